@@ -1,0 +1,5 @@
+"""`python -m jobgen` is the `jobgen` command."""
+
+from jobgen.cli import main
+
+main()

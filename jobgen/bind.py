@@ -1,0 +1,288 @@
+"""From nodes to typed records: every fault found at once, every field's position kept.
+
+A field's annotation says all there is to know about it, for this module and for the JSON Schema:
+`Annotated[Count | None, "How many nodes."] = None` with `Count = Annotated[int, Range(1)]`. A type
+is `str` (one line), `int`, `bool`, `Literal[...]`, a record, `tuple[X, ...]`, `dict[str, X]`, or a
+union of those that differ in shape; an `Annotated` alias adds one rule of this module to it. `None`
+in a union means that the key may be left out.
+
+Records are NamedTuples: as immutable as frozen dataclasses, and made eight times faster at import.
+A record may have a method `conflicts`, which yields (key, message, hint) for what is wrong with it
+as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from jobgen.document import Mapping, Node, Scalar, Sequence, describe
+from jobgen.errors import Position, Problem, SpecError
+
+T = TypeVar("T")
+
+# C0 and C1 controls and DEL: none can be seen in a script, some end a line or a word in it.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Range(NamedTuple):
+    """An integer's least and greatest value."""
+
+    least: int
+    most: int | None = None
+
+
+class Pattern(NamedTuple):
+    """A regular expression the whole text matches, and how to say it to a person."""
+
+    regex: str
+    meaning: str
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole of `text` has this form."""
+        return re.fullmatch(self.regex, text) is not None
+
+
+class Parsed(NamedTuple):
+    """Text with a syntax of its own; `parse` returns the value or raises ValueError."""
+
+    parse: Callable[[str], Any]
+    examples: tuple[str, ...]
+
+
+class Text(NamedTuple):
+    """Text taken as it was written, numbers and booleans included, over one line or more."""
+
+
+Positions = dict[str, Position]
+
+
+def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
+    """`node` as a record of type `cls`, and where each field path stands in its file.
+
+    Paths are dotted, with list indices in brackets: `resources.gpus_per_node[1]`. Raises SpecError
+    with every unknown key, missing key, wrong type and bad value found.
+    """
+    binder = _Binder()
+    value = binder.record(node, cls, "")
+    if binder.problems:
+        raise SpecError(binder.problems)
+    return value, binder.positions
+
+
+_FAILED: Any = object()
+
+
+class Kind(NamedTuple):
+    """One shape that a value may have: its type, the rule on it, and what its members may be.
+
+    `key` is the pattern of a dict's keys.
+    """
+
+    type: Any
+    rule: Any = None
+    members: tuple[Kind, ...] = ()
+    key: Pattern | None = None
+
+    def fits(self, node: Node) -> bool:
+        """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
+        if isinstance(node, Mapping):
+            return self.type is dict or _is_record(self.type)
+        if isinstance(node, Sequence):
+            return self.type is tuple
+        if self.type in (tuple, dict) or _is_record(self.type):
+            return False
+        if isinstance(self.rule, Parsed | Text) or get_origin(self.type) is Literal:
+            return True
+        return node.kind == {int: "int", bool: "bool", str: "str"}[self.type]
+
+    def __str__(self) -> str:
+        if isinstance(self.rule, Parsed):
+            return f"e.g. {self.rule.examples[0]}"
+        if get_origin(self.type) is Literal:
+            return " or ".join(get_args(self.type))
+        if _is_record(self.type) or self.type is dict:
+            return "keys and values"
+        return {int: "a whole number", bool: "true or false", str: "text", tuple: "a list"}[
+            self.type
+        ]
+
+
+class Field(NamedTuple):
+    """One key of a record: its name, whether it must be there, what it may be, and its manual."""
+
+    name: str
+    required: bool
+    kinds: tuple[Kind, ...]
+    description: str
+
+
+@cache
+def fields(cls: type) -> dict[str, Field]:
+    """The keys of record `cls` by name, in order."""
+    annotations = get_type_hints(cls, include_extras=True)
+    found = {}
+    for name, annotation in annotations.items():
+        description = ""
+        if get_origin(annotation) is Annotated:
+            annotation, *rules, description = get_args(annotation)
+            if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
+                annotation = Annotated[annotation, rules[0]]
+        required = name not in cls._field_defaults  # type: ignore[attr-defined]
+        found[name] = Field(name, required, _kinds(annotation), description)
+    return found
+
+
+def _is_record(of_type: Any) -> bool:
+    return hasattr(of_type, "_field_defaults")
+
+
+def _kinds(annotation: Any) -> tuple[Kind, ...]:
+    members = (annotation,)
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = get_args(annotation)
+    return tuple(_kind(member) for member in members if member is not types.NoneType)
+
+
+def _kind(annotation: Any) -> Kind:
+    rule = None
+    if get_origin(annotation) is Annotated:
+        annotation, rule = get_args(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is dict:
+        key = _kind(arguments[0]).rule
+        return Kind(dict, rule, _kinds(arguments[1]), key)
+    if origin is tuple:
+        return Kind(tuple, rule, _kinds(arguments[0]))
+    return Kind(annotation, rule)
+
+
+class _Binder:
+    """One walk over one document."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.positions: Positions = {}
+
+    def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
+        self.problems.append(Problem(where, path, message, hint))
+        return _FAILED
+
+    def record(self, node: Mapping, cls: type, path: str) -> Any:
+        """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
+        known = fields(cls)
+        meant = set()
+        for key in node.items:
+            if key not in known:
+                nearest = _nearest(key, known)
+                hint = f"did you mean {nearest!r}?" if nearest else f"known are {', '.join(known)}"
+                self.problem(node.keys[key], _join(path, key), "unknown key", hint)
+                meant.add(nearest)
+        values = {}
+        for name, field in known.items():
+            inner = _join(path, name)
+            if name in node.items:
+                values[name] = self.value(node.items[name], field.kinds, inner)
+            elif field.required:
+                if name not in meant:
+                    self.problem(node.where, inner, "is missing", "it is required")
+                values[name] = _FAILED
+        if _FAILED in values.values():
+            return _FAILED
+        record = cls(**values)
+        for key, message, hint in getattr(record, "conflicts", tuple)():
+            inner = _join(path, key) if key else path
+            self.problem(self.positions.get(inner, node.where), inner, message, hint)
+        return record
+
+    def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
+        """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
+        self.positions[path] = node.where
+        if isinstance(node, Scalar) and node.kind == "null":
+            return self.problem(node.where, path, "is empty", "give it a value or remove the key")
+        for kind in kinds:
+            if kind.fits(node):
+                if isinstance(node, Scalar):
+                    return self.scalar(node, kind, path)
+                return self.container(node, kind, path)
+        message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
+        texts = any(kind.type is str for kind in kinds) and isinstance(node, Scalar)
+        return self.problem(node.where, path, message, "put it in quotes" if texts else "")
+
+    def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
+        if isinstance(node, Sequence):
+            members = [
+                self.value(item, kind.members, f"{path}[{index}]")
+                for index, item in enumerate(node.items)
+            ]
+            return _FAILED if _FAILED in members else tuple(members)
+        if kind.type is not dict:
+            return self.record(node, kind.type, path)
+        entries = {}
+        for key, item in node.items.items():
+            if kind.key and not kind.key.matches(key):
+                self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}")
+            entries[key] = self.value(item, kind.members, _join(path, key))
+        return _FAILED if _FAILED in entries.values() else entries
+
+    def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:
+        text, rule = node.text, kind.rule
+        if isinstance(rule, Parsed):
+            try:
+                return rule.parse(text)
+            except ValueError as error:
+                return self.problem(node.where, path, f"{text!r} {error}")
+        if get_origin(kind.type) is Literal:
+            if text in get_args(kind.type):
+                return text
+            known = get_args(kind.type)
+            hint = f"write one of {', '.join(known)}"
+            return self.problem(node.where, path, f"unknown value {text!r}", hint)
+        if kind.type is bool:
+            return text.lower() == "true"
+        if kind.type is int:
+            return self.integer(node, rule, path)
+        control = _CONTROL_IN_TEXT if isinstance(rule, Text) else _CONTROL
+        if match := control.search(text):
+            return self.problem(node.where, path, f"holds the control character {match[0]!r}")
+        if isinstance(rule, Pattern) and not rule.matches(text):
+            return self.problem(node.where, path, f"{text!r} is not {rule.meaning}")
+        return text
+
+    def integer(self, node: Scalar, rule: Any, path: str) -> Any:
+        text = node.text
+        if not re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
+            hint = "write it in decimal, without leading zeros"
+            return self.problem(node.where, path, f"{text!r} is not a plain whole number", hint)
+        number = int(text)
+        if isinstance(rule, Range):
+            if number < rule.least:
+                return self.problem(node.where, path, f"{number} is less than {rule.least}")
+            if rule.most is not None and number > rule.most:
+                return self.problem(node.where, path, f"{number} is more than {rule.most}")
+        return number
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """The nearest of `known`, or the empty string when none is near."""
+    from difflib import get_close_matches  # only an error needs it
+
+    return next(iter(get_close_matches(word, list(known), n=1)), "")

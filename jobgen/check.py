@@ -1,0 +1,73 @@
+"""Whether committed scripts are what their specs render today."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobgen import header, spec
+from jobgen.errors import UsageError
+from jobgen.header import Header
+from jobgen.plan import resolve
+from jobgen.render import render
+
+_SUFFIXES = (".sbatch", ".pbs", ".sh")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A rendered script on disk."""
+
+    path: Path
+    text: str
+    header: Header
+
+    def fresh(self, spec_path: Path) -> str:
+        """What its spec renders today, by the command that its header names."""
+        loaded = spec.load(str(spec_path), self.header.overrides)
+        plan = resolve(loaded, scheduler=self.header.scheduler, site=self.header.site)
+        return render(plan)
+
+    def diff(self, spec_path: Path) -> str:
+        """A unified diff from the script to what its spec renders today; empty when they agree."""
+        fresh = self.fresh(spec_path)
+        lines = difflib.unified_diff(
+            self.text.splitlines(keepends=True),
+            fresh.splitlines(keepends=True),
+            str(self.path),
+            f"{spec_path} rendered now",
+        )
+        return "".join(lines)
+
+
+def read_script(path: Path) -> Script:
+    """The script in a file; raises UsageError where jobgen did not render it."""
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is no text") from None
+    found = header.read(text)
+    if found is None:
+        raise UsageError(f"{path}: was not rendered by jobgen; it has no header that says so")
+    return Script(path, text, found)
+
+
+def is_script(path: str) -> bool:
+    """Whether a path on the command line is a script rather than a spec."""
+    return path.endswith(_SUFFIXES)
+
+
+def scripts_of(spec_path: Path, folder: Path) -> Iterator[Script]:
+    """The scripts in `folder` that were rendered from a spec of this name."""
+    for path in sorted(folder.glob("*")):
+        if path.suffix in _SUFFIXES and path.is_file():
+            try:
+                script = read_script(path)
+            except UsageError:
+                continue
+            if script.header.source == spec_path.name:
+                yield script

@@ -1,0 +1,76 @@
+"""What can go wrong, and the exit code of each kind (the table in README is API)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """A place in a document; line and column count from 1, and are 0 where there is none."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+class Problem(NamedTuple):
+    """One fault of a document: where it is, at which key, what is wrong and how to write it."""
+
+    where: Position
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        parts = [str(self.where), self.path, self.message]
+        return ": ".join(part for part in parts if part) + (f"; {self.hint}" if self.hint else "")
+
+
+class JobgenError(Exception):
+    """Something the user can mend; `exit_code` is the process's. Bugs are other exceptions."""
+
+    exit_code = 1
+
+
+class UsageError(JobgenError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = 2
+
+
+class SpecError(JobgenError):
+    """A job spec or site profile is invalid; holds every problem found, in document order."""
+
+    exit_code = 3
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(problems, key=lambda problem: problem.where)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class StaleError(JobgenError):
+    """A committed script is not what its spec renders today."""
+
+    exit_code = 4
+
+
+class RefusedError(JobgenError):
+    """The scheduler answered, and said no."""
+
+    exit_code = 5
+
+
+class SchedulerUnavailableError(JobgenError):
+    """The scheduler's command is missing, or does not answer."""
+
+    exit_code = 6
+
+
+class JobFailedError(JobgenError):
+    """The job ended, and not well."""
+
+    exit_code = 7

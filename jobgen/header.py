@@ -1,0 +1,73 @@
+"""The comment lines at the head of a script: what it is, and what it was rendered from.
+
+They tie a committed script to its spec; `read` gets out of them what `lines` put in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from jobgen.plan import Plan
+
+_TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
+_SOURCE = "rendered by jobgen from: "
+_DIGEST = "digest of what was rendered: "
+_COMMAND = "to render it again: "
+
+
+class Header(NamedTuple):
+    """What a script says of itself. `source` is a file name without a folder."""
+
+    name: str
+    source: str
+    digest: str
+    scheduler: str
+    site: str | None
+    overrides: tuple[str, ...]
+
+
+def lines(plan: Plan) -> list[str]:
+    """The header of `plan`'s script, without comment signs."""
+    found = [
+        f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}",
+        _SOURCE + plan.source,
+        _DIGEST + plan.digest,
+        _COMMAND + shlex.join(_command(plan)),
+    ]
+    if plan.left_out:
+        found.append(f"left out, of no use here: {', '.join(plan.left_out)}")
+    return found
+
+
+def read(script: str) -> Header | None:
+    """The header of a script; None where jobgen did not render it."""
+    title, values = "", {}
+    for line in script.splitlines()[1:]:
+        if not line.startswith("# "):
+            break
+        title = title or line[2:]
+        for key in (_SOURCE, _DIGEST, _COMMAND):
+            if line[2:].startswith(key):
+                values[key] = line[2 + len(key) :]
+    if len(values) < 3:
+        return None
+    words = shlex.split(values[_COMMAND])
+    options = list(zip(words[3::2], words[4::2], strict=True))
+    return Header(
+        name=title.partition(":")[0],
+        source=values[_SOURCE],
+        digest=values[_DIGEST],
+        scheduler=dict(options)["--scheduler"],
+        site=dict(options).get("--site"),
+        overrides=tuple(value for option, value in options if option == "--set"),
+    )
+
+
+def _command(plan: Plan) -> list[str]:
+    words = ["jobgen", "render", plan.source, "--scheduler", plan.scheduler]
+    if plan.site_given:
+        words += ["--site", plan.site_given]
+    for override in plan.overrides:
+        words += ["--set", override]
+    return words

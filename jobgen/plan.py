@@ -1,0 +1,274 @@
+"""The plan: every number of a job settled, before any scheduler's or shell's syntax.
+
+`resolve` is the one place where a decision is made; what follows only prints it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from types import MappingProxyType
+from typing import NamedTuple
+
+from jobgen import site as sites
+from jobgen.errors import Problem, SpecError
+from jobgen.site import SiteProfile
+from jobgen.spec import LoadedSpec
+
+
+class ShellPath(str):
+    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
+
+
+class NodeGroup(NamedTuple):
+    """Consecutive nodes that are alike. Memory in KiB; None leaves it to the site."""
+
+    nodes: int
+    processes: int
+    gpus: int
+    cpus: int | None
+    memory: int | None
+
+    @property
+    def shape(self) -> tuple[int, int | None, int | None]:
+        """What the scheduler is asked for on each node."""
+        return (self.gpus, self.cpus, self.memory)
+
+
+class Plan(NamedTuple):
+    """Everything that a script says, decided."""
+
+    name: str
+    scheduler: str
+    site: SiteProfile
+    source: str  # the spec's file name, without its folder
+    digest: str
+    groups: tuple[NodeGroup, ...]
+    command: tuple[str, ...]  # a ShellPath among them expands
+    rendezvous: str
+    max_restarts: int
+    account: str | None = None
+    queue: str | None = None
+    walltime: int | None = None  # seconds
+    interface: str | None = None
+    script: ShellPath | None = None  # the program's file, where there is one to look for
+    modules: tuple[str, ...] = ()
+    venv: ShellPath | None = None
+    conda: ShellPath | None = None
+    variables: Mapping[str, str] = MappingProxyType({})
+    setup: str | None = None
+    directives: tuple[str, ...] = ()  # the user's own, for this scheduler
+    site_given: str | None = None  # a site that was given in the place of the spec's own
+    overrides: tuple[str, ...] = ()  # PATH=VALUE that were given on top of the spec
+    left_out: tuple[str, ...] = ()  # keys of the spec that this scheduler has no use for
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the job has."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Processes of each node, in order."""
+        return tuple(group.processes for group in self.groups for _ in range(group.nodes))
+
+    @property
+    def components(self) -> tuple[NodeGroup, ...]:
+        """The groups with those put together that ask the scheduler for the same."""
+        merged: list[NodeGroup] = []
+        for group in self.groups:
+            if merged and merged[-1].shape == group.shape:
+                merged[-1] = merged[-1]._replace(nodes=merged[-1].nodes + group.nodes)
+            else:
+                merged.append(group)
+        return tuple(merged)
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the job."""
+        return sum(group.nodes * group.processes for group in self.groups)
+
+    @property
+    def topology(self) -> str:
+        """Nodes and processes in words, such as `2 nodes x 4 processes`."""
+        parts = []
+        for group in self.groups:
+            nodes = "1 node" if group.nodes == 1 else f"{group.nodes} nodes"
+            processes = "1 process" if group.processes == 1 else f"{group.processes} processes"
+            parts.append(f"{nodes} x {processes}")
+        return " + ".join(parts)
+
+    @property
+    def threads(self) -> int | None:
+        """OMP_NUM_THREADS that suits every node; None where the CPUs are known on the node only."""
+        if any(group.cpus is None for group in self.groups):
+            return None
+        return max(1, min((group.cpus or 1) // group.processes for group in self.groups))
+
+
+def resolve(loaded: LoadedSpec, *, scheduler: str | None = None, site: str | None = None) -> Plan:
+    """Settle `loaded` for a scheduler and site; those given here win over the spec's.
+
+    Raises SpecError with every conflict found.
+    """
+    spec = loaded.spec
+    site_name = site or spec.site
+    scheduler = scheduler or (None if site else spec.scheduler)
+    if site_name is None and scheduler is None:
+        hint = "write site: NAME or scheduler: slurm, pbs or local; or give --scheduler"
+        raise SpecError([loaded.problem("", "says neither site nor scheduler", hint)])
+    if site_name is None:
+        site_name = "local" if scheduler == "local" else f"{scheduler}-generic"
+    elif spec.site is not None and site is None:
+        _require_site(loaded, site_name)
+    profile = sites.load(site_name)
+    if scheduler not in (None, profile.scheduler):
+        message = f"{site_name} runs {profile.scheduler}, not {scheduler}"
+        raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])
+
+    local = profile.scheduler == "local"
+    problems = [*_conflicts(loaded, profile)]
+    if problems:
+        raise SpecError(problems)
+    environment, launch = spec.environment, spec.launch
+    prefix = {"slurm": "#SBATCH", "pbs": "#PBS"}.get(profile.scheduler, "#-")
+    return Plan(
+        name=spec.name,
+        scheduler=profile.scheduler,
+        site=profile,
+        source=os.path.basename(loaded.file),
+        digest=loaded.digest,
+        groups=tuple(_groups(loaded, profile)),
+        command=tuple(_command(loaded)),
+        rendezvous=launch.rendezvous or "c10d",
+        max_restarts=launch.max_restarts or 0,
+        account=None if local else spec.account,
+        queue=None if local else spec.queue,
+        walltime=spec.resources.walltime,
+        interface=None if local else launch.interface,
+        script=None if spec.run.script is None else ShellPath(spec.run.script),
+        modules=() if local else environment.modules or (),
+        venv=None if environment.venv is None else ShellPath(environment.venv),
+        conda=None if environment.conda is None else ShellPath(environment.conda),
+        variables=environment.variables or {},
+        setup=environment.setup,
+        directives=tuple(line for line in spec.directives if line.startswith(prefix + " ")),
+        site_given=None if site == spec.site else site,
+        overrides=loaded.overrides,
+        left_out=tuple(_left_out(loaded, local, prefix)),
+    )
+
+
+def _require_site(loaded: LoadedSpec, name: str) -> None:
+    if name not in sites.names():
+        hint = f"known are {', '.join(sites.names())}"
+        raise SpecError([loaded.problem("site", f"no such site {name!r}", hint)])
+
+
+def _groups(loaded: LoadedSpec, site: SiteProfile) -> Iterator[NodeGroup]:
+    """The nodes, those alike put together; most GPUs first, as PBS fills chunks in order.
+
+    OpenPBS places the chunks of a select one after the other and never goes back: small chunks
+    first can take the large nodes, and then the job waits for ever.
+    """
+    resources, launch = loaded.spec.resources, loaded.spec.launch
+    gpus, processes = resources.gpus_per_node, launch.processes_per_node
+    nodes = resources.nodes or next(
+        (len(value) for value in (gpus, processes) if isinstance(value, tuple)), 1
+    )
+    gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
+    if processes is None:
+        process_list = tuple(max(1, count) for count in gpu_list)
+    else:
+        process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
+    cpus_per_gpu = _cpus_per_gpu(loaded, site)
+    local = site.scheduler == "local"  # this machine has what it has
+    single = [
+        NodeGroup(
+            nodes=1,
+            processes=process_count,
+            gpus=gpu_count,
+            cpus=None
+            if local
+            else resources.cpus_per_node or (cpus_per_gpu or 0) * gpu_count or None,
+            memory=None if local else resources.memory_per_node,
+        )
+        for gpu_count, process_count in zip(gpu_list, process_list, strict=True)
+    ]
+    single.sort(key=lambda group: -group.gpus)
+    for group, members in groupby(single):
+        yield group._replace(nodes=len(list(members)))
+
+
+def _cpus_per_gpu(loaded: LoadedSpec, site: SiteProfile) -> int | None:
+    given = loaded.spec.resources.cpus_per_gpu
+    queue = (site.queues or {}).get(loaded.spec.queue or "")
+    return given if given is not None or queue is None else queue.cpus_per_gpu
+
+
+def _conflicts(loaded: LoadedSpec, site: SiteProfile) -> Iterable[Problem]:
+    """What this scheduler or site cannot do."""
+    spec, resources = loaded.spec, loaded.spec.resources
+    groups = list(_groups(loaded, site))
+    if resources.cpus_per_gpu is not None and not any(group.gpus for group in groups):
+        hint = "write cpus_per_node"
+        yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
+    if site.memory_required and resources.memory_per_node is None:
+        hint = "add memory_per_node, such as 180GB"
+        yield loaded.problem("resources", "this site wants the memory of every job", hint)
+    queue = (site.queues or {}).get(spec.queue or "")
+    if queue is not None and queue.cpus_per_gpu is not None:
+        for group in groups:
+            if group.gpus and group.cpus != queue.cpus_per_gpu * group.gpus:
+                key = "cpus_per_gpu" if resources.cpus_per_gpu is not None else "cpus_per_node"
+                message = (
+                    f"{spec.queue} gives {queue.cpus_per_gpu} CPUs with each GPU, no other number"
+                )
+                yield loaded.problem(f"resources.{key}", message, f"leave {key} out")
+    unequal = len({group.shape for group in groups}) > 1
+    if unequal and site.scheduler == "pbs" and site.pbs.resources == "totals":
+        message = "this site takes totals of the whole job, so all nodes must be alike"
+        yield loaded.problem("resources.gpus_per_node", message)
+    if unequal and site.scheduler == "slurm" and any(group.cpus is None for group in groups):
+        hint = "add cpus_per_gpu or cpus_per_node"
+        message = "unequal nodes on Slurm are parts of a job, each with its own CPUs"
+        yield loaded.problem("resources.gpus_per_node", message, hint)
+
+
+def _left_out(loaded: LoadedSpec, local: bool, prefix: str) -> Iterator[str]:
+    spec = loaded.spec
+    if local:
+        yield from (key for key in ("account", "queue") if getattr(spec, key) is not None)
+        for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node"):
+            if getattr(spec.resources, key) is not None:
+                yield f"resources.{key}"
+        if spec.environment.modules:
+            yield "environment.modules"
+        if spec.launch.interface:
+            yield "launch.interface"
+    if any(not line.startswith(prefix + " ") for line in spec.directives):
+        yield "directives of another scheduler"
+
+
+def _command(loaded: LoadedSpec) -> Iterator[str]:
+    """The words that one process runs; the interpreter is the environment's own python3."""
+    run = loaded.spec.run
+    if run.command is not None:
+        yield from run.command
+    elif run.script is not None:
+        yield from ("python3", "-u", ShellPath(run.script))
+    else:
+        yield from ("python3", "-u", "-m", run.module or "")
+    if isinstance(run.args, tuple):
+        yield from run.args
+        return
+    for key, value in (run.args or {}).items():
+        option = key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
+        if isinstance(value, tuple):
+            yield from (option, *value)
+        elif value is True:
+            yield option
+        elif value is not False:
+            # argparse and its like take a separate word with a leading dash for an option.
+            yield from [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -1,0 +1,69 @@
+"""The one place where jobgen starts a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from jobgen.errors import Position, Problem, RefusedError, SchedulerUnavailableError, SpecError
+
+TIMEOUT_SECONDS = 120
+
+
+def run(argv: Sequence[str]) -> str:
+    """What a scheduler's command printed on stdout.
+
+    Raises SchedulerUnavailableError where there is no such command or no answer in time, and
+    RefusedError, with the command's own words, where it failed.
+    """
+    try:
+        result = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_SECONDS,
+        )
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(
+            f"there is no {argv[0]} command here; is this a login node of the cluster?"
+        ) from None
+    except PermissionError:
+        raise SchedulerUnavailableError(f"{argv[0]} may not be run here") from None
+    except subprocess.TimeoutExpired:
+        raise SchedulerUnavailableError(
+            f"{argv[0]} has not answered for {TIMEOUT_SECONDS} s"
+        ) from None
+    if result.returncode:
+        words = (result.stderr.strip() or result.stdout.strip() or "no message")[:2000]
+        raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")
+    return result.stdout
+
+
+def detach(argv: Sequence[str], *, environment: dict[str, str], output: str) -> int:
+    """Start a process that outlives this one and the terminal; both its outputs go to a file.
+
+    It leads a process group and session of its own. Returns its pid.
+    """
+    with open(output, "ab") as file:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+    # It is not waited for: keep Python from complaining when the object goes.
+    process.returncode = 0
+    return process.pid
+
+
+def check_syntax(script: str) -> None:
+    """Raise SpecError where bash cannot parse `script`: the spec's own setup is the one reason."""
+    result = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    if result.returncode:
+        where = Position("environment.setup")
+        raise SpecError([Problem(where, "", f"is not bash: {result.stderr.strip()}")])

@@ -1,0 +1,94 @@
+"""Run folders and the records in them: `runs/NAME/ID/` below the folder of submission.
+
+A record is one JSON file, replaced as a whole: home folders are NFS or Lustre, where locks and
+databases are not to be trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jobgen.errors import UsageError
+
+RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One submission. `pid` and `started` (clock ticks since boot) tell a local job's process."""
+
+    id: str
+    name: str
+    scheduler: str
+    folder: str  # where it was submitted, absolute
+    submitted: float  # seconds since 1970
+    argv: tuple[str, ...]
+    pid: int | None = None
+    started: int | None = None
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder, as the script names it: the id without PBS's server name."""
+        return Path(self.folder, RUNS, self.name, self.id.partition(".")[0])
+
+    def save(self) -> None:
+        """Write the record into the run folder, which is made where it is missing."""
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.run_dir / "job.json", json.dumps(asdict(self), indent=1) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the file at `path`, whose folder is made; nobody ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(file.fileno(), 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def find(word: str) -> Job:
+    """The job that `word` names: its run folder, or its id below ./runs.
+
+    Raises UsageError where there is none.
+    """
+    direct = Path(word, "job.json")
+    records = [direct] if direct.is_file() else []
+    records += Path(RUNS).glob(f"*/{_escape(word.partition('.')[0])}/job.json")
+    for record in records:
+        fields = json.loads(record.read_text(encoding="utf-8"))
+        return Job(**{**fields, "argv": tuple(fields["argv"])})
+    raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
+
+
+def outcome(run_dir: Path) -> tuple[str, int] | None:
+    """How the last attempt ended by the script's own word: (done, failed or cancelled; exit code).
+
+    None while it runs, or where it never began.
+    """
+    attempts = [path for path in run_dir.glob("attempts/*") if path.name.isdecimal()]
+    if not attempts:
+        return None
+    try:
+        word, code = (
+            (max(attempts, key=lambda path: int(path.name)) / "outcome").read_text().split()
+        )
+    except FileNotFoundError:
+        return None
+    return word, int(code)
+
+
+def _escape(text: str) -> str:
+    from glob import escape
+
+    return escape(text)

@@ -1,0 +1,60 @@
+"""What a scheduler is to the rest of jobgen: its syntax, in and out. None starts a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from jobgen.plan import Plan
+
+StateName = Literal["queued", "running", "done", "failed", "cancelled", "unknown"]
+
+
+class State(NamedTuple):
+    """How a job stands, in jobgen's words, with the scheduler's own reason where it gives one."""
+
+    name: StateName
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self.name in ("done", "failed", "cancelled")
+
+
+class Scheduler(Protocol):
+    """What every scheduler has."""
+
+    name: str
+    suffix: str
+
+    def directives(self, plan: Plan) -> list[str]:
+        """The lines that ask the scheduler for what `plan` needs."""
+
+    def launch(self, plan: Plan) -> dict[str, Any]:
+        """What the launch template needs beside the plan, such as the launcher's options."""
+
+    def submit_argv(self, script: str) -> list[str]:
+        """The command that submits, or runs, the file `script`."""
+
+    def output_file(self, name: str, job_id: str) -> str:
+        """Where the output of the script itself goes, in the folder of submission."""
+
+    def output_folders(self, script: str) -> Sequence[str]:
+        """Folders that the directives in the text of a script send output to."""
+
+
+class BatchScheduler(Scheduler, Protocol):
+    """One that is talked to by commands. Lists are for `process.run`, texts what it printed."""
+
+    def parse_job_id(self, output: str) -> str | None:
+        """The job's id in what the submission printed; None where there is none."""
+
+    def query_argv(self, job_id: str) -> list[str]:
+        """The command that tells how a job stands."""
+
+    def parse_state(self, output: str) -> State:
+        """The state in what `query_argv`'s command printed; unknown where it says nothing."""
+
+    def cancel_argv(self, job_id: str) -> list[str]:
+        """The command that ends a job."""

@@ -1,0 +1,128 @@
+"""PBS's syntax: OpenPBS and PBS Pro (qsub(1B), pbs_resources(7B), qstat(1B))."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from jobgen.plan import NodeGroup, Plan
+from jobgen.schedulers.base import State
+from jobgen.units import format_duration, format_memory
+
+_STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
+_QUEUED = ("Q", "H", "W", "T", "M")
+
+
+class Pbs:
+    """OpenPBS and PBS Pro."""
+
+    name = "pbs"
+    suffix = ".pbs"
+
+    def directives(self, plan: Plan) -> list[str]:
+        """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
+        lines = [f"-N {plan.name}"]
+        if plan.account:
+            lines.append(f"{plan.site.pbs.account_option} {plan.account}")
+        if plan.queue:
+            lines.append(f"-q {plan.queue}")
+        if plan.site.pbs.resources == "totals":
+            lines += _totals(plan)
+        else:
+            lines.append("-l select=" + "+".join(_chunk(group) for group in plan.components))
+            # Without it two chunks may land on one host, and two agents would share its GPUs.
+            lines.append("-l place=scatter")
+        if plan.walltime is not None:
+            lines.append(f"-l walltime={format_duration(plan.walltime)}")
+        # One output file, written as the job runs and not copied at its end.
+        lines += ["-j oe", "-k oed"]
+        return [f"#PBS {line}" for line in lines] + list(plan.directives)
+
+    def launch(self, plan: Plan) -> dict[str, Any]:
+        """pbsdsh needs nothing beside the plan."""
+        return {"limit": None}
+
+    def submit_argv(self, script: str) -> list[str]:
+        """`qsub`."""
+        return ["qsub", script]
+
+    def parse_job_id(self, output: str) -> str | None:
+        """`123.server`, or `123[].server` for an array."""
+        match = re.fullmatch(r"\d+(\[\])?(\.\S+)?", output.strip())
+        return match[0] if match else None
+
+    def query_argv(self, job_id: str) -> list[str]:
+        """-x: ended jobs too, where the server keeps a history."""
+        return ["qstat", "-x", "-f", "-F", "json", job_id]
+
+    def parse_state(self, output: str) -> State:
+        """job_state, and Exit_status once it is F (256 + N: ended by signal N)."""
+        try:
+            (job,) = json.loads(output)["Jobs"].values()
+            letter = job["job_state"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return State("unknown")
+        comment = str(job.get("comment", ""))
+        if letter in _QUEUED:
+            return State("queued", comment)
+        if letter in _STATES:
+            return State("running")
+        status = job.get("Exit_status")
+        if status == 0:
+            return State("done")
+        if status is None or status == 271:
+            return State("cancelled", comment)
+        return State("failed", f"Exit_status {status}")
+
+    def cancel_argv(self, job_id: str) -> list[str]:
+        """`qdel`."""
+        return ["qdel", job_id]
+
+    def output_file(self, name: str, job_id: str) -> str:
+        """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""
+        return f"{name}.o{job_id.partition('.')[0]}"
+
+    def output_folders(self, script: str) -> list[str]:
+        """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""
+        found = []
+        for path in re.findall(r"^\s*#PBS\s+-[oe]\s*(\S+)\s*$", script, re.MULTILINE):
+            path = path.split(":", 1)[-1]
+            folder = path if path.endswith("/") else os.path.dirname(path)
+            if folder and "^array_index^" not in folder:
+                found.append(folder)
+        return found
+
+
+def _memory(kib: int) -> str:
+    number, letter = format_memory(kib)
+    return f"{number}{letter.lower()}b"
+
+
+def _chunk(group: NodeGroup) -> str:
+    chunk = str(group.nodes)
+    if group.cpus is not None:
+        chunk += f":ncpus={group.cpus}"
+    if group.gpus:
+        chunk += f":ngpus={group.gpus}"
+    if group.memory is not None:
+        chunk += f":mem={_memory(group.memory)}"
+    # One line in the node file for each host; the agent starts the processes.
+    return chunk + ":mpiprocs=1"
+
+
+def _totals(plan: Plan) -> list[str]:
+    """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
+    (group,) = plan.components
+    lines = []
+    if group.cpus is not None:
+        lines.append(f"-l ncpus={group.cpus * group.nodes}")
+    if group.gpus:
+        lines.append(f"-l ngpus={group.gpus * group.nodes}")
+    if group.memory is not None:
+        lines.append(f"-l mem={_memory(group.memory * group.nodes)}")
+    return lines
+
+
+SCHEDULER = Pbs()

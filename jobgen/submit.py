@@ -1,0 +1,107 @@
+"""Hand a script to its scheduler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobgen import process, runs, schedulers, status
+from jobgen.errors import RefusedError
+from jobgen.runs import RUNS, Job
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A script that is ready to be handed over, from the folder that is current then.
+
+    `file` is where it lies, or where it will be written first (`write`).
+    """
+
+    text: str
+    name: str
+    scheduler: str
+    file: Path
+    write: bool
+    source: str | None = None  # the spec's text, to be kept beside the script
+
+    @property
+    def argv(self) -> list[str]:
+        """The command that submits it."""
+        return schedulers.get(self.scheduler).submit_argv(str(self.file))
+
+    @property
+    def folders(self) -> list[str]:
+        """Folders that must be there before: neither sbatch nor qsub makes the output's."""
+        outputs = schedulers.get(self.scheduler).output_folders(self.text)
+        return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
+
+
+def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:
+    """A script just rendered: it goes to a file whose name carries its digest.
+
+    So two submissions at the same time, with other settings, cannot swap scripts.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    file = Path(RUNS, name, "scripts", f"{stem}-{digest}{schedulers.get(scheduler).suffix}")
+    return Submission(text, name, scheduler, file, write=True, source=source)
+
+
+def submit(submission: Submission) -> Job:
+    """Submit from the current folder; returns the job, whose record is on disk.
+
+    Raises RefusedError or SchedulerUnavailableError with the scheduler's words.
+    """
+    for folder in submission.folders:
+        os.makedirs(folder, exist_ok=True)
+    if submission.write:
+        runs.write_atomically(submission.file, submission.text)
+    job = _start(submission) if submission.scheduler == schedulers.LOCAL else _hand_over(submission)
+    job.save()
+    runs.write_atomically(job.run_dir / "script", submission.text)
+    if submission.source is not None:
+        runs.write_atomically(job.run_dir / "job.yaml", submission.source)
+    return job
+
+
+def _hand_over(submission: Submission) -> Job:
+    argv = submission.argv
+    output = process.run(argv)
+    job_id = schedulers.batch(submission.scheduler).parse_job_id(output)
+    if job_id is None:
+        raise RefusedError(f"{argv[0]} printed no job id but {output[:200]!r}")
+    return _job(submission, job_id, argv)
+
+
+def _job(submission: Submission, job_id: str, argv: list[str], *, pid: int | None = None) -> Job:
+    return Job(
+        id=job_id,
+        name=submission.name,
+        scheduler=submission.scheduler,
+        folder=os.getcwd(),
+        submitted=time.time(),
+        argv=tuple(argv),
+        pid=pid,
+        started=status.process_started(pid),
+    )
+
+
+def _start(submission: Submission) -> Job:
+    """Run the script at once, from a copy in the job's own folder: bash reads as it goes."""
+    number = os.getpid()
+    while True:
+        job_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{number}"
+        run_dir = Path(RUNS, submission.name, job_id)
+        try:
+            run_dir.mkdir(parents=True)
+            break
+        except FileExistsError:  # this process has submitted this second already
+            number += 1
+    script = run_dir / "script"
+    runs.write_atomically(script, submission.text)
+    argv = schedulers.get(submission.scheduler).submit_argv(str(script))
+    environment = {"JOBGEN_SUBMIT_ID": job_id}
+    pid = process.detach(argv, environment=environment, output=str(run_dir / "job.out"))
+    return _job(submission, job_id, argv, pid=pid)
