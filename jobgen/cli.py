@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -28,6 +29,8 @@ failed (submit --wait), 130 interrupted."""
 
 def main() -> NoReturn:
     """The `jobgen` command: runs it and exits."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a script has the same bytes in every locale
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         code = cli.main(prog_name="jobgen", standalone_mode=False)
     except click.ClickException as error:
@@ -39,9 +42,6 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except OSError as error:
         click.echo(f"{error.filename or 'error'}: {error.strerror}", err=True)
         code = 1
@@ -99,30 +99,20 @@ def render(
     if len(specs) > 1 and not out_dir:
         raise click.UsageError("several specs need --out-dir")
     plans = list(_plans(specs, scheduler=scheduler, site=site, overrides=overrides))
-    if not out_dir:
-        text = render_plan(plans[0])
-        if output:
-            from pathlib import Path
-
-            from jobgen.runs import write_atomically
-
-            write_atomically(Path(output), text)
-        else:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+    if not output and not out_dir:
+        _print(render_plan(plans[0]))
         return
     from pathlib import Path
 
     from jobgen.runs import write_atomically
 
-    files = [
-        Path(out_dir, _script_name(path, plan)) for path, plan in zip(specs, plans, strict=True)
-    ]
+    names = [output] if output else map(_script_name, specs, plans)
+    files = [os.path.join(out_dir or "", name) for name in names]
     if len(set(files)) < len(files):
         twice = next(file for file in files if files.count(file) > 1)
         raise click.UsageError(f"two of the specs would both be written to {twice}")
     for file, plan in zip(files, plans, strict=True):
-        write_atomically(file, render_plan(plan))
+        write_atomically(Path(file), render_plan(plan))
 
 
 @cli.command()
@@ -134,6 +124,7 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
     from pathlib import Path
 
+    from jobgen import spec
     from jobgen.check import is_script, read_script, scripts_of
 
     stale, missing = [], []
@@ -147,13 +138,13 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
                     folder = Path(out_dir) if out_dir else Path(path).parent
                     pairs = [(found, Path(path)) for found in scripts_of(Path(path), folder)]
                     if not pairs:
-                        _load_only(path)
+                        spec.load(path)
                         missing.append(f"{path}: no script in {folder} was rendered from it")
                 for script, spec_path in pairs:
                     diff = script.diff(spec_path)
                     if diff:
                         stale.append(str(script.path))
-                        sys.stdout.write(diff)
+                        _print(diff)
     if stale or missing:
         lines = [f"{path}: stale; render it again" for path in dict.fromkeys(stale)] + missing
         raise StaleError("\n".join(lines))
@@ -225,6 +216,12 @@ def cancel(job: str) -> None:
     end(runs.find(job))
 
 
+def _print(text: str) -> None:
+    """Data to stdout, now: a pipe that is closed is noticed here and not when Python ends."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 @contextmanager
 def _problems() -> Iterator[Callable[[], Any]]:
     """Gather the problems of several documents, and raise them together at the end."""
@@ -254,12 +251,6 @@ def _plans(
             with collect():
                 plans.append(resolve(spec.load(path, overrides), scheduler=scheduler, site=site))
     return plans
-
-
-def _load_only(path: str) -> None:
-    from jobgen import spec
-
-    spec.load(path)
 
 
 def _script_name(path: str, plan: Plan) -> str:
@@ -324,4 +315,4 @@ def _show(ready: Submission) -> None:
         click.echo(f"# write the script below to {ready.file}, then")
     click.echo(shlex.join(ready.argv))
     click.echo("# the script:")
-    sys.stdout.write(ready.text)
+    _print(ready.text)

@@ -16,6 +16,8 @@ from jobgen.errors import Position, Problem, SpecError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
+# What a line can begin with before its first value.
+_INDENT = re.compile(r"^[ \t\-?:]+", re.MULTILINE)
 
 
 class Scalar:
@@ -164,6 +166,9 @@ def describe(node: Node) -> str:
 
 def _check_depth(text: str, file: str) -> None:
     """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
+    deepest = max((match.end() - match.start() for match in _INDENT.finditer(text)), default=0)
+    if deepest + text.count("[") + text.count("{") < MAX_DEPTH:
+        return  # each level takes one of these characters; most specs have few enough
     depth = 0
     try:
         composer = _Composer(text)
@@ -219,7 +224,9 @@ def _convert(
                 problem("a key must be text")
                 continue
             key = key_node.value
-            if key == "<<":
+            if not key.isprintable():  # messages cite keys as they are
+                problem(f"key {key!r} holds a control character")
+            elif key == "<<":
                 problem("merge keys ('<<') are not supported", "write the keys out")
             elif key in result.items:
                 first = result.keys[key].line
@@ -238,12 +245,12 @@ def _position(mark: Any, file: str) -> Position:
 def _syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[Problem]:
     """PyYAML's error in our form; all lines indented by tabs, where those are the reason."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is None:  # ReaderError: a character that YAML does not allow
-        index = getattr(error, "position", 0)
+    if mark is None:  # ReaderError; its position counts bytes or characters, by the parser
+        match = yaml.reader.Reader.NON_PRINTABLE.search(text)
+        index = match.start() if match else 0
         line = text.count("\n", 0, index) + 1
         where = Position(file, line, index - text.rfind("\n", 0, index))
-        char = text[index : index + 1]
-        return [Problem(where, "", f"character {char!r} is not allowed in YAML")]
+        return [Problem(where, "", f"character {text[index]!r} is not allowed in YAML")]
     where = _position(mark, file)
     lines = text.splitlines()
     if where.line <= len(lines) and "\t" in lines[where.line - 1]:

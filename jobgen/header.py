@@ -52,13 +52,19 @@ def read(script: str) -> Header | None:
                 values[key] = line[2 + len(key) :]
     if len(values) < 3:
         return None
-    words = shlex.split(values[_COMMAND])
-    options = list(zip(words[3::2], words[4::2], strict=True))
+    try:
+        words = shlex.split(values[_COMMAND])
+        options = list(zip(words[3::2], words[4::2], strict=True))
+        scheduler = dict(options)["--scheduler"]
+    except (ValueError, KeyError):  # somebody has edited it
+        return None
+    if scheduler not in _TITLES:
+        return None
     return Header(
         name=title.partition(":")[0],
         source=values[_SOURCE],
         digest=values[_DIGEST],
-        scheduler=dict(options)["--scheduler"],
+        scheduler=scheduler,
         site=dict(options).get("--site"),
         overrides=tuple(value for option, value in options if option == "--set"),
     )

@@ -147,9 +147,9 @@ def resolve(loaded: LoadedSpec, *, scheduler: str | None = None, site: str | Non
         queue=None if local else spec.queue,
         walltime=spec.resources.walltime,
         interface=None if local else launch.interface,
-        script=None if spec.run.script is None else ShellPath(spec.run.script),
+        script=None if spec.run.script is None else _path(spec.run.script),
         modules=() if local else environment.modules or (),
-        venv=None if environment.venv is None else ShellPath(environment.venv),
+        venv=None if environment.venv is None else _path(environment.venv),
         conda=None if environment.conda is None else ShellPath(environment.conda),
         variables=environment.variables or {},
         setup=environment.setup,
@@ -251,13 +251,18 @@ def _left_out(loaded: LoadedSpec, local: bool, prefix: str) -> Iterator[str]:
         yield "directives of another scheduler"
 
 
+def _path(text: str) -> ShellPath:
+    """A path that no program reads as an option."""
+    return ShellPath(f"./{text}" if text.startswith("-") else text)
+
+
 def _command(loaded: LoadedSpec) -> Iterator[str]:
     """The words that one process runs; the interpreter is the environment's own python3."""
     run = loaded.spec.run
     if run.command is not None:
         yield from run.command
     elif run.script is not None:
-        yield from ("python3", "-u", ShellPath(run.script))
+        yield from ("python3", "-u", _path(run.script))
     else:
         yield from ("python3", "-u", "-m", run.module or "")
     if isinstance(run.args, tuple):

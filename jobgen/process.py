@@ -22,7 +22,7 @@ def run(argv: Sequence[str]) -> str:
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=TIMEOUT_SECONDS,
         )
@@ -63,7 +63,8 @@ def detach(argv: Sequence[str], *, environment: dict[str, str], output: str) -> 
 
 def check_syntax(script: str) -> None:
     """Raise SpecError where bash cannot parse `script`: the spec's own setup is the one reason."""
-    result = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    result = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
     if result.returncode:
         where = Position("environment.setup")
-        raise SpecError([Problem(where, "", f"is not bash: {result.stderr.strip()}")])
+        words = result.stderr.decode(errors="replace").strip()
+        raise SpecError([Problem(where, "", f"is not bash: {words}")])

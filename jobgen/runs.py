@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -42,18 +41,25 @@ class Job:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file at `path`, whose folder is made; nobody ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Replace the file at `path`, whose folder is made; nobody ever sees half of it.
+
+    Where `path` is a symbolic link, what it leads to is replaced.
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    if os.path.exists(target) and not os.path.isfile(target):
+        temporary = target  # a pipe or a device is written to, not replaced
+    else:
+        os.makedirs(folder, exist_ok=True)
+        temporary = f"{folder}/.{name}.{os.getpid()}"
     try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(file.fileno(), 0o666 & ~umask)
-        os.replace(temporary, path)
+        if temporary != target:
+            os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        if temporary != target and os.path.exists(temporary):
+            os.unlink(temporary)
         raise
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -49,6 +50,15 @@ Directive = Annotated[
 Interface = Annotated[str, Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface")]
 SchedulerName = Literal["slurm", "pbs", "local"]
 
+# Names of variables that would not arrive: bash or torchrun gives them a value of its own. All
+# names in lower case are the script's, but those of proxies.
+_TAKEN = (
+    "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK|EPOCH.*"
+    "|E?UID|PPID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|(OLD)?PWD|OPT(ARG|ERR|IND)|PIPESTATUS"
+    "|POSIXLY_CORRECT|PS[124]|S?RANDOM|SECONDS|SHELLOPTS|SHLVL|MASTER_(ADDR|PORT)|ROLE_NAME"
+    "|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
+)
+
 
 class Resources(NamedTuple):
     """What the job asks of the cluster. `gpus_per_node` as a list gives each node its own."""
@@ -85,9 +95,13 @@ class Environment(NamedTuple):
     setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """There is one Python."""
+        """There is one Python, and the variables arrive."""
         if self.venv is not None and self.conda is not None:
             yield "conda", "stands beside venv", "give one of the two"
+        for name in self.variables or ():
+            if re.fullmatch(_TAKEN, name):
+                message = "would not arrive: the script, bash or torchrun sets it"
+                yield f"variables.{name}", message, "choose another name"
 
 
 class Run(NamedTuple):
@@ -243,14 +257,17 @@ def _override(root: document.Mapping, override: str) -> None:
     gone = isinstance(value, document.Scalar) and value.kind == "null"
     node = root
     for key in keys[:-1]:
-        inner = node.items.get(key)
-        if not isinstance(inner, document.Mapping):
-            if gone:
-                return
-            inner = document.Mapping(where)
-            node.items[key] = inner
-            node.keys[key] = where
-        node = inner
+        outer, node = node, document.Mapping(where)
+        inner = outer.items.get(key)
+        if isinstance(inner, document.Mapping):  # a copy: an alias may share it with another key
+            node.where = inner.where
+            node.items.update(inner.items)
+            node.keys.update(inner.keys)
+        elif gone:
+            return
+        else:
+            outer.keys[key] = where
+        outer.items[key] = node
     if gone:
         node.items.pop(keys[-1], None)
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 _UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_LETTERS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+_LETTERS = re.compile(
+    r"(?:(\d{1,9}) ?d ?)?(?:(\d{1,9}) ?h ?)?(?:(\d{1,9}) ?m ?)?(?:(\d{1,9}) ?s)?", re.ASCII
+)
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"\d+", re.ASCII)
@@ -24,7 +26,7 @@ def parse_duration(text: str) -> int:
         if minutes > 59 or seconds > 59:
             raise ValueError("has minutes or seconds over 59")
         total = days * 86400 + hours * 3600 + minutes * 60 + seconds
-    elif text and (match := _LETTERS.fullmatch(text.replace(" ", ""))):
+    elif text and (match := _LETTERS.fullmatch(text)):
         total = sum(
             int(part or 0) * unit
             for part, unit in zip(match.groups(), _UNIT_SECONDS.values(), strict=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from jobgen.plan import Plan
+
+# Seconds until a file that one node has made is seen by another: by default an NFS client may
+# believe for 60 s what it knows of a folder (nfs(5), acdirmax).
+SHARED_FILES_LAG = 90
 
 StateName = Literal["queued", "running", "done", "failed", "cancelled", "unknown"]
 
@@ -20,6 +25,21 @@ class State(NamedTuple):
     def ended(self) -> bool:
         """Whether nothing more will happen to the job."""
         return self.name in ("done", "failed", "cancelled")
+
+
+def output_paths(directives: Iterable[str]) -> Iterator[str]:
+    """Where the directives, given without their `#PBS` or `#SBATCH`, send output by -o and -e."""
+    for directive in directives:
+        try:
+            words = shlex.split(directive, comments=True)
+        except ValueError:  # the scheduler will say so
+            continue
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            option, equals, value = word.partition("=")
+            if option in ("--output", "--error"):
+                yield value if equals else following
+            elif word.startswith(("-o", "-e")):
+                yield word[2:] or following
 
 
 class Scheduler(Protocol):

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
 from jobgen.units import format_duration, format_memory
 
 _STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
@@ -42,7 +42,7 @@ class Pbs:
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """pbsdsh needs nothing beside the plan."""
-        return {"limit": None}
+        return {"limit": None, "lag": SHARED_FILES_LAG}
 
     def submit_argv(self, script: str) -> list[str]:
         """`qsub`."""
@@ -61,7 +61,7 @@ class Pbs:
         """job_state, and Exit_status once it is F (256 + N: ended by signal N)."""
         try:
             (job,) = json.loads(output)["Jobs"].values()
-            letter = job["job_state"]
+            letter = str(job["job_state"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return State("unknown")
         comment = str(job.get("comment", ""))
@@ -69,6 +69,8 @@ class Pbs:
             return State("queued", comment)
         if letter in _STATES:
             return State("running")
+        if letter not in ("F", "X"):
+            return State("unknown")
         status = job.get("Exit_status")
         if status == 0:
             return State("done")
@@ -87,7 +89,7 @@ class Pbs:
     def output_folders(self, script: str) -> list[str]:
         """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""
         found = []
-        for path in re.findall(r"^\s*#PBS\s+-[oe]\s*(\S+)\s*$", script, re.MULTILINE):
+        for path in output_paths(re.findall(r"^\s*#PBS\s+(.+)", script, re.MULTILINE)):
             path = path.split(":", 1)[-1]
             folder = path if path.endswith("/") else os.path.dirname(path)
             if folder and "^array_index^" not in folder:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan, ShellPath
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
 from jobgen.units import format_duration, format_memory
 
 _STATES = {
@@ -74,7 +74,7 @@ class Slurm:
                 ShellPath(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}")
                 for index in range(len(components))
             ]
-        return {"steps": steps, "node_lists": lists, "limit": None}
+        return {"steps": steps, "node_lists": lists, "limit": None, "lag": SHARED_FILES_LAG}
 
     def submit_argv(self, script: str) -> list[str]:
         """`sbatch --parsable`."""
@@ -111,8 +111,7 @@ class Slurm:
     def output_folders(self, script: str) -> list[str]:
         """Folders of --output and --error; one with a %-pattern in it is only known to Slurm."""
         found = []
-        pattern = r"^#SBATCH\s+(?:--(?:output|error)[=\s]|-[oe]\s*)\s*[\"']?([^\"'\n]+?)[\"']?\s*$"
-        for path in re.findall(pattern, script, re.MULTILINE):
+        for path in output_paths(re.findall(r"^#SBATCH\s+(.+)", script, re.MULTILINE)):
             folder = os.path.dirname(path)
             if folder and "%" not in folder:
                 found.append(folder)

@@ -1,0 +1,199 @@
+"""The promise, on a real Slurm and on the emulated PBS: every node, every time, or a clear end."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Cluster
+from jobs import Job, jobgen, spec, submit
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+LAST_RANK = 5
+
+
+@pytest.fixture(params=["slurm", "pbs"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+def run(cluster: Cluster, cwd: Path, *options: str, **changes: object) -> Job:
+    return submit(spec(**changes), *options, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
+
+
+def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_ranks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    jobs = [run(cluster, tmp_path / name) for name in "ab"]
+    for job in jobs:
+        assert job.wait() == "done 0", job.everything()
+        ranks = job.ranks()
+        assert sorted(ranks) == list(range(6))
+        assert {rank["host"] for rank in ranks.values()} == {"n1", "n2", "n3"}
+        assert {rank["WORLD_SIZE"] for rank in ranks.values()} == {"6"}
+        assert {rank["sum"] for rank in ranks.values()} == {21.0}
+        assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {job.id.partition(".")[0]}
+        assert (job.run_dir / "DONE").exists()
+    ports = {
+        line.rpartition(":")[2]
+        for job in jobs
+        for line in (job.run_dir / "logs/n1/agent.log").read_text().splitlines()
+        if "the rendezvous is at" in line
+    }
+    assert len(ports) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # Processes differ, what is asked of the scheduler does not.
+        {"launch": {"processes_per_node": [2, 1, 1]}},
+        # GPUs differ: a heterogeneous job on Slurm, a select of two chunks on PBS.
+        {"resources": {"gpus_per_node": [1, 2, 1], "cpus_per_gpu": 1}, "launch": {}},
+        {"launch": {"processes_per_node": [2, 1, 1], "rendezvous": "static"}},
+        {"launch": {"processes_per_node": [2, 1, 1], "interface": "eth0"}},
+    ],
+    ids=["processes", "gpus", "static", "interface"],
+)
+def test_unequal_nodes_form_one_world(
+    cluster: Cluster, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    job = run(cluster, tmp_path, **changes)
+    assert job.wait() == "done 0", job.everything()
+    ranks = job.ranks()
+    assert {rank["sum"] for rank in ranks.values()} == {10.0}
+    hosts = [ranks[rank]["host"] for rank in range(4)]
+    assert sorted(hosts) == ["n1", "n1", "n2", "n3"]
+
+
+def test_a_worker_that_raises_on_the_last_node_ends_the_job_with_its_traceback(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.raise-on={LAST_RANK}")
+    job.wait_for(job.errors)
+    planted = time.monotonic()
+    cluster.wait(job.id, timeout=60)
+    assert time.monotonic() - planted < 30
+    assert job.outcome() == "failed 1", job.everything()
+    (name,) = [name for name, text in job.errors().items() if "planted on rank 5" in text]
+    assert name == "n3-5.json"
+    assert "RuntimeError: planted on rank 5" in (job.run_dir / "logs/n3/rank-5.err").read_text()
+    said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
+    assert said.stdout == "failed\n"
+
+
+def test_submit_with_wait_shows_the_first_error_and_exits_7(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec()))
+    words = ("--scheduler", cluster.kind, "--wait", "--set", "run.args.exit-on=5")
+    done = jobgen("submit", *words, env=cluster.env, cwd=tmp_path)
+    assert done.returncode == 7
+    assert len(done.stdout.splitlines()) == 1
+    assert "'RANK': '0'" in done.stderr
+    assert "FAILED: n3 was the first node to end, with exit code 1" in done.stderr
+    assert "exitcode  : 3" in done.stderr
+
+
+def test_an_agent_that_is_killed_ends_the_job_and_leaves_no_process(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    agents = cluster.on("n2", "pgrep", "-f", "torch.distributed.run .*--rdzv-id").split()
+    cluster.on("n2", "kill", "-KILL", *agents)
+    killed = time.monotonic()
+    assert job.wait(60).startswith("failed"), job.everything()
+    assert time.monotonic() - killed < 45
+    cluster.wait(job.id, timeout=60)
+    assert not any(cluster.processes(r"allreduce\.py").values())
+
+
+def test_a_cancelled_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    done = jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cluster.wait(job.id, timeout=90)
+    assert not any(cluster.processes(r"allreduce\.py").values())
+    said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
+    assert said.stdout == "cancelled\n"
+
+
+def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path) -> None:
+    held = run(cluster, tmp_path / "held", "--set", f"run.args.sleep-until={tmp_path}/go")
+    held.wait_for(held.ranks)
+    # The next job's id is known, and with it its port: it is taken before the job starts.
+    number = int(held.id.partition(".")[0]) + 1
+    listen = f"import socket, time; s = socket.create_server(('', {20000 + number % 10000}))"
+    listener = f"{listen}; open('{tmp_path}/listening', 'w'); time.sleep(20)"
+    cluster.on("n1", "sh", "-c", f'setsid python3 -c "{listener}" >/dev/null 2>&1 </dev/null &')
+    held.wait_for((tmp_path / "listening").exists)
+    job = run(cluster, tmp_path / "busy")
+    assert job.wait(60) == "failed 1"
+    (tmp_path / "go").touch()
+    log = (job.run_dir / "logs/n1/agent.log").read_text()
+    assert f"port {20000 + number % 10000} on n1 is in use by another program" in log
+    assert held.wait() == "done 0", held.everything()
+
+
+def test_an_environment_that_is_not_there_is_said_within_seconds(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, environment={"venv": "/no/such/venv"})
+    assert job.wait(30) == "failed 1"
+    log = (job.run_dir / "logs/n1/agent.log").read_text()
+    assert "no virtual environment on n1: /no/such/venv" in log
+
+
+def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    rendered = jobgen(
+        "render", "--scheduler", cluster.kind, env=cluster.env, cwd=_with_spec(tmp_path)
+    )
+    (tmp_path / "job").write_text(rendered.stdout)
+    fewer = "--nodes=2" if cluster.kind == "slurm" else "-lselect=2:ncpus=2:mpiprocs=1"
+    cluster.wait(cluster.submit(fewer, "job", cwd=tmp_path))
+    (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
+    assert "this script is for 3 nodes, the job has 2: n1 n2" in output.read_text()
+
+
+def _with_spec(folder: Path) -> Path:
+    (folder / "job.yaml").write_text(json.dumps(spec()))
+    return folder
+
+
+def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_path: Path) -> None:
+    _with_spec(tmp_path)
+    jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
+    job = Job(slurm.submit("--export=NONE", "job.sbatch", cwd=tmp_path), tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+def test_slurm_output_folder_of_a_directive_is_made(slurm: Cluster, tmp_path: Path) -> None:
+    directives = ["#SBATCH --output=logs/deep/%j.txt"]
+    job = run(slurm, tmp_path, run={"command": ["true"]}, directives=directives)
+    slurm.wait(job.id)
+    assert "DONE" in (tmp_path / f"logs/deep/{job.id}.txt").read_text()
+
+
+def test_pbs_node_file_may_repeat_full_names(pbs: Cluster, tmp_path: Path) -> None:
+    _with_spec(tmp_path)
+    jobgen("render", "--scheduler", "pbs", "-o", "job.pbs", env=pbs.env, cwd=tmp_path)
+    with pbs.settings(domain="cluster.test"):  # type: ignore[attr-defined]
+        select = "-lselect=3:ncpus=2:mpiprocs=2"
+        job = Job(pbs.submit(select, "job.pbs", cwd=tmp_path), tmp_path, "reduce")
+        assert job.wait() == "done 0", job.everything()
+    nodes = {rank["JOBGEN_NODE"] for rank in job.ranks().values()}
+    assert nodes == {f"n{number}.cluster.test" for number in (1, 2, 3)}
+
+
+def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Cluster, tmp_path: Path) -> None:
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go", "--set", "resources.walltime=25s")
+    job = run(pbs, tmp_path, *options)
+    shown = pbs.wait(job.id, timeout=90)
+    assert shown["Exit_status"] != 0
+    assert not any(pbs.processes(r"allreduce\.py").values())

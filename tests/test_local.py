@@ -1,0 +1,123 @@
+"""The embedded scheduler: the same script on one machine, with what a cluster would do."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from jobs import JOBGEN, Job, jobgen, spec, submit
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+TWO_NODES = {"resources": {"nodes": 2, "walltime": "2m"}}
+
+
+def run(cwd: Path, *options: str, **changes: object) -> Job:
+    return submit(spec(**{**TWO_NODES, **changes}), *options, scheduler="local", cwd=cwd)
+
+
+def state(job: Job, cwd: Path) -> str:
+    return jobgen("status", job.id, env=os.environ, cwd=cwd).stdout.strip()
+
+
+def alive(job: Job) -> list[int]:
+    """The ranks' processes that are still there."""
+    return [rank["pid"] for rank in job.ranks().values() if Path(f"/proc/{rank['pid']}").exists()]
+
+
+def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
+    jobs = [run(tmp_path), run(tmp_path)]
+    assert state(jobs[0], tmp_path) == "running"
+    for job in jobs:
+        assert job.wait() == "done 0", job.everything()
+        ranks = job.ranks()
+        assert {rank["sum"] for rank in ranks.values()} == {10.0}
+        assert {rank["JOBGEN_NODE"] for rank in ranks.values()} == {"node0", "node1"}
+        assert state(job, tmp_path) == "done"
+        assert (job.run_dir / "DONE").exists()
+        assert json.loads((job.run_dir / "job.json").read_text())["id"] == job.id
+        assert (job.run_dir / "job.yaml").exists()
+
+
+def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:
+    job = run(tmp_path, "--set", "run.args.raise-on=3")
+    assert job.wait() == "failed 1"
+    assert state(job, tmp_path) == "failed"
+    output = (job.run_dir / "job.out").read_text()
+    assert "the first error is that of rank 3 on node" in output
+    assert "RuntimeError: planted on rank 3" in output
+    assert not (job.run_dir / "DONE").exists()
+
+
+@pytest.mark.parametrize("what", ["torch.distributed.run", r"attempts/0/script node 1"])
+def test_a_killed_agent_or_its_shell_ends_the_job(tmp_path: Path, what: str) -> None:
+    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    lines = subprocess.run(
+        ["pgrep", "-af", what], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    pid = next(int(line.split()[0]) for line in reversed(lines) if job.id in line)
+    os.kill(pid, signal.SIGKILL)
+    assert job.wait(60).startswith("failed"), job.everything()
+    job.wait_for(lambda: not alive(job), seconds=10)
+
+
+def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
+    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert job.outcome() == "cancelled 143"
+    assert state(job, tmp_path) == "cancelled"
+    assert not alive(job)
+    again = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
+    assert again.returncode == 5
+    assert "has ended already" in again.stderr
+
+
+def test_the_walltime_ends_the_job(tmp_path: Path) -> None:
+    options = ("--set", "resources.walltime=8s", "--set", f"run.args.sleep-until={tmp_path}/go")
+    job = run(tmp_path, *options)
+    job.wait_for(lambda: state(job, tmp_path) == "failed", seconds=60)
+    assert "ENDED by the walltime of 8 s" in (job.run_dir / "job.out").read_text()
+    assert not alive(job)
+
+
+def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    primary, secondary = pty.openpty()
+    shell = subprocess.Popen(
+        [*JOBGEN, "submit", "--scheduler", "local", "--wait"],
+        cwd=tmp_path,
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        start_new_session=True,
+    )
+    os.close(secondary)
+    folder = tmp_path / "runs" / "reduce"
+    end = time.monotonic() + 30
+    while not list(folder.glob("*/job.json")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    os.killpg(shell.pid, signal.SIGHUP)
+    os.close(primary)
+    shell.wait()
+    (record,) = folder.glob("*/job.json")
+    job = Job(record.parent.name, tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout
+    (tmp_path / "job.sh").write_text(rendered)
+    done = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs" / "reduce").iterdir()
+    assert len(Job(folder.name, tmp_path, "reduce").ranks()) == 4
