@@ -58,7 +58,7 @@ class Pbs:
         return ["qstat", "-x", "-f", "-F", "json", job_id]
 
     def parse_state(self, output: str) -> State:
-        """job_state, and Exit_status once it is F (256 + N: ended by signal N)."""
+        """job_state, and Exit_status once it is F (256 + N: signal N; -29: walltime)."""
         try:
             (job,) = json.loads(output)["Jobs"].values()
             letter = str(job["job_state"])
@@ -76,7 +76,7 @@ class Pbs:
             return State("done")
         if status is None or status == 271:
             return State("cancelled", comment)
-        return State("failed", f"Exit_status {status}")
+        return State("failed", "walltime" if status == -29 else f"Exit_status {status}")
 
     def cancel_argv(self, job_id: str) -> list[str]:
         """`qdel`."""
