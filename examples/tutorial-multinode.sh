@@ -193,7 +193,7 @@ conclude() {    # conclude STATUS
 stop=
 trap 'stop=SIGTERM' TERM
 trap 'stop=SIGINT' INT
-rm -f "$run_dir/STOPPED"
+rm -f "$run_dir"/{STOPPED,DONE}
 # The nodes run this same file; the scheduler's own copy is on the first node alone.
 cp "$0" "$attempt_dir/script"
 [[ -f examples/tutorial_multinode.py ]] || die "no such file in $PWD:" examples/tutorial_multinode.py

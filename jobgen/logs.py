@@ -21,7 +21,7 @@ def follow(job: Job, write: Callable[[str], None]) -> State:
     next_query = time.monotonic() + interval
     recorded = None
     while True:
-        previous, recorded = recorded, runs.outcome(job.run_dir)
+        previous, recorded = recorded, runs.outcome(job)
         state = None
         # The script's own record is worth one question; without it, only now and then.
         if recorded != previous or time.monotonic() >= next_query:

@@ -49,10 +49,15 @@ def quote(value: object) -> Markup:
     if isinstance(value, ShellPath):
         return Markup(_expandable(value))
     if isinstance(value, str):
-        return Markup(shlex.quote(value))
+        return Markup(_literal(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return Markup(value)
     raise TypeError(f"no shell word for {value!r}")
+
+
+def _literal(text: str) -> str:
+    """A word in which nothing expands; double quotes show that a `$` is meant to stay one."""
+    return f'"{_inside_quotes(text)}"' if re.search(r"[$`\\]", text) else shlex.quote(text)
 
 
 def _expandable(path: str) -> str:
@@ -60,7 +65,7 @@ def _expandable(path: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
     if not _VARIABLE.search(path):
-        return shlex.quote(path)
+        return _literal(path)
     parts, end = [], 0
     for match in _VARIABLE.finditer(path):
         parts += [_inside_quotes(path[end : match.start()]), f"${{{match[1] or match[2]}}}"]

@@ -18,7 +18,11 @@ RUNS = "runs"
 
 @dataclass(frozen=True)
 class Job:
-    """One submission. `pid` and `started` (clock ticks since boot) tell a local job's process."""
+    """One submission.
+
+    `pid` and `started` (clock ticks since boot) tell a local job's process. `first_attempt` is the
+    number of the attempts that were in the run folder before: schedulers use ids again.
+    """
 
     id: str
     name: str
@@ -28,6 +32,7 @@ class Job:
     argv: tuple[str, ...]
     pid: int | None = None
     started: int | None = None
+    first_attempt: int = 0
 
     @property
     def run_dir(self) -> Path:
@@ -47,8 +52,8 @@ def write_atomically(path: Path, text: str) -> None:
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    if os.path.exists(target) and not os.path.isfile(target):
-        temporary = target  # a pipe or a device is written to, not replaced
+    if os.path.exists(path) and not os.path.isfile(path):
+        temporary = target = str(path)  # a pipe or a device is written to, not replaced
     else:
         os.makedirs(folder, exist_ok=True)
         temporary = f"{folder}/.{name}.{os.getpid()}"
@@ -77,19 +82,21 @@ def find(word: str) -> Job:
     raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
 
 
-def outcome(run_dir: Path) -> tuple[str, int] | None:
+def attempts(run_dir: Path) -> list[Path]:
+    """The folders of the job's attempts, in order."""
+    found = [path for path in run_dir.glob("attempts/*") if path.name.isdecimal()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def outcome(job: Job) -> tuple[str, int] | None:
     """How the last attempt ended by the script's own word: (done, failed or cancelled; exit code).
 
     None while it runs, or where it never began.
     """
-    attempts = [path for path in run_dir.glob("attempts/*") if path.name.isdecimal()]
-    if not attempts:
-        return None
+    own = attempts(job.run_dir)[job.first_attempt :]
     try:
-        word, code = (
-            (max(attempts, key=lambda path: int(path.name)) / "outcome").read_text().split()
-        )
-    except FileNotFoundError:
+        word, code = (own[-1] / "outcome").read_text().split()
+    except (IndexError, FileNotFoundError):
         return None
     return word, int(code)
 

@@ -17,7 +17,7 @@ def state(job: Job) -> State:
     """The job's state: by its script's own record, else by the scheduler's word."""
     if job.scheduler == schedulers.LOCAL and process_started(job.pid) == job.started:
         return State("running")
-    ended = runs.outcome(job.run_dir)
+    ended = runs.outcome(job)
     if ended and (ended[0] != "cancelled" or job.scheduler == schedulers.LOCAL):
         return State(ended[0], "" if ended[0] == "done" else f"exit code {ended[1]}")  # type: ignore[arg-type]
     if job.scheduler == schedulers.LOCAL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobgen import process, runs, schedulers, status
@@ -68,11 +68,15 @@ def submit(submission: Submission) -> Job:
 
 def _hand_over(submission: Submission) -> Job:
     argv = submission.argv
+    before = {
+        folder.name: len(runs.attempts(folder)) for folder in Path(RUNS, submission.name).iterdir()
+    }
     output = process.run(argv)
     job_id = schedulers.batch(submission.scheduler).parse_job_id(output)
     if job_id is None:
         raise RefusedError(f"{argv[0]} printed no job id but {output[:200]!r}")
-    return _job(submission, job_id, argv)
+    job = _job(submission, job_id, argv)
+    return replace(job, first_attempt=before.get(job.run_dir.name, 0))
 
 
 def _job(submission: Submission, job_id: str, argv: list[str], *, pid: int | None = None) -> Job:
