@@ -1,7 +1,7 @@
 #!/bin/bash
 # quickstart: 2 nodes x 2 processes, for this machine alone
 # rendered by jobgen from: quickstart.yaml
-# digest of what was rendered: 84918b27f11d4243
+# digest of what was rendered: 7f96b5826045fbd3
 # to render it again: jobgen render quickstart.yaml --scheduler local
 # left out, of no use here: resources.cpus_per_node
 
@@ -70,7 +70,7 @@ run_rank() {
     exec >>"$logs.out" 2>>"$logs.err"
     # torch writes an exception into a folder of its own; keep it under node and rank instead.
     ln -sf "$error.json" "$TORCHELASTIC_ERROR_FILE"
-    exec -- python3 -u -m jobgen.trainer --model gpt-tiny --steps 250
+    exec -- python3 -u -m jobgen.trainer --model gpt-tiny --steps 300
 }
 
 # What each node runs: one agent, which starts the processes of the node and watches them.

@@ -1,0 +1,68 @@
+"""`python -m jobgen.trainer`: read the flags, train, leave an error file when it fails.
+
+Exit status: 0 completed or stopped on request (`status.json` says which), 1 failed, 2 wrong flags.
+torchrun turns all of them into 0 or 1, so a job script should read `status.json` instead.
+"""
+
+import faulthandler
+import os
+import sys
+import traceback
+
+from .config import TrainerError, UsageError, parse_flags
+
+
+def main() -> int:
+    """Run the trainer with the process's arguments; returns the exit status."""
+    try:
+        config = parse_flags(sys.argv[1:])
+    except UsageError as error:
+        _record(error)
+        print(f"jobgen.trainer: error: {error}", file=sys.stderr)
+        return 2
+
+    # Only now, so that --help and a wrong flag do not wait for torch.
+    try:
+        from .loop import run
+        from .parallel import leave
+    except ModuleNotFoundError as error:
+        print(f"jobgen.trainer: error: {error}, for {sys.executable}", file=sys.stderr)
+        return 1
+
+    faulthandler.enable()
+    try:
+        run(config)
+    except BaseException as error:
+        _record(error)
+        if isinstance(error, TrainerError):
+            print(f"jobgen.trainer: error: {error}", file=sys.stderr)
+        else:
+            traceback.print_exc()
+        return 1
+    finally:
+        # After the error file: once this rank's connections close, its peers fail too, and
+        # torchrun blames whoever wrote an error file first.
+        leave()
+    return 0
+
+
+def _record(error: BaseException) -> None:
+    """Write torchelastic's error file, as its `@record` does, but for SystemExit too.
+
+    With `@record` alone a rank that calls `sys.exit(3)` leaves no trace, and an innocent peer is
+    reported as the cause.
+    """
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        get_error_handler().record_exception(error)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without Python's own end: DDP keeps gloo's threads alive beyond destroy_process_group, and
+    # one that still lets go of a tensor while the interpreter ends aborts the process
+    # ("terminate called without an active exception") after a perfect run.
+    os._exit(status)

@@ -1,0 +1,265 @@
+"""Whole runs, in real processes under torchrun on this machine."""
+
+import json
+import math
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the trainer needs torch")
+
+from jobgen.trainer.config import parse_flags  # noqa: E402
+from jobgen.trainer.loop import learning_rate  # noqa: E402
+
+from .conftest import Run, Start  # noqa: E402
+
+# 25 sequences are 25, or 8 + 8 + 9: what is the same for both does not hang on even shares.
+FORTY_STEPS = ("--steps", 40, "--batch-tokens", 25 * 64, "--log-every", 1, "--save-every", 10)
+ENDLESS = ("--steps", 1_000_000, "--log-every", 1, "--batch-tokens", 4 * 64)
+
+
+@pytest.fixture(scope="module")
+def whole(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of 40 steps on three ranks that nothing disturbs."""
+    run = start(tmp_path_factory.mktemp("whole") / "run", *FORTY_STEPS, processes=3)
+    assert run.wait() == 0, run.output
+    return run
+
+
+def test_it_learns_and_says_so(whole: Run) -> None:
+    losses = dict(whole.losses())
+    assert sorted(losses) == list(range(1, 41))
+    assert losses[1] > math.log(103) - 0.3  # knows nothing: about a guess among all characters
+    # The frequencies of the characters alone would give 3.26.
+    assert whole.metrics("val")[-1]["loss"] < 2.9
+    assert whole.status()["state"] == "completed"
+    assert (whole.out / "DONE").exists()
+    for rank in range(3):
+        assert f"rank {rank} of 3 on {socket.gethostname()}, local rank {rank}" in whole.output
+    assert "--- a sample ---" in whole.output
+
+
+def test_a_step_is_recorded_with_its_units(whole: Run) -> None:
+    step = whole.metrics("step")[-1]
+    assert step["tokens"] == 40 * 25 * 64
+    assert step["tokens_per_s"] == pytest.approx(25 * 64 / step["step_s"])
+    assert step["lr"] == learning_rate(39, parse_flags(["--steps", "40"]))
+    assert 0 < step["grad_norm"] < 10
+    assert 0 < step["step_s"] < 5
+    assert abs(time.time() - step["time"]) < 600
+    started = whole.metrics("start")[0]
+    assert (started["world_size"], started["device"]) == (3, "cpu")
+
+
+def test_the_learning_rate_rises_then_falls_to_a_tenth() -> None:
+    config = parse_flags(["--steps", "100", "--warmup-steps", "10", "--lr", "1"])
+    rates = [learning_rate(step, config) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.1 * step for step in range(1, 11)])
+    assert rates[10] == 1
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[55] == pytest.approx(0.55)
+    assert rates[99] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_killed_and_started_again_it_ends_with_the_same_bits(
+    whole: Run, start: Start, tmp_path: Path
+) -> None:
+    killed = start(tmp_path / "run", *FORTY_STEPS, processes=3)
+    killed.wait_for(lambda: len(killed.losses()) >= 25)
+    os.kill(killed.pid_of(0), signal.SIGKILL)
+    assert killed.wait() != 0
+    assert killed.status()["state"] in ("running", "failed")
+
+    again = start(tmp_path / "run", *FORTY_STEPS, processes=3)
+    assert again.wait() == 0, again.output
+    assert "continuing after step 20" in again.output
+    assert again.losses() == whole.losses()
+    assert {line["attempt"] for line in again.metrics("step")} == {0, 1}
+    for part in ("model.pt", "optimizer.pt"):
+        name = Path("checkpoints/step-00000040") / part
+        assert same_bits(again.out / name, whole.out / name)
+
+
+def same_bits(one: Path, other: Path) -> bool:
+    def flat(value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            return value.dtype, tuple(value.shape), value.numpy().tobytes()
+        if isinstance(value, dict):
+            return {key: flat(item) for key, item in value.items()}
+        return value
+
+    first, second = (torch.load(path, weights_only=True) for path in (one, other))
+    return bool(flat(first) == flat(second))
+
+
+def test_one_process_without_torchrun_learns_the_same(
+    whole: Run, start: Start, tmp_path: Path
+) -> None:
+    alone = start(tmp_path / "run", *FORTY_STEPS, "--micro-batch", 7, processes=None)
+    assert alone.wait() == 0, alone.output
+    assert_same_losses(alone, whole)
+
+
+def test_unequal_nodes_learn_the_same(whole: Run, start: Start, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nodes = [
+        start(
+            tmp_path / "run",
+            *FORTY_STEPS,
+            *("--micro-batch", 5),
+            processes=processes,
+            agent=(
+                "--nnodes=2",
+                f"--rdzv-endpoint=127.0.0.1:{port}",
+                f"--rdzv-conf=is_host={host}",
+                "--rdzv-id=unequal",
+            ),
+        )
+        for processes, host in ((2, 1), (1, 0))
+    ]
+    assert [node.wait() for node in nodes] == [0, 0], nodes[0].output + nodes[1].output
+    assert_same_losses(nodes[0], whole)
+
+
+def assert_same_losses(run: Run, other: Run) -> None:
+    assert len(run.losses()) == 40
+    for (step, loss), (_, expected) in zip(run.losses(), other.losses(), strict=True):
+        assert loss == pytest.approx(expected, abs=1e-5), f"step {step}"
+    assert run.metrics("val")[-1]["loss"] == pytest.approx(
+        other.metrics("val")[-1]["loss"], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("who", ["the agent", "rank 1 alone"])
+def test_a_signal_stops_all_ranks_at_one_step_with_a_checkpoint(
+    who: str, start: Start, tmp_path: Path
+) -> None:
+    run = start(tmp_path / "run", *ENDLESS, processes=2)
+    run.wait_for(lambda: len(run.losses()) >= 3)
+    asked = time.monotonic()
+    if who == "the agent":
+        run.process.send_signal(signal.SIGTERM)
+        run.wait(25)  # torchrun's own status is 1 however well its workers ended
+    else:
+        os.kill(run.pid_of(1), signal.SIGUSR1)
+        assert run.wait(25) == 0, run.output
+    assert time.monotonic() - asked < 15
+    status = run.status()
+    assert status["state"] == "stopped"
+    assert status["reason"] == ("SIGTERM" if who == "the agent" else "SIGUSR1")
+    assert status["resumable"] is True
+    assert (run.out / "STOPPED").exists()
+    assert not (run.out / "DONE").exists()
+    assert run.losses()[-1][0] == status["step"]
+    latest = (run.out / "checkpoints" / "latest").read_text().strip()
+    assert latest == f"step-{status['step']:08d}"
+
+
+def test_the_stop_file_stops_a_job_once(start: Start, tmp_path: Path) -> None:
+    """The file lies in the job's folder, wherever the run's is; the next start goes on."""
+    job = tmp_path / "job"
+    run = start(tmp_path / "run", *ENDLESS, processes=None, JOBGEN_RUN_DIR=str(job))
+    run.wait_for(lambda: len(run.losses()) >= 2)
+    (job / "STOP").touch()
+    assert run.wait(25) == 0, run.output
+    assert "STOP file" in (json.loads((job / "status.json").read_text()))["reason"]
+    assert (job / "STOPPED").exists()
+    stopped_at = run.losses()[-1][0]
+
+    flags = (*ENDLESS[2:], "--steps", stopped_at + 5)
+    again = start(tmp_path / "run", *flags, processes=None, JOBGEN_RUN_DIR=str(job))
+    assert again.wait() == 0, again.output
+    assert (job / "DONE").exists()
+    assert not (job / "STOPPED").exists()
+    assert [step for step, _ in again.losses()] == list(range(1, stopped_at + 6))
+
+
+BROKEN_ON_RANK_1 = """
+import os, sys
+from jobgen.trainer import __main__, loop
+
+usual = loop.learning_rate
+
+def breaks(step, config):
+    if os.environ["RANK"] == "1" and step == 3:
+        {fault}
+    return usual(step, config)
+
+loop.learning_rate = breaks
+sys.exit(__main__.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raise ValueError('disk of rank 1 is gone')", "ValueError: disk of rank 1 is gone"),
+        ("sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_an_error_on_one_rank_is_reported_as_that_ranks(
+    fault: str, message: str, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN_ON_RANK_1.format(fault=fault))
+    error_file = tmp_path / "error.json"
+    run = start(
+        tmp_path / "run",
+        *ENDLESS,
+        processes=2,
+        program=(str(tmp_path / "broken.py"), "--out", str(tmp_path / "run")),
+        agent=("--nnodes=1", "--rdzv-endpoint=127.0.0.1:0", f"--log-dir={tmp_path / 'logs'}"),
+        TORCHELASTIC_ERROR_FILE=str(error_file),
+    )
+    assert run.wait(60) == 1, run.output
+    told = json.loads(error_file.read_text())["message"]
+    assert told["message"] == message
+    assert "in breaks" in told["extraInfo"]["py_callstack"]
+    seconds = {
+        path.parent.name: int(json.loads(path.read_text())["message"]["extraInfo"]["timestamp"])
+        for path in (tmp_path / "logs").glob("*/attempt_0/*/error.json")
+    }
+    # Files know the time to the second only: the peer's must not seem as old as the cause.
+    assert seconds["1"] < seconds.get("0", math.inf)
+    assert run.status()["state"] == "failed"
+    assert str(run.status()["reason"]).startswith("rank 1 on ")
+    assert message in str(run.status()["reason"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--lr", "1e12", "--warmup-steps", "0"), "the loss is"),
+        (("--device", "cuda"), "--device cuda: no GPU is visible"),
+        (("--data", "absent.txt"), "--data absent.txt: No such file"),
+        (("--context", "99999", "--batch-tokens", "99999"), "less than ten sequences of 99999"),
+    ],
+)
+def test_a_failure_is_said_clearly(
+    flags: tuple[str, ...], said: str, start: Start, tmp_path: Path
+) -> None:
+    run = start(tmp_path / "run", *ENDLESS, *flags, processes=None, CUDA_VISIBLE_DEVICES="")
+    assert run.wait(60) == 1, run.output
+    assert said in run.output
+    assert said in str(run.status()["reason"])
+    assert run.status()["state"] == "failed"
+
+
+def test_another_model_or_text_does_not_continue_this_run(
+    whole: Run, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("another text, quite short. " * 100)
+    for flags, said in (
+        (("--model", "gpt-small"), "was made with --model gpt-tiny; this run has --model"),
+        (("--data", str(tmp_path / "text")), "was trained on another text"),
+    ):
+        run = start(whole.out, "--steps", 60, *flags, processes=None)
+        assert run.wait(60) == 1, run.output
+        assert said in run.output
+        assert "Traceback" not in run.output
+    assert (whole.out / "checkpoints/latest").read_text() == "step-00000040\n"
