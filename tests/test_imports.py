@@ -1,0 +1,97 @@
+"""Who imports whom: the layers of the design, one module for each library, no file too long."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import EXAMPLES, ROOT
+
+PACKAGE = ROOT / "jobgen"
+FILES = sorted(PACKAGE.rglob("*.py"))
+TOOL = [path for path in FILES if "trainer" not in path.parts]
+TRAINER = [path for path in FILES if "trainer" in path.parts]
+
+# A module imports from the lines above its own, and of its own line nothing.
+LAYERS = """
+jobgen
+jobgen.errors
+jobgen.units jobgen.document
+jobgen.bind
+jobgen.spec
+jobgen.site
+jobgen.plan
+jobgen.schedulers.base
+jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
+jobgen.schedulers jobgen.header
+jobgen.render
+jobgen.check
+jobgen.process jobgen.runs
+jobgen.status
+jobgen.submit jobgen.logs
+jobgen.cli
+jobgen.__main__
+"""
+LAYER = {name: layer for layer, line in enumerate(LAYERS.splitlines()) for name in line.split()}
+HOME = {"yaml": "document", "jinja2": "render", "markupsafe": "render", "click": "cli"}
+
+
+def name_of(path: Path) -> str:
+    """The module in a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, inside functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield "." * node.level + (node.module or "")
+        elif isinstance(node, ast.ImportFrom):
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from (members & LAYER.keys()) or {node.module or ""}
+
+
+@pytest.mark.parametrize("path", TOOL, ids=name_of)
+def test_imports_point_one_way(path: Path) -> None:
+    own = [name for name in imports(path) if name.partition(".")[0] == "jobgen"]
+    above = [name for name in own if LAYER[name] >= LAYER[name_of(path)]]
+    assert not above
+
+
+@pytest.mark.parametrize("path", TOOL, ids=name_of)
+def test_a_library_is_known_to_one_module(path: Path) -> None:
+    for name in imports(path):
+        library = name.partition(".")[0]
+        if library not in sys.stdlib_module_names and library != "jobgen":
+            assert HOME.get(library) == path.stem, library
+
+
+@pytest.mark.parametrize("path", TRAINER, ids=name_of)
+def test_the_trainer_can_be_copied_anywhere(path: Path) -> None:
+    libraries = {name.partition(".")[0] for name in imports(path) if not name.startswith(".")}
+    assert libraries <= sys.stdlib_module_names | {"torch", "numpy"}
+    assert not any(name.startswith("..") for name in imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_can_be_read_at_one_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 320
+
+
+def test_render_imports_nothing_slow() -> None:
+    program = (
+        "import sys, atexit\n"
+        "from jobgen.cli import main\n"
+        "slow = {'torch', 'numpy', 'difflib', 'subprocess', 'jobgen.runs'}\n"
+        "atexit.register(lambda: print(sorted(slow & sys.modules.keys()), file=sys.stderr))\n"
+        "main()\n"
+    )
+    argv = [sys.executable, "-c", program, "render", EXAMPLES[0]]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("#!/bin/bash\n")
+    assert ended.stderr == "[]\n"

@@ -1,0 +1,304 @@
+"""Each scheduler's syntax: directives out, ids and states in."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import edited, plan_of
+
+from jobgen import schedulers
+
+SLURM, PBS = schedulers.batch("slurm"), schedulers.batch("pbs")
+SMALL = "{nodes: 2}"
+LARGE = "{nodes: 2, gpus_per_node: 8, cpus_per_gpu: 8, memory_per_node: 1.5TB, walltime: 36h}"
+UNEQUAL = "{gpus_per_node: [2, 8, 2], cpus_per_gpu: 8, memory_per_node: 400GB, walltime: 4h}"
+PAID = "account: x\nqueue: y\n"
+
+
+def directives(scheduler: str, resources: str, more: str = PAID, **target: str) -> str:
+    """The directives for these resources, one a line, without #SBATCH or #PBS."""
+    text = edited(("{nodes: 2}", resources), ("", more))
+    plan = plan_of(text, **target or {"scheduler": scheduler})
+    lines = schedulers.get(scheduler).directives(plan)
+    sign = {"slurm": "#SBATCH ", "pbs": "#PBS "}[scheduler]
+    assert all(line.startswith(sign) for line in lines)
+    return "".join(line.removeprefix(sign) + "\n" for line in lines)
+
+
+def test_directives_of_slurm() -> None:
+    assert (
+        directives("slurm", LARGE)
+        == """\
+--job-name=a
+--account=x
+--partition=y
+--nodes=2
+--ntasks-per-node=1
+--cpus-per-task=64
+--gpus-per-node=8
+--mem=1536G
+--time=36:00:00
+--output=%x-%j.out
+--open-mode=append
+"""
+    )
+
+
+def test_unequal_nodes_are_a_heterogeneous_job_of_slurm() -> None:
+    assert (
+        directives("slurm", UNEQUAL)
+        == """\
+--job-name=a
+--account=x
+--partition=y
+--nodes=1
+--ntasks-per-node=1
+--cpus-per-task=64
+--gpus-per-node=8
+--mem=400G
+--time=04:00:00
+--output=%x-%j.out
+--open-mode=append
+hetjob
+--partition=y
+--nodes=2
+--ntasks-per-node=1
+--cpus-per-task=16
+--gpus-per-node=2
+--mem=400G
+--time=04:00:00
+"""
+    )
+
+
+def test_directives_of_pbs() -> None:
+    assert (
+        directives("pbs", LARGE)
+        == """\
+-N a
+-A x
+-q y
+-l select=2:ncpus=64:ngpus=8:mem=1536gb:mpiprocs=1
+-l place=scatter
+-l walltime=36:00:00
+-j oe
+-k oed
+"""
+    )
+
+
+def test_unequal_nodes_are_several_chunks_of_pbs() -> None:
+    chunks = "1:ncpus=64:ngpus=8:mem=400gb:mpiprocs=1+2:ncpus=16:ngpus=2:mem=400gb:mpiprocs=1"
+    assert f"-l select={chunks}\n" in directives("pbs", UNEQUAL)
+
+
+def test_directives_of_gadi_are_totals_of_the_job() -> None:
+    assert (
+        directives("pbs", LARGE, site="nci-gadi")
+        == """\
+-N a
+-P x
+-q y
+-l ncpus=128
+-l ngpus=16
+-l mem=3tb
+-l walltime=36:00:00
+-j oe
+-k oed
+"""
+    )
+
+
+def test_what_nobody_said_is_left_to_the_scheduler() -> None:
+    on_slurm, on_pbs = directives("slurm", SMALL, more=""), directives("pbs", SMALL, more="")
+    assert on_slurm.startswith("--job-name=a\n--nodes=2\n--ntasks-per-node=1\n--output=")
+    assert on_pbs == "-N a\n-l select=2:mpiprocs=1\n-l place=scatter\n-j oe\n-k oed\n"
+    on_gadi = directives("pbs", "{nodes: 2, memory_per_node: 8GB}", more="", site="nci-gadi")
+    assert on_gadi == "-N a\n-l mem=16gb\n-j oe\n-k oed\n"
+
+
+def test_directives_of_the_user_come_last_and_as_they_are() -> None:
+    more = 'directives: ["#SBATCH -C a100  # all", "#PBS -m  e"]\n'
+    assert directives("slurm", SMALL, more).endswith("--open-mode=append\n-C a100  # all\n")
+    assert directives("pbs", SMALL, more).endswith("-k oed\n-m  e\n")
+
+
+def test_local_has_no_directives() -> None:
+    local = schedulers.get("local")
+    text = edited(("", f'{PAID}directives: ["#PBS -m e"]\n'))
+    assert local.directives(plan_of(text)) == []
+    assert local.output_folders("#PBS -o logs/\n") == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "steps", "lists"),
+    [
+        (
+            SMALL,
+            ["--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=$SLURM_CPUS_ON_NODE"],
+            ["$SLURM_JOB_NODELIST"],
+        ),
+        (
+            LARGE,
+            ["--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --gpus-per-node=8"],
+            ["$SLURM_JOB_NODELIST"],
+        ),
+        (
+            UNEQUAL,
+            [
+                "--het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=64 "
+                "--gpus-per-node=8",
+                "--het-group=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=16 "
+                "--gpus-per-node=2",
+            ],
+            ["$SLURM_JOB_NODELIST_HET_GROUP_0", "$SLURM_JOB_NODELIST_HET_GROUP_1"],
+        ),
+    ],
+)
+def test_srun_is_told_everything_once_more(
+    resources: str, steps: list[str], lists: list[str]
+) -> None:
+    launch = SLURM.launch(plan_of(edited(("{nodes: 2}", resources)), scheduler="slurm"))
+    assert [" ".join(options) for options in launch["steps"]] == steps
+    assert launch["node_lists"] == lists
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "output", "job_id"),
+    [
+        (SLURM, "4242\n", "4242"),
+        (SLURM, "4242;cluster\n", "4242"),
+        (SLURM, "Submitted batch job 4242\n", None),  # not what --parsable prints
+        (SLURM, "sbatch: warning\n4242\n", None),
+        (SLURM, "", None),
+        (PBS, "4242.gadi-pbs\n", "4242.gadi-pbs"),
+        (PBS, "4242\n", "4242"),
+        (PBS, "4242[].pbs.example.org\n", "4242[].pbs.example.org"),
+        (PBS, "qsub: waiting\n", None),
+        (PBS, "", None),
+    ],
+)
+def test_job_id(scheduler: schedulers.BatchScheduler, output: str, job_id: str | None) -> None:
+    assert scheduler.parse_job_id(output) == job_id
+
+
+SCONTROL = (
+    "JobId=4242 JobName=a UserId=user(1000) GroupId=user(1000) MCS_label=N/A Priority=1 Nice=0 "
+    "Account=x QOS=normal JobState={} Reason={} Dependency=(null) Requeue=1 Restarts=0 "
+    "BatchFlag=1 Reboot=0 ExitCode={} RunTime=00:00:05 TimeLimit=00:10:00\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "wanted"),
+    [
+        ("PENDING", "Resources", ("queued", "Resources")),
+        ("CONFIGURING", "None", ("queued", "")),
+        ("RUNNING", "None", ("running", "")),
+        ("COMPLETING", "None", ("running", "")),
+        ("COMPLETED", "None", ("done", "")),
+        ("CANCELLED", "None", ("cancelled", "")),
+        ("FAILED", "NonZeroExitCode", ("failed", "FAILED NonZeroExitCode")),
+        ("TIMEOUT", "TimeLimit", ("failed", "TIMEOUT TimeLimit")),
+        ("NODE_FAIL", "None", ("failed", "NODE_FAIL")),
+        ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
+    ],
+)
+def test_state_by_scontrol(state: str, reason: str, wanted: tuple[str, str]) -> None:
+    record = SCONTROL.format(state, reason, "1:0")
+    assert SLURM.parse_state(record) == wanted
+    # A heterogeneous job has a record for each part; the first has the script.
+    assert SLURM.parse_state(record + SCONTROL.format("PENDING", "None", "0:0")) == wanted
+
+
+def qstat(**attributes: object) -> str:
+    """What `qstat -f -F json` prints of one job."""
+    job = {"Job_Name": "a", "Job_Owner": "user@login", "queue": "workq", **attributes}
+    return json.dumps({"timestamp": 1, "pbs_version": "23.06.06", "Jobs": {"4242.pbs": job}})
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
+        ({"job_state": "H"}, ("queued", "")),
+        ({"job_state": "W"}, ("queued", "")),
+        ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
+        ({"job_state": "E"}, ("running", "")),
+        ({"job_state": "S"}, ("running", "")),
+        ({"job_state": "F", "Exit_status": 0}, ("done", "")),
+        ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
+        ({"job_state": "F", "Exit_status": -29}, ("failed", "walltime")),
+        ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
+        ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
+        ({"job_state": "?"}, ("unknown", "")),
+        ({"job_state": []}, ("unknown", "")),
+    ],
+)
+def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
+    assert PBS.parse_state(qstat(**job)) == wanted
+
+
+@pytest.mark.parametrize("scheduler", [SLURM, PBS])
+@given(
+    text=st.text()
+    | st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["Jobs", "job_state"]), inner)
+        ),
+    ).map(json.dumps)
+)
+def test_an_answer_without_a_state_is_unknown(
+    scheduler: schedulers.BatchScheduler, text: str
+) -> None:
+    assert scheduler.parse_state(text).name == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "directive", "folders"),
+    [
+        (SLURM, "#SBATCH --output=logs/%j.out", ["logs"]),
+        (SLURM, "#SBATCH --output logs/%j.out", ["logs"]),
+        (SLURM, "#SBATCH -o logs/a/%j.out", ["logs/a"]),
+        (SLURM, "#SBATCH -ologs/%j.out", ["logs"]),
+        (SLURM, "#SBATCH --error='my logs/%j.err'  # errors", ["my logs"]),
+        (SLURM, "#SBATCH -N 2 --output=a/x -e b/x", ["a", "b"]),
+        (SLURM, "#SBATCH --output=/scratch/x/%j.out", ["/scratch/x"]),
+        (SLURM, "#SBATCH --output=%x-%j.out", []),
+        (SLURM, "#SBATCH -N 2  # not -o logs/x", []),
+        (SLURM, "#SBATCH --output=logs/%j/out", []),  # only Slurm knows it
+        (SLURM, "#SBATCH --output='logs/x", []),  # which sbatch refuses
+        (SLURM, "# SBATCH --output=logs/x", []),
+        (SLURM, "echo '#SBATCH --output=logs/x'", []),
+        (SLURM, "#SBATCH --open-mode=append", []),
+        (PBS, "#PBS -o logs/out.txt", ["logs"]),
+        (PBS, "#PBS -o logs/", ["logs/"]),
+        (PBS, "#PBS -e login1:/home/x/logs/err", ["/home/x/logs"]),
+        (PBS, "#PBS -ologs/out.txt", ["logs"]),
+        (PBS, "#PBS -j oe -o logs/out.txt", ["logs"]),
+        (PBS, "#PBS -o logs/^array_index^/out", []),
+        (PBS, "#PBS -o out.txt", []),
+        (PBS, "#PBS -k oed", []),
+    ],
+)
+def test_output_folders(
+    scheduler: schedulers.BatchScheduler, directive: str, folders: list[str]
+) -> None:
+    assert scheduler.output_folders(f"#!/bin/bash\n{directive}\necho\n") == folders
+
+
+def test_commands() -> None:
+    assert SLURM.submit_argv("f") == ["sbatch", "--parsable", "f"]
+    assert SLURM.query_argv("7") == ["scontrol", "--oneliner", "show", "job", "7"]
+    assert SLURM.cancel_argv("7") == ["scancel", "7"]
+    assert PBS.submit_argv("f") == ["qsub", "f"]
+    assert PBS.query_argv("7.pbs") == ["qstat", "-x", "-f", "-F", "json", "7.pbs"]
+    assert PBS.cancel_argv("7.pbs") == ["qdel", "7.pbs"]
+
+
+def test_where_the_output_of_the_script_goes() -> None:
+    assert SLURM.output_file("a", "7") == "a-7.out"
+    assert PBS.output_file("a", "7.pbs") == "a.o7"
+    assert schedulers.get("local").output_file("a", "7") == "runs/a/7/job.out"
