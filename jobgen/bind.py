@@ -220,8 +220,12 @@ class _Binder:
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        texts = any(kind.type is str for kind in kinds) and isinstance(node, Scalar)
-        return self.problem(node.where, path, message, "put it in quotes" if texts else "")
+        hint = ""
+        if isinstance(node, Scalar) and any(kind.type is str for kind in kinds):
+            hint = "put it in quotes"
+        elif isinstance(node, Scalar) and node.text.isdecimal():
+            hint = "write it without quotes"
+        return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
         if isinstance(node, Sequence):

@@ -275,7 +275,7 @@ def _from_spec(
         hint = "paths are relative to the folder you submit from"
         raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
     text = render_plan(plan)
-    process.check_syntax(text)
+    process.check_syntax(text, loaded.where("environment.setup"))
     return submit.from_text(
         text,
         name=plan.name,

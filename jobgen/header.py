@@ -9,6 +9,7 @@ import shlex
 from typing import NamedTuple
 
 from jobgen.plan import Plan
+from jobgen.spec import NAME
 
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
 _SOURCE = "rendered by jobgen from: "
@@ -60,8 +61,11 @@ def read(script: str) -> Header | None:
         return None
     if scheduler not in _TITLES:
         return None
+    name = title.partition(":")[0]
+    if not NAME.matches(name):  # it becomes a folder's
+        return None
     return Header(
-        name=title.partition(":")[0],
+        name=name,
         source=values[_SOURCE],
         digest=values[_DIGEST],
         scheduler=scheduler,

@@ -23,13 +23,11 @@ Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12
 Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"))]
 Word = Annotated[str, Text()]
 # The characters that sbatch, qsub and a file name all take as they are; qsub(1B) allows 230.
-Name = Annotated[
-    str,
-    Pattern(
-        r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
-        "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
-    ),
-]
+NAME = Pattern(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
+    "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
+)
+Name = Annotated[str, NAME]
 # What accounts, queues and partitions are called; nothing that a directive would take apart.
 Label = Annotated[
     str,
@@ -47,6 +45,8 @@ Directive = Annotated[
         "a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII",
     ),
 ]
+# What a command is given that would take a leading dash for an option.
+NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
 Interface = Annotated[str, Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface")]
 SchedulerName = Literal["slurm", "pbs", "local"]
 
@@ -84,11 +84,11 @@ class Resources(NamedTuple):
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 
-    modules: Annotated[tuple[str, ...] | None, "Environment modules to load, in order."] = None
+    modules: Annotated[tuple[NoOption, ...] | None, "Environment modules to load, in order."] = None
     venv: Annotated[
         str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
     ] = None
-    conda: Annotated[str | None, "A conda environment, by name or path."] = None
+    conda: Annotated[NoOption | None, "A conda environment, by name or path."] = None
     variables: Annotated[
         dict[Variable, Word] | None, "Environment variables; the values are taken as they are."
     ] = None
