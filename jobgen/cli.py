@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from jobgen import __version__
-from jobgen.errors import JobFailedError, JobgenError, Problem, SpecError, StaleError
+from jobgen.errors import (
+    JobFailedError,
+    JobgenError,
+    SpecError,
+    StaleError,
+    gathered_problems,
+)
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
@@ -128,7 +133,7 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     from jobgen.check import is_script, read_script, scripts_of
 
     stale, missing = [], []
-    with _problems() as collect:
+    with gathered_problems() as collect:
         for path in dict.fromkeys(paths or (DEFAULT_SPEC,)):
             with collect():
                 if is_script(path):
@@ -175,11 +180,13 @@ def submit(
     if is_script(path):
         if scheduler or site or overrides:
             raise click.UsageError("a rendered script has its scheduler, site and values already")
-        ready = _from_script(path, stale_ok=stale_ok)
+        ready = submission.from_script(path, stale_ok=stale_ok)
     else:
         ready = _from_spec(path, scheduler=scheduler, site=site, overrides=overrides)
+    if ready.warning:
+        click.echo(ready.warning, err=True)
     if dry_run:
-        _show(ready)
+        _print(ready.preview())
         return
     job = submission.submit(ready)
     click.echo(job.id)
@@ -222,23 +229,6 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-@contextmanager
-def _problems() -> Iterator[Callable[[], Any]]:
-    """Gather the problems of several documents, and raise them together at the end."""
-    gathered: list[Problem] = []
-
-    @contextmanager
-    def collect() -> Iterator[None]:
-        try:
-            yield
-        except SpecError as error:
-            gathered.extend(error.problems)
-
-    yield collect
-    if gathered:
-        raise SpecError(gathered)
-
-
 def _plans(
     paths: Iterable[str], *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
 ) -> list[Plan]:
@@ -246,7 +236,7 @@ def _plans(
     from jobgen.plan import resolve
 
     plans = []
-    with _problems() as collect:
+    with gathered_problems() as collect:
         for path in paths:
             with collect():
                 plans.append(resolve(spec.load(path, overrides), scheduler=scheduler, site=site))
@@ -283,36 +273,3 @@ def _from_spec(
         stem=Path(path).stem,
         source=Path(path).read_text(encoding="utf-8"),
     )
-
-
-def _from_script(path: str, *, stale_ok: bool) -> Submission:
-    from pathlib import Path
-
-    from jobgen.check import read_script
-    from jobgen.submit import Submission
-
-    script = read_script(Path(path))
-    spec_path = script.path.parent / script.header.source
-    source = None
-    if spec_path.is_file():
-        source = spec_path.read_text(encoding="utf-8")
-        if not stale_ok and script.diff(spec_path):
-            hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
-            raise StaleError(f"{path}: is not what {spec_path} renders today; {hint}")
-    elif not stale_ok:
-        click.echo(f"{path}: {spec_path} is not there, so nobody knows if it is stale", err=True)
-    return Submission(
-        script.text, script.header.name, script.header.scheduler, script.path, False, source
-    )
-
-
-def _show(ready: Submission) -> None:
-    import shlex
-
-    click.echo(f"# in {os.getcwd()}:")
-    click.echo(f"mkdir -p {shlex.join(ready.folders)}")
-    if ready.write:
-        click.echo(f"# write the script below to {ready.file}, then")
-    click.echo(shlex.join(ready.argv))
-    click.echo("# the script:")
-    _print(ready.text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 
@@ -74,3 +75,23 @@ class JobFailedError(JobgenError):
     """The job ended, and not well."""
 
     exit_code = 7
+
+
+@contextmanager
+def gathered_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Gather the problems of several documents, and raise them together at the end.
+
+    What each document's reading raises is caught by the context that is given, called once for it.
+    """
+    gathered: list[Problem] = []
+
+    @contextmanager
+    def collect() -> Iterator[None]:
+        try:
+            yield
+        except SpecError as error:
+            gathered.extend(error.problems)
+
+    yield collect
+    if gathered:
+        raise SpecError(gathered)
