@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -153,6 +153,15 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     if stale or missing:
         lines = [f"{path}: stale; render it again" for path in dict.fromkeys(stale)] + missing
         raise StaleError("\n".join(lines))
+
+
+@cli.command()
+@click.argument("what", type=click.Choice(["job", "site"]))
+def schema(what: Literal["job", "site"]) -> None:
+    """Print the JSON Schema (draft-07) of job specs or of site profiles, for editors and CI."""
+    from jobgen.schema import schema as schema_of
+
+    _print(schema_of(what))
 
 
 @cli.command()

@@ -22,7 +22,7 @@ jobgen.units jobgen.document
 jobgen.bind
 jobgen.spec
 jobgen.site
-jobgen.plan
+jobgen.plan jobgen.schema
 jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers jobgen.header
