@@ -14,17 +14,16 @@ from jobgen import __version__
 from jobgen.errors import (
     JobFailedError,
     JobgenError,
-    SpecError,
     StaleError,
     gathered_problems,
 )
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
-    from jobgen.submit import Submission
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
+_FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 
 _EXIT_CODES = """\b
 Exit codes: 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
@@ -59,6 +58,18 @@ def cli() -> None:
     """From one short YAML file to a multi-node PyTorch job on PBS or Slurm."""
 
 
+def _completes(module: str, function: str) -> Callable[..., list[str]]:
+    """For a shell's completion: the words that a function of a module of jobgen gives."""
+
+    def complete(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+        from importlib import import_module
+
+        words: list[str] = getattr(import_module(f"jobgen.{module}"), function)()
+        return [word for word in words if word.startswith(begun)]
+
+    return complete
+
+
 def _target_options(command: Command) -> Command:
     """--scheduler, --site and --set, which all that renders takes."""
     for decorate in (
@@ -69,7 +80,12 @@ def _target_options(command: Command) -> Command:
             metavar="PATH=VALUE",
             help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
         ),
-        click.option("--site", metavar="NAME", help="The cluster's profile, not the spec's."),
+        click.option(
+            "--site",
+            metavar="NAME",
+            help="The cluster's profile, not the spec's.",
+            shell_complete=_completes("site", "names"),
+        ),
         click.option(
             "--scheduler",
             type=click.Choice(["slurm", "pbs", "local"]),
@@ -81,10 +97,13 @@ def _target_options(command: Command) -> Command:
 
 
 @cli.command()
-@click.argument("specs", nargs=-1, metavar="[SPEC]...")
-@click.option("-o", "--output", metavar="FILE", help="Write there; its folder is made.")
+@click.argument("specs", nargs=-1, type=_FILE, metavar="[SPEC]...")
+@click.option("-o", "--output", type=_FILE, metavar="FILE", help="Write there; its folder is made.")
 @click.option(
-    "--out-dir", metavar="DIR", help="Write each spec's script there, under the spec's own name."
+    "--out-dir",
+    type=_FILE,
+    metavar="DIR",
+    help="Write each spec's script there, under the spec's own name.",
 )
 @_target_options
 def render(
@@ -121,9 +140,12 @@ def render(
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[SPEC or SCRIPT]...")
+@click.argument("paths", nargs=-1, type=_FILE, metavar="[SPEC or SCRIPT]...")
 @click.option(
-    "--out-dir", metavar="DIR", help="Where the scripts of the specs are; beside them if not said."
+    "--out-dir",
+    type=_FILE,
+    metavar="DIR",
+    help="Where the scripts of the specs are; beside them if not said.",
 )
 def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
@@ -165,7 +187,17 @@ def schema(what: Literal["job", "site"]) -> None:
 
 
 @cli.command()
-@click.argument("path", default=DEFAULT_SPEC, metavar="[SPEC or SCRIPT]")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, options, files, sites and jobs."""
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    of_shell = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    _print(of_shell(cli, {}, "jobgen", "_JOBGEN_COMPLETE").source().strip() + "\n")
+
+
+@cli.command()
+@click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC or SCRIPT]")
 @click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
@@ -191,7 +223,7 @@ def submit(
             raise click.UsageError("a rendered script has its scheduler, site and values already")
         ready = submission.from_script(path, stale_ok=stale_ok)
     else:
-        ready = _from_spec(path, scheduler=scheduler, site=site, overrides=overrides)
+        ready = submission.from_spec(path, scheduler=scheduler, site=site, overrides=overrides)
     if ready.warning:
         click.echo(ready.warning, err=True)
     if dry_run:
@@ -210,7 +242,7 @@ def submit(
 
 
 @cli.command()
-@click.argument("job")
+@click.argument("job", shell_complete=_completes("runs", "ids"))
 def status(job: str) -> None:
     """Print how a job stands: queued, running, done, failed, cancelled or unknown."""
     from jobgen import runs
@@ -223,7 +255,7 @@ def status(job: str) -> None:
 
 
 @cli.command()
-@click.argument("job")
+@click.argument("job", shell_complete=_completes("runs", "ids"))
 def cancel(job: str) -> None:
     """End a job."""
     from jobgen import runs
@@ -256,29 +288,3 @@ def _script_name(path: str, plan: Plan) -> str:
     from jobgen import schedulers
 
     return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
-
-
-def _from_spec(
-    path: str, *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
-) -> Submission:
-    from pathlib import Path
-
-    from jobgen import process, spec, submit
-    from jobgen.plan import resolve
-    from jobgen.render import render as render_plan
-
-    loaded = spec.load(path, overrides)
-    plan = resolve(loaded, scheduler=scheduler, site=site)
-    script = loaded.spec.run.script
-    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
-        hint = "paths are relative to the folder you submit from"
-        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
-    text = render_plan(plan)
-    process.check_syntax(text, loaded.where("environment.setup"))
-    return submit.from_text(
-        text,
-        name=plan.name,
-        scheduler=plan.scheduler,
-        stem=Path(path).stem,
-        source=Path(path).read_text(encoding="utf-8"),
-    )

@@ -9,9 +9,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen import process, runs, schedulers, status
+from jobgen import process, runs, schedulers, spec, status
 from jobgen.check import read_script
-from jobgen.errors import RefusedError, StaleError
+from jobgen.errors import RefusedError, SpecError, StaleError
+from jobgen.plan import resolve
+from jobgen.render import render
 from jobgen.runs import RUNS, Job
 
 
@@ -48,6 +50,27 @@ class Submission:
             lines.append(f"# write the script below to {self.file}, then")
         lines += [shlex.join(self.argv), "# the script:"]
         return "\n".join(lines) + "\n" + self.text
+
+
+def from_spec(
+    path: str, *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
+) -> Submission:
+    """The script that a spec renders; raises SpecError where it could not run from here."""
+    loaded = spec.load(path, overrides)
+    plan = resolve(loaded, scheduler=scheduler, site=site)
+    script = loaded.spec.run.script
+    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
+        hint = "paths are relative to the folder you submit from"
+        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
+    text = render(plan)
+    process.check_syntax(text, loaded.where("environment.setup"))
+    return from_text(
+        text,
+        name=plan.name,
+        scheduler=plan.scheduler,
+        stem=Path(path).stem,
+        source=Path(path).read_text(encoding="utf-8"),
+    )
 
 
 def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:
