@@ -42,14 +42,41 @@ def output_paths(directives: Iterable[str]) -> Iterator[str]:
                 yield word[2:] or following
 
 
+class Directive(str):
+    """One line for the scheduler, why it is there, and what decides it.
+
+    `keys` are paths in the spec, or in the site's profile where they begin with `site.`; of those
+    that are written, all have a part in it.
+    """
+
+    reason: str
+    keys: tuple[str, ...]
+
+    def __new__(cls, text: str, reason: str, *keys: str) -> Directive:
+        line = super().__new__(cls, text)
+        line.reason = reason
+        line.keys = keys
+        return line
+
+
+# What the number of nodes and of CPUs on each follow from.
+NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
+
+
+def cpu_keys(plan: Plan) -> tuple[str, ...]:
+    """What the CPUs of a node follow from."""
+    given = ("resources.cpus_per_node", "resources.cpus_per_gpu")
+    return (*given, f"site.queues.{plan.queue}.cpus_per_gpu")
+
+
 class Scheduler(Protocol):
     """What every scheduler has."""
 
     name: str
     suffix: str
 
-    def directives(self, plan: Plan) -> list[str]:
-        """The lines that ask the scheduler for what `plan` needs."""
+    def directives(self, plan: Plan) -> Sequence[str]:
+        """The lines that ask for what `plan` needs: each a Directive, then the user's own."""
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """What the launch template needs beside the plan, such as the launcher's options."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan
-from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
+from jobgen.schedulers.base import (
+    NODES,
+    SHARED_FILES_LAG,
+    Directive,
+    State,
+    cpu_keys,
+    output_paths,
+)
 from jobgen.units import format_duration, format_memory
 
 _STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
@@ -21,24 +29,23 @@ class Pbs:
     name = "pbs"
     suffix = ".pbs"
 
-    def directives(self, plan: Plan) -> list[str]:
+    def directives(self, plan: Plan) -> Sequence[str]:
         """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
-        lines = [f"-N {plan.name}"]
+        say = _directive
+        lines = [say(f"-N {plan.name}", "what qstat calls the job", "name")]
         if plan.account:
-            lines.append(f"{plan.site.pbs.account_option} {plan.account}")
+            option = plan.site.pbs.account_option
+            keys = ("account", "site.pbs.account_option")
+            lines.append(say(f"{option} {plan.account}", "who pays", *keys))
         if plan.queue:
-            lines.append(f"-q {plan.queue}")
-        if plan.site.pbs.resources == "totals":
-            lines += _totals(plan)
-        else:
-            lines.append("-l select=" + "+".join(_chunk(group) for group in plan.components))
-            # Without it two chunks may land on one host, and two agents would share its GPUs.
-            lines.append("-l place=scatter")
+            lines.append(say(f"-q {plan.queue}", "where it waits and runs", "queue"))
+        lines += _totals(plan) if plan.site.pbs.resources == "totals" else _select(plan)
         if plan.walltime is not None:
-            lines.append(f"-l walltime={format_duration(plan.walltime)}")
-        # One output file, written as the job runs and not copied at its end.
-        lines += ["-j oe", "-k oed"]
-        return [f"#PBS {line}" for line in lines] + list(plan.directives)
+            walltime = f"-l walltime={format_duration(plan.walltime)}"
+            lines.append(say(walltime, "then PBS ends the job", "resources.walltime"))
+        lines.append(say("-j oe", "one output file, of stdout and stderr"))
+        lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """pbsdsh needs nothing beside the plan."""
@@ -102,6 +109,24 @@ def _memory(kib: int) -> str:
     return f"{number}{letter.lower()}b"
 
 
+def _directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#PBS {text}", reason, *keys)
+
+
+def _select(plan: Plan) -> list[Directive]:
+    chunks = "+".join(_chunk(group) for group in plan.components)
+    why = (
+        "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's agent"
+        " starts the processes"
+    )
+    keys = (*NODES, *cpu_keys(plan), "resources.memory_per_node")
+    alone = "every chunk on a host of its own: two agents on one host would share its GPUs"
+    return [
+        _directive(f"-l select={chunks}", why, *keys),
+        _directive("-l place=scatter", alone),
+    ]
+
+
 def _chunk(group: NodeGroup) -> str:
     chunk = str(group.nodes)
     if group.cpus is not None:
@@ -110,20 +135,26 @@ def _chunk(group: NodeGroup) -> str:
         chunk += f":ngpus={group.gpus}"
     if group.memory is not None:
         chunk += f":mem={_memory(group.memory)}"
-    # One line in the node file for each host; the agent starts the processes.
     return chunk + ":mpiprocs=1"
 
 
-def _totals(plan: Plan) -> list[str]:
+def _totals(plan: Plan) -> list[Directive]:
     """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
     (group,) = plan.components
+    site = "site.pbs.resources"
     lines = []
     if group.cpus is not None:
-        lines.append(f"-l ncpus={group.cpus * group.nodes}")
+        text = f"-l ncpus={group.cpus * group.nodes}"
+        why = f"the whole job's CPUs: {group.nodes} x {group.cpus}"
+        lines.append(_directive(text, why, *NODES, *cpu_keys(plan), site))
     if group.gpus:
-        lines.append(f"-l ngpus={group.gpus * group.nodes}")
+        text = f"-l ngpus={group.gpus * group.nodes}"
+        why = f"the whole job's GPUs: {group.nodes} x {group.gpus}"
+        lines.append(_directive(text, why, *NODES, site))
     if group.memory is not None:
-        lines.append(f"-l mem={_memory(group.memory * group.nodes)}")
+        text = f"-l mem={_memory(group.memory * group.nodes)}"
+        why = f"the whole job's memory: {group.nodes} x {_memory(group.memory)}"
+        lines.append(_directive(text, why, *NODES, "resources.memory_per_node", site))
     return lines
 
 

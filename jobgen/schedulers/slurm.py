@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan, ShellPath
-from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
+from jobgen.schedulers.base import (
+    NODES,
+    SHARED_FILES_LAG,
+    Directive,
+    State,
+    cpu_keys,
+    output_paths,
+)
 from jobgen.units import format_duration, format_memory
 
 _STATES = {
@@ -36,24 +44,30 @@ class Slurm:
     name = "slurm"
     suffix = ".sbatch"
 
-    def directives(self, plan: Plan) -> list[str]:
+    def directives(self, plan: Plan) -> Sequence[str]:
         """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
-        lines = [f"--job-name={plan.name}"]
+        say = _directive
+        lines = [say(f"--job-name={plan.name}", "what squeue calls the job", "name")]
         if plan.account:
-            lines.append(f"--account={plan.account}")
+            lines.append(say(f"--account={plan.account}", "who pays", "account"))
         for index, group in enumerate(plan.components):
             if index:
-                lines.append("hetjob")
+                why = "nodes of another shape are a component of their own"
+                lines.append(say("hetjob", why, "resources.gpus_per_node"))
             if plan.queue:
-                lines.append(f"--partition={plan.queue}")
-            lines += _resources(group)
+                lines.append(say(f"--partition={plan.queue}", "where it waits and runs", "queue"))
+            lines += _resources(plan, group)
             if plan.walltime is not None:
-                lines.append(f"--time={format_duration(plan.walltime)}")
+                time = format_duration(plan.walltime)
+                lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
             if not index:
-                # In the folder of submission, which exists: sbatch makes none, and a job whose
-                # output has no folder fails without a word. A requeue appends.
-                lines += ["--output=%x-%j.out", "--open-mode=append"]
-        return [f"#SBATCH {line}" for line in lines] + list(plan.directives)
+                why = (
+                    "in the folder of submission, which exists: sbatch makes none, and a job whose"
+                    " output has no folder fails without a word"
+                )
+                lines.append(say("--output=%x-%j.out", why))
+                lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
+        return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """srun's options for each component, and the variables that hold their node lists."""
@@ -118,14 +132,26 @@ class Slurm:
         return found
 
 
-def _resources(group: NodeGroup) -> list[str]:
-    lines = [f"--nodes={group.nodes}", "--ntasks-per-node=1"]
+def _directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#SBATCH {text}", reason, *keys)
+
+
+def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
+    say = _directive
+    why = "one task on each node: torchrun's agent, which starts the processes"
+    lines = [
+        say(f"--nodes={group.nodes}", "the nodes of this shape", *NODES),
+        say("--ntasks-per-node=1", why),
+    ]
     if group.cpus is not None:
-        lines.append(f"--cpus-per-task={group.cpus}")
+        why = "the CPUs of a node are all for its one task"
+        lines.append(say(f"--cpus-per-task={group.cpus}", why, *cpu_keys(plan)))
     if group.gpus:
-        lines.append(f"--gpus-per-node={group.gpus}")
+        why = "all processes of a node see its GPUs; each takes the one of its local rank"
+        lines.append(say(f"--gpus-per-node={group.gpus}", why, "resources.gpus_per_node"))
     if group.memory is not None:
-        lines.append("--mem={}{}".format(*format_memory(group.memory)))
+        memory = "--mem={}{}".format(*format_memory(group.memory))
+        lines.append(say(memory, "memory of each node", "resources.memory_per_node"))
     return lines
 
 
