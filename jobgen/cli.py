@@ -178,6 +178,27 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
 
 
 @cli.command()
+@click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC]")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@_target_options
+def explain(
+    path: str,
+    as_json: bool,
+    scheduler: str | None,
+    site: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Print who runs where, and every directive and variable with its reason and origin."""
+    from jobgen import spec
+    from jobgen.explain import explain as explain_plan
+    from jobgen.plan import resolve
+
+    loaded = spec.load(path, overrides)
+    found = explain_plan(loaded, resolve(loaded, scheduler=scheduler, site=site))
+    _print(found.as_json() if as_json else found.as_text())
+
+
+@cli.command()
 @click.argument("what", type=click.Choice(["job", "site"]))
 def schema(what: Literal["job", "site"]) -> None:
     """Print the JSON Schema (draft-07) of job specs or of site profiles, for editors and CI."""

@@ -28,10 +28,15 @@ class Header(NamedTuple):
     overrides: tuple[str, ...]
 
 
+def title(plan: Plan) -> str:
+    """What the job is, in a line."""
+    return f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}"
+
+
 def lines(plan: Plan) -> list[str]:
     """The header of `plan`'s script, without comment signs."""
     found = [
-        f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}",
+        title(plan),
         _SOURCE + plan.source,
         _DIGEST + plan.digest,
         _COMMAND + shlex.join(_command(plan)),

@@ -48,6 +48,7 @@ def completed(words: str, *, begun: str = "") -> list[str]:
         ("jobgen render -o", "job", ["file,job"]),
         ("jobgen check --out-dir", "job", ["file,job"]),
         ("jobgen submit", "job", ["file,job"]),
+        ("jobgen explain --json", "job", ["file,job"]),
         ("jobgen schema", "", ["plain,job", "plain,site"]),
     ],
 )

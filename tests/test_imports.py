@@ -26,7 +26,7 @@ jobgen.plan jobgen.schema
 jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers jobgen.header
-jobgen.render
+jobgen.render jobgen.explain
 jobgen.check
 jobgen.process jobgen.runs
 jobgen.status
