@@ -61,12 +61,13 @@ class Pattern(NamedTuple):
 class Parsed(NamedTuple):
     """Text with a syntax of its own; `parse` returns the value or raises ValueError.
 
-    `regex` is for those who cannot call it: the whole text of what `parse` takes matches it.
+    `regex` is for those who cannot call it: the whole text of what `parse` takes matches it. It is
+    empty where no expression can say it.
     """
 
     parse: Callable[[str], Any]
     examples: tuple[str, ...]
-    regex: str
+    regex: str = ""
 
 
 class Text(NamedTuple):

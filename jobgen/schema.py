@@ -142,7 +142,7 @@ def _kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
 def _text(rule: Pattern | Parsed | None) -> Schema:
     """One line of text of a certain form."""
     found = _without(CONTROL)
-    if rule is not None:
+    if rule is not None and rule.regex:
         found["pattern"] = f"^(?:{rule.regex})$"
         # What yaml-language-server says in the place of the pattern.
         found["patternErrorMessage"] = (
@@ -150,8 +150,8 @@ def _text(rule: Pattern | Parsed | None) -> Schema:
             if isinstance(rule, Pattern)
             else f"Write it as {' or '.join(rule.examples)}."
         )
-        if rule.examples:
-            found["examples"] = list(rule.examples)
+    if rule is not None and rule.examples:
+        found["examples"] = list(rule.examples)
     return found
 
 

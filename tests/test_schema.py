@@ -21,6 +21,7 @@ from jobgen.bind import bind, fields, is_record
 from jobgen.errors import SpecError
 from jobgen.schema import _CONDITIONS, ROOTS, schema
 from jobgen.site import SiteProfile
+from jobgen.units import DURATION, MEMORY
 
 SCHEMAS = {what: json.loads(schema(what)) for what in ROOTS}
 JOB, SITE = (Draft7Validator(SCHEMAS[what]) for what in ("job", "site"))
@@ -107,6 +108,8 @@ def test_what_an_editor_offers() -> None:
     keys = SCHEMAS["job"]["definitions"]["Resources"]["properties"]
     assert keys["walltime"]["examples"] == ["04:00:00", "4h", "90m", "1-12:00:00"]
     assert SCHEMAS["job"]["properties"]["scheduler"]["enum"] == ["slurm", "pbs", "local"]
+    assert keys["walltime"]["pattern"] == f"^(?:{DURATION})$"
+    assert keys["memory_per_node"]["pattern"] == f"^(?:{MEMORY})$"
     pbs = SCHEMAS["site"]["definitions"]["Pbs"]["properties"]
     assert pbs["account_option"]["default"] == "-A"
 
