@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from jobgen import __version__
-from jobgen.errors import JobFailedError, JobgenError, Problem, SpecError, StaleError
+from jobgen import __version__, cli_scripts
+from jobgen.errors import EXIT_CODES, JobFailedError, JobgenError, Problem, SpecError, StaleError
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
 
-_EXIT_CODES = """\b
-Exit codes: 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
-stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
-failed (submit --wait), 130 interrupted."""
+_EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
 
 def main() -> NoReturn:
@@ -316,3 +313,7 @@ def _show(ready: Submission) -> None:
     click.echo(shlex.join(ready.argv))
     click.echo("# the script:")
     _print(ready.text)
+
+
+for _command in cli_scripts.COMMANDS:
+    cli.add_command(_command)
