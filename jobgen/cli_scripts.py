@@ -1,4 +1,4 @@
-"""The command that reads scripts people already have: `jobgen lint`."""
+"""The commands that read scripts people already have: `jobgen lint` and `jobgen import`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from jobgen.errors import LintFoundError
+from jobgen.errors import LintFoundError, UsageError
 
 
 @click.command()
@@ -32,7 +32,31 @@ def lint(scripts: tuple[str, ...], as_json: bool) -> None:
         raise LintFoundError(f"{faults} found; --json says why each is one, and where to read on")
 
 
-COMMANDS = (lint,)
+@click.command("import")
+@click.argument("script")
+@click.option("-o", "--output", metavar="FILE", help="Write the spec there; never over a file.")
+def import_(script: str, output: str | None) -> None:
+    """Print the spec of an existing #PBS or #SBATCH script, for 'jobgen render' to start from.
+
+    What a spec cannot say is kept verbatim where possible, and listed on stderr.
+    """
+    from jobgen.importer import import_script
+    from jobgen.script import read
+
+    imported = import_script(read(script))
+    if output is None:
+        _print(imported.yaml)
+    else:
+        try:
+            with open(output, "x", encoding="utf-8") as file:
+                file.write(imported.yaml)
+        except FileExistsError:
+            raise UsageError(f"{output}: is there already; jobgen does not replace it") from None
+    for left in imported.left:
+        click.echo(f"{script}: {left}", err=True)
+
+
+COMMANDS = (lint, import_)
 
 
 def _print(text: str) -> None:
