@@ -134,7 +134,7 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
     """Whether a word is an option, or a variable that stands where options do."""
     if re.fullmatch(r"\$\w+|\$\{\w+(\[@\])?\}", words[index].text):
         return index + 1 < len(words)
-    return words[index].text.startswith("-")
+    return len(words[index].text) > 1 and words[index].text[0] == "-"
 
 
 def torchrun(program: tuple[Word, ...]) -> Torchrun | None:

@@ -165,6 +165,14 @@ def test_modules_keep_their_order_where_it_matters() -> None:
     assert spec["environment"] == {"setup": setup}
 
 
+def test_a_site_that_would_refuse_the_job_is_left_out() -> None:
+    """Gadi wants the memory of every job, and this one does not say it."""
+    script = "#PBS -q gpuvolta\n#PBS -l ncpus=48,ngpus=4\npython a.py\n"
+    result = import_script(Script("a.pbs", script))
+    assert yaml.safe_load(result.yaml)["scheduler"] == "pbs"
+    assert [left.text for left in result.left] == ["site: nci-gadi"]
+
+
 def test_setup_that_is_no_whole_command_is_left_out() -> None:
     result = imported("python a.py\numask 022 $(")
     assert "setup:" not in result.yaml

@@ -79,22 +79,21 @@ def _jobgen_can_read(script: Script, draft: Draft) -> None:
             resolve(LoadedSpec(spec, "job.yaml", "", positions))
             return
         except SpecError as error:
-            count = len(draft.values)
+            before = len(draft.values)
             for problem in error.problems:
-                _take_out(problem.path, str(problem.message), draft)
-            if len(draft.values) == count:  # of no known key: only what every spec needs
-                _start_over(draft)
+                _take_out(problem.path, problem.message, draft)
+            if len(draft.values) == before:  # no key of it: only what every spec needs stays
+                for key in list(draft.values):
+                    _take_out(key, "jobgen refuses the spec that it is part of", draft)
+            if "site" not in draft.values:
+                draft.values.setdefault("scheduler", script.scheduler or "slurm")
             _complete(script, draft)
 
 
 def _take_out(path: str, why: str, draft: Draft) -> None:
+    if path == "resources" and "site" in draft.values:
+        path = "site"  # what the site wants of every job is not there
     for key in list(draft.values):
         inside = path == key or path.startswith((f"{key}.", f"{key}["))
         if inside or (path and key.startswith(f"{path}.")):
             draft.leave(1, f"{key}: {draft.values.pop(key)}", why)
-
-
-def _start_over(draft: Draft) -> None:
-    for key in list(draft.values):
-        if key not in ("name", "scheduler"):
-            draft.leave(1, f"{key}: {draft.values.pop(key)}", "jobgen refuses it")
