@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
-from jobgen import __version__
+from jobgen import __version__, cli_scripts
 from jobgen.errors import (
+    EXIT_CODES,
     JobFailedError,
     JobgenError,
     StaleError,
@@ -25,10 +26,7 @@ Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
 _FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 
-_EXIT_CODES = """\b
-Exit codes: 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
-stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
-failed (submit --wait), 130 interrupted."""
+_EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
 
 def main() -> NoReturn:
@@ -309,3 +307,7 @@ def _script_name(path: str, plan: Plan) -> str:
     from jobgen import schedulers
 
     return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
+
+
+for _command in cli_scripts.COMMANDS:
+    cli.add_command(_command)

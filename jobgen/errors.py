@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+EXIT_CODES = """\
+0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
+stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
+failed (submit --wait), 8 lint found something, 130 interrupted"""
+
 
 class Position(NamedTuple):
     """A place in a document; line and column count from 1, and are 0 where there is none."""
@@ -75,6 +80,12 @@ class JobFailedError(JobgenError):
     """The job ended, and not well."""
 
     exit_code = 7
+
+
+class LintFoundError(JobgenError):
+    """A script has faults; they are on stdout."""
+
+    exit_code = 8
 
 
 @contextmanager

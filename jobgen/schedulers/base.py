@@ -34,7 +34,7 @@ def output_paths(directives: Iterable[str]) -> Iterator[str]:
             words = shlex.split(directive, comments=True)
         except ValueError:  # the scheduler will say so
             continue
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words, ""][1:], strict=True):
             option, equals, value = word.partition("=")
             if option in ("--output", "--error"):
                 yield value if equals else following
