@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
 
-from jobgen import __version__, cli_scripts
+from jobgen import __version__
 from jobgen.errors import (
     EXIT_CODES,
     JobFailedError,
@@ -50,7 +50,33 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Commands of this module, and of others that are imported when their command is asked for."""
+
+    elsewhere: ClassVar = {
+        "schema": "jobgen.cli_editors",
+        "completion": "jobgen.cli_editors",
+        "lint": "jobgen.cli_scripts",
+        "import": "jobgen.cli_scripts",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted([*self.commands, *self.elsewhere])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in self.elsewhere:
+            return super().get_command(ctx, cmd_name)
+        from importlib import import_module
+
+        command: click.Command = import_module(self.elsewhere[cmd_name]).COMMANDS[cmd_name]
+        return command
+
+
+@click.group(
+    cls=_Group, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, message="jobgen %(version)s")
 def cli() -> None:
     """From one short YAML file to a multi-node PyTorch job on PBS or Slurm."""
@@ -197,25 +223,6 @@ def explain(
 
 
 @cli.command()
-@click.argument("what", type=click.Choice(["job", "site"]))
-def schema(what: Literal["job", "site"]) -> None:
-    """Print the JSON Schema (draft-07) of job specs or of site profiles, for editors and CI."""
-    from jobgen.schema import schema as schema_of
-
-    _print(schema_of(what))
-
-
-@cli.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print what makes a shell complete commands, options, files, sites and jobs."""
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    of_shell = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
-    _print(of_shell(cli, {}, "jobgen", "_JOBGEN_COMPLETE").source().strip() + "\n")
-
-
-@cli.command()
 @click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC or SCRIPT]")
 @click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
@@ -307,7 +314,3 @@ def _script_name(path: str, plan: Plan) -> str:
     from jobgen import schedulers
 
     return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
-
-
-for _command in cli_scripts.COMMANDS:
-    cli.add_command(_command)

@@ -56,7 +56,7 @@ def import_(script: str, output: str | None) -> None:
         click.echo(f"{script}: {left}", err=True)
 
 
-COMMANDS = (lint, import_)
+COMMANDS = {"lint": lint, "import": import_}
 
 
 def _print(text: str) -> None:

@@ -4,6 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -49,7 +50,9 @@ def test_commands_and_options_of_readme_exist() -> None:
     used += re.findall(r"`jobgen (\w+)([^`]*)`", README)
     assert len(used) >= 6
     for command, rest in used:
-        known = {option for param in cli.commands[command].params for option in param.opts}
+        found = cli.get_command(click.Context(cli), command)
+        assert found, command
+        known = {option for param in found.params for option in param.opts}
         assert set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest)) <= known, f"{command}{rest}"
 
 

@@ -37,7 +37,7 @@ jobgen.lint jobgen.importer.own jobgen.importer.body
 jobgen.importer
 jobgen.status
 jobgen.submit jobgen.logs
-jobgen.cli_scripts
+jobgen.cli_scripts jobgen.cli_editors
 jobgen.cli
 jobgen.__main__
 """
@@ -46,7 +46,7 @@ HOME = {
     "yaml": {"document"},
     "jinja2": {"render"},
     "markupsafe": {"render"},
-    "click": {"cli", "cli_scripts"},
+    "click": {"cli", "cli_editors", "cli_scripts"},
 }
 
 
