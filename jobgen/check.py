@@ -27,7 +27,12 @@ class Script:
     def fresh(self, spec_path: Path) -> str:
         """What its spec renders today, by the command that its header names."""
         loaded = spec.load(str(spec_path), self.header.overrides)
-        plan = resolve(loaded, scheduler=self.header.scheduler, site=self.header.site)
+        plan = resolve(
+            loaded,
+            scheduler=self.header.scheduler,
+            site=self.header.site,
+            limits=self.header.limits,
+        )
         return render(plan)
 
     def diff(self, spec_path: Path) -> str:

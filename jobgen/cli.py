@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from jobgen import __version__
+from jobgen.cli_sites import sites
 from jobgen.errors import JobFailedError, JobgenError, Problem, SpecError, StaleError
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
+    from jobgen.spec import LoadedSpec
     from jobgen.submit import Submission
 
 Command = Callable[..., Any]
@@ -55,8 +57,11 @@ def cli() -> None:
 
 
 def _target_options(command: Command) -> Command:
-    """--scheduler, --site and --set, which all that renders takes."""
+    """--scheduler, --site, --set and --no-limits, which all that renders takes."""
     for decorate in (
+        click.option(
+            "--no-limits", is_flag=True, help="Do not check what the site's profile forbids."
+        ),
         click.option(
             "--set",
             "overrides",
@@ -82,14 +87,7 @@ def _target_options(command: Command) -> Command:
     "--out-dir", metavar="DIR", help="Write each spec's script there, under the spec's own name."
 )
 @_target_options
-def render(
-    specs: tuple[str, ...],
-    output: str | None,
-    out_dir: str | None,
-    scheduler: str | None,
-    site: str | None,
-    overrides: tuple[str, ...],
-) -> None:
+def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **target: Any) -> None:
     """Print the job script of a spec (job.yaml here when none is named), or write it."""
     from jobgen.render import render as render_plan
 
@@ -98,7 +96,11 @@ def render(
         raise click.UsageError("--output and --out-dir exclude each other")
     if len(specs) > 1 and not out_dir:
         raise click.UsageError("several specs need --out-dir")
-    plans = list(_plans(specs, scheduler=scheduler, site=site, overrides=overrides))
+    plans = []
+    with _problems() as collect:
+        for path in specs:
+            with collect():
+                plans.append(_plan(path, target)[1])
     if not output and not out_dir:
         _print(render_plan(plans[0]))
         return
@@ -156,15 +158,7 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
 @_target_options
-def submit(
-    path: str,
-    dry_run: bool,
-    wait: bool,
-    stale_ok: bool,
-    scheduler: str | None,
-    site: str | None,
-    overrides: tuple[str, ...],
-) -> None:
+def submit(path: str, dry_run: bool, wait: bool, stale_ok: bool, **target: Any) -> None:
     """Submit a spec (job.yaml here when none is named) or a rendered script; prints the job's id.
 
     Paths in the job are relative to the current folder, as for sbatch and qsub.
@@ -173,11 +167,11 @@ def submit(
     from jobgen.check import is_script
 
     if is_script(path):
-        if scheduler or site or overrides:
+        if any(target.values()):
             raise click.UsageError("a rendered script has its scheduler, site and values already")
         ready = _from_script(path, stale_ok=stale_ok)
     else:
-        ready = _from_spec(path, scheduler=scheduler, site=site, overrides=overrides)
+        ready = _from_spec(path, target)
     if dry_run:
         _show(ready)
         return
@@ -239,18 +233,17 @@ def _problems() -> Iterator[Callable[[], Any]]:
         raise SpecError(gathered)
 
 
-def _plans(
-    paths: Iterable[str], *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
-) -> list[Plan]:
+def _plan(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
+    """The spec in a file and its plan, by the target options; what there is to note is said."""
     from jobgen import spec
     from jobgen.plan import resolve
 
-    plans = []
-    with _problems() as collect:
-        for path in paths:
-            with collect():
-                plans.append(resolve(spec.load(path, overrides), scheduler=scheduler, site=site))
-    return plans
+    loaded = spec.load(path, target["overrides"])
+    limits = not target["no_limits"]
+    plan = resolve(loaded, scheduler=target["scheduler"], site=target["site"], limits=limits)
+    for note in plan.notes:
+        click.echo(note, err=True)
+    return loaded, plan
 
 
 def _script_name(path: str, plan: Plan) -> str:
@@ -259,17 +252,13 @@ def _script_name(path: str, plan: Plan) -> str:
     return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
 
 
-def _from_spec(
-    path: str, *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
-) -> Submission:
+def _from_spec(path: str, target: Mapping[str, Any]) -> Submission:
     from pathlib import Path
 
-    from jobgen import process, spec, submit
-    from jobgen.plan import resolve
+    from jobgen import process, submit
     from jobgen.render import render as render_plan
 
-    loaded = spec.load(path, overrides)
-    plan = resolve(loaded, scheduler=scheduler, site=site)
+    loaded, plan = _plan(path, target)
     script = loaded.spec.run.script
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
@@ -316,3 +305,6 @@ def _show(ready: Submission) -> None:
     click.echo(shlex.join(ready.argv))
     click.echo("# the script:")
     _print(ready.text)
+
+
+cli.add_command(sites)

@@ -31,13 +31,18 @@ class Pbs:
         if plan.site.pbs.resources == "totals":
             lines += _totals(plan)
         else:
-            lines.append("-l select=" + "+".join(_chunk(group) for group in plan.components))
+            chunks = [_chunk(group, plan) for group in plan.components]
+            lines.append("-l select=" + "+".join(chunks))
             # Without it two chunks may land on one host, and two agents would share its GPUs.
             lines.append("-l place=scatter")
         if plan.walltime is not None:
             lines.append(f"-l walltime={format_duration(plan.walltime)}")
+        if plan.filesystems and plan.site.filesystems:
+            listed = plan.site.filesystems
+            lines.append(f"-l {listed.resource}={listed.separator.join(plan.filesystems)}")
         # One output file, written as the job runs and not copied at its end.
         lines += ["-j oe", "-k oed"]
+        lines += plan.site_directives
         return [f"#PBS {line}" for line in lines] + list(plan.directives)
 
     def launch(self, plan: Plan) -> dict[str, Any]:
@@ -102,12 +107,19 @@ def _memory(kib: int) -> str:
     return f"{number}{letter.lower()}b"
 
 
-def _chunk(group: NodeGroup) -> str:
+def _chunk(group: NodeGroup, plan: Plan) -> str:
+    site = plan.site.pbs
+    own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
+    if site.gpus == "none":  # whole nodes: the node file has a line for each
+        return f"{group.nodes}{own}"
     chunk = str(group.nodes)
     if group.cpus is not None:
         chunk += f":ncpus={group.cpus}"
     if group.gpus:
         chunk += f":ngpus={group.gpus}"
+        if plan.gpu_type and site.gpu_type:
+            chunk += f":{site.gpu_type}={plan.gpu_type}"
+    chunk += own
     if group.memory is not None:
         chunk += f":mem={_memory(group.memory)}"
     # One line in the node file for each host; the agent starts the processes.

@@ -45,8 +45,9 @@ class Slurm:
             if index:
                 lines.append("hetjob")
             if plan.queue:
-                lines.append(f"--partition={plan.queue}")
-            lines += _resources(group)
+                lines.append(f"--{plan.site.slurm.queue_option}={plan.queue}")
+            lines += _resources(group, plan)
+            lines += plan.site_directives
             if plan.walltime is not None:
                 lines.append(f"--time={format_duration(plan.walltime)}")
             if not index:
@@ -66,7 +67,7 @@ class Slurm:
             cpus = "$SLURM_CPUS_ON_NODE" if group.cpus is None else group.cpus
             options.append(ShellPath(f"--cpus-per-task={cpus}"))
             if group.gpus:
-                options.append(f"--gpus-per-node={group.gpus}")
+                options.append(_gpus(group, plan))
             steps.append(options)
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:
@@ -118,12 +119,18 @@ class Slurm:
         return found
 
 
-def _resources(group: NodeGroup) -> list[str]:
+def _gpus(group: NodeGroup, plan: Plan) -> str:
+    """The GPUs of each node, in the site's words."""
+    number = f"{plan.gpu_type}:{group.gpus}" if plan.gpu_type else str(group.gpus)
+    return f"--gres=gpu:{number}" if plan.site.slurm.gpus == "gres" else f"--gpus-per-node={number}"
+
+
+def _resources(group: NodeGroup, plan: Plan) -> list[str]:
     lines = [f"--nodes={group.nodes}", "--ntasks-per-node=1"]
-    if group.cpus is not None:
+    if group.cpus is not None and plan.cpus_asked:
         lines.append(f"--cpus-per-task={group.cpus}")
     if group.gpus:
-        lines.append(f"--gpus-per-node={group.gpus}")
+        lines.append(_gpus(group, plan))
     if group.memory is not None:
         lines.append("--mem={}{}".format(*format_memory(group.memory)))
     return lines
