@@ -9,6 +9,18 @@ from jobgen.profile import Queue, records
 from jobgen.site import Found
 from jobgen.units import format_duration, format_memory
 
+# Keys of a profile whose values have no place for a source.
+_UNSOURCED = (
+    "slurm",
+    "pbs",
+    "gpu_type",
+    "gpu_type_required",
+    "walltime_required",
+    "directives",
+    "interface",
+    "internet",
+    "charge",
+)
 _NOTHING: tuple[Any, ...] = (None, (), False)
 
 
@@ -33,6 +45,10 @@ def verdict(file: str, found: Found) -> str:
     rows = [f"{file}: valid, for {profile.scheduler}"]
     if profile.sources and profile.as_of is None:
         rows.append("as_of: is missing, so its limits never count as old")
+    cited = profile.cited or {}
+    for key in _UNSOURCED:
+        if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
+            rows.append(f"{key}: is not in cited, so it names no source")
     queue = Queue()
     for path, record in records(profile):
         if isinstance(record, Queue):
@@ -45,7 +61,9 @@ def verdict(file: str, found: Found) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def _rows(record: Any, sources: dict[str, str], *, depth: int) -> Iterator[str]:
+def _rows(
+    record: Any, sources: dict[str, str], *, depth: int, cited: bool = False
+) -> Iterator[str]:
     """The lines of a record, or of a mapping; what is as by default is left out."""
     pad = "  " * depth
     if isinstance(record, dict):
@@ -60,7 +78,7 @@ def _rows(record: Any, sources: dict[str, str], *, depth: int) -> Iterator[str]:
     for key, value in items:
         if isinstance(value, dict) or hasattr(value, "_asdict"):
             yield f"{pad}{key}:"
-            yield from _rows(value, sources, depth=depth + 1)
+            yield from _rows(value, sources, depth=depth + 1, cited=key == "cited")
         elif isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
             yield f"{pad}{key}:"
             for item in value:
@@ -68,7 +86,8 @@ def _rows(record: Any, sources: dict[str, str], *, depth: int) -> Iterator[str]:
                 yield f"{pad}  - {first.strip()}"
                 yield from rest
         else:
-            note = f"  # {sources[value]}" if key == "source" and value in sources else ""
+            address = sources.get(value) if key == "source" or cited else None
+            note = f"  # {address}" if address else ""
             yield f"{pad}{key}: {_value(key, value)}{note}"
 
 

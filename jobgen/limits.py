@@ -136,7 +136,8 @@ def check_queue(
         hint = f"it knows {', '.join(queues)}"
         yield Finding(loaded.problem("queue", message, hint), "the list may be incomplete")
     if profile.walltime_required and size.walltime is None:
-        about = ground(profile, profile.account)
+        source = (profile.sources or {}).get((profile.cited or {}).get("walltime_required", ""), "")
+        about = ground(profile, None)._replace(source=source)
         message = f"every job must say its walltime{about}"
         problem = loaded.problem("resources", message, "add walltime, such as 1h")
         yield Finding(problem, about.doubt(date(today)))

@@ -218,6 +218,9 @@ class SiteProfile(NamedTuple):
     sources: Annotated[
         dict[Label, str] | None, "Where the facts are from: an id and an address."
     ] = None
+    cited: Annotated[
+        dict[Label, Label] | None, "Keys that have no source of their own, and the id of theirs."
+    ] = None
     slurm: Annotated[Slurm, "What differs between Slurm clusters."] = Slurm()
     pbs: Annotated[Pbs, "What differs between PBS clusters."] = Pbs()
     node: Annotated[Node, "A node."] = Node()
@@ -250,6 +253,9 @@ class SiteProfile(NamedTuple):
             if source is not None and source not in (self.sources or {}):
                 known = f"known are {', '.join(self.sources)}" if self.sources else ""
                 yield f"{path}.source", f"no such source {source!r}", known
+        for key, source in (self.cited or {}).items():
+            if source not in (self.sources or {}):
+                yield f"cited.{key}", f"no such source {source!r}", ""
         for name, queue in (self.queues or {}).items():
             if queue.routed_from is not None and queue.routed_from not in (self.queues or {}):
                 yield f"queues.{name}.routed_from", f"no such queue {queue.routed_from!r}", ""

@@ -7,7 +7,6 @@ from support import MINIMAL, Ended, edited, jobgen, working_in
 
 from jobgen import site as sites
 from jobgen.errors import SpecError
-from jobgen.profile import records
 
 SHIPPED = sorted(path.stem for path in Path(sites.BUILT_IN).glob("*.yaml"))
 
@@ -48,7 +47,6 @@ def test_shipped_profiles_say_where_each_fact_is_from(name: str) -> None:
         assert profile.title
         assert profile.as_of
         assert profile.verified
-        assert set(profile.sources or ()) >= {r.source for _, r in records(profile) if r.source}
 
 
 def sites_test(file: Path) -> Ended:
@@ -135,6 +133,7 @@ def test_a_chain_that_leads_back_is_an_error_with_its_place(home: Path) -> None:
             "scheduler: slurm\naccount: {pattern: '('}\n",
             "2:20: account.pattern: '(' is no regular expression: ",
         ),
+        ("scheduler: slurm\ncited: {pbs: a}\n", "2:14: cited.pbs: no such source 'a'"),
         ("scheduler: slurm\ngpu_type: a\n", "2:11: gpu_type: no such type 'a'; name it in"),
     ],
 )
@@ -189,11 +188,13 @@ def test_sites_test_names_facts_without_a_source(home: Path) -> None:
         home,
         "user/lab.yaml",
         "scheduler: slurm\nsources: {a: https://lab.example}\nnode: {gpus: 4}\n"
-        "queues: {long: {limits: [{walltime: 24h}]}}\naccount: {required: true}\n",
+        "queues: {long: {limits: [{walltime: 24h}]}}\naccount: {required: true}\n"
+        "internet: none\ncharge: nothing\ncited: {charge: a}\n",
     )
     assert sites_test(file).out.splitlines() == [
         f"{file}: valid, for slurm",
         "as_of: is missing, so its limits never count as old",
+        "internet: is not in cited, so it names no source",
         "node: names no source",
         "queues.long: names no source",
         "account: names no source",
