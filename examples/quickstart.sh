@@ -330,5 +330,9 @@ fi
 if [[ -n $(nodes_without ended) ]]; then
     die "FAILED: nothing is heard from $(nodes_without ended); do all nodes share the folder $PWD?"
 fi
-if [[ ! -e $run_dir/STOPPED ]]; then : >"$run_dir/DONE"; fi
-say "DONE: all nodes ended well; logs are in $run_dir"
+if [[ -e $run_dir/STOPPED ]]; then
+    say "STOPPED early, in order; logs are in $run_dir"
+else
+    : >"$run_dir/DONE"
+    say "DONE: all nodes ended well; logs are in $run_dir"
+fi

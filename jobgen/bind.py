@@ -35,8 +35,8 @@ from jobgen.errors import Position, Problem, SpecError
 T = TypeVar("T")
 
 # C0 and C1 controls and DEL: none can be seen in a script, some end a line or a word in it.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Range(NamedTuple):
@@ -51,6 +51,7 @@ class Pattern(NamedTuple):
 
     regex: str
     meaning: str
+    examples: tuple[str, ...] = ()
 
     def matches(self, text: str) -> bool:
         """Whether the whole of `text` has this form."""
@@ -58,10 +59,15 @@ class Pattern(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """Text with a syntax of its own; `parse` returns the value or raises ValueError."""
+    """Text with a syntax of its own; `parse` returns the value or raises ValueError.
+
+    `regex` is for those who cannot call it: the whole text of what `parse` takes matches it. It is
+    empty where no expression can say it.
+    """
 
     parse: Callable[[str], Any]
     examples: tuple[str, ...]
+    regex: str = ""
 
 
 class Text(NamedTuple):
@@ -101,10 +107,10 @@ class Kind(NamedTuple):
     def fits(self, node: Node) -> bool:
         """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
         if isinstance(node, Mapping):
-            return self.type is dict or _is_record(self.type)
+            return self.type is dict or is_record(self.type)
         if isinstance(node, Sequence):
             return self.type is tuple
-        if self.type in (tuple, dict) or _is_record(self.type):
+        if self.type in (tuple, dict) or is_record(self.type):
             return False
         if isinstance(self.rule, Parsed | Text) or get_origin(self.type) is Literal:
             return True
@@ -115,7 +121,7 @@ class Kind(NamedTuple):
             return f"e.g. {self.rule.examples[0]}"
         if get_origin(self.type) is Literal:
             return " or ".join(get_args(self.type))
-        if _is_record(self.type) or self.type is dict:
+        if is_record(self.type) or self.type is dict:
             return "keys and values"
         return {int: "a whole number", bool: "true or false", str: "text", tuple: "a list"}[
             self.type
@@ -147,7 +153,8 @@ def fields(cls: type) -> dict[str, Field]:
     return found
 
 
-def _is_record(of_type: Any) -> bool:
+def is_record(of_type: Any) -> bool:
+    """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
     return hasattr(of_type, "_field_defaults")
 
 
@@ -220,8 +227,12 @@ class _Binder:
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        texts = any(kind.type is str for kind in kinds) and isinstance(node, Scalar)
-        return self.problem(node.where, path, message, "put it in quotes" if texts else "")
+        hint = ""
+        if isinstance(node, Scalar) and any(kind.type is str for kind in kinds):
+            hint = "put it in quotes"
+        elif isinstance(node, Scalar) and node.text.isdecimal():
+            hint = "write it without quotes"
+        return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
         if isinstance(node, Sequence):
@@ -256,7 +267,7 @@ class _Binder:
             return text.lower() == "true"
         if kind.type is int:
             return self.integer(node, rule, path)
-        control = _CONTROL_IN_TEXT if isinstance(rule, Text) else _CONTROL
+        control = CONTROL_IN_TEXT if isinstance(rule, Text) else CONTROL
         if match := control.search(text):
             return self.problem(node.where, path, f"holds the control character {match[0]!r}")
         if isinstance(rule, Pattern) and not rule.matches(text):

@@ -26,6 +26,11 @@ class Script:
 
     def fresh(self, spec_path: Path) -> str:
         """What its spec renders today, by the command that its header names."""
+        if not spec_path.is_file():
+            raise UsageError(
+                f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
+                f"instead: jobgen check SPEC --out-dir {self.path.parent}"
+            )
         loaded = spec.load(str(spec_path), self.header.overrides)
         plan = resolve(
             loaded,

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
 
 from jobgen import __version__
-from jobgen.cli_sites import sites
-from jobgen.errors import JobFailedError, JobgenError, Problem, SpecError, StaleError
+from jobgen.errors import (
+    EXIT_CODES,
+    JobFailedError,
+    JobgenError,
+    StaleError,
+    gathered_problems,
+)
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
     from jobgen.spec import LoadedSpec
-    from jobgen.submit import Submission
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
+_FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 
-_EXIT_CODES = """\b
-Exit codes: 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
-stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
-failed (submit --wait), 130 interrupted."""
+_EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
 
 def main() -> NoReturn:
@@ -50,10 +51,49 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Commands of this module, and of others that are imported when their command is asked for."""
+
+    elsewhere: ClassVar = {
+        "schema": "jobgen.cli_editors",
+        "completion": "jobgen.cli_editors",
+        "lint": "jobgen.cli_scripts",
+        "import": "jobgen.cli_scripts",
+        "sites": "jobgen.cli_sites",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted([*self.commands, *self.elsewhere])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in self.elsewhere:
+            return super().get_command(ctx, cmd_name)
+        from importlib import import_module
+
+        command: click.Command = import_module(self.elsewhere[cmd_name]).COMMANDS[cmd_name]
+        return command
+
+
+@click.group(
+    cls=_Group, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, message="jobgen %(version)s")
 def cli() -> None:
     """From one short YAML file to a multi-node PyTorch job on PBS or Slurm."""
+
+
+def _completes(module: str, function: str) -> Callable[..., list[str]]:
+    """For a shell's completion: the words that a function of a module of jobgen gives."""
+
+    def complete(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+        from importlib import import_module
+
+        words: list[str] = getattr(import_module(f"jobgen.{module}"), function)()
+        return [word for word in words if word.startswith(begun)]
+
+    return complete
 
 
 def _target_options(command: Command) -> Command:
@@ -69,7 +109,12 @@ def _target_options(command: Command) -> Command:
             metavar="PATH=VALUE",
             help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
         ),
-        click.option("--site", metavar="NAME", help="The cluster's profile, not the spec's."),
+        click.option(
+            "--site",
+            metavar="NAME",
+            help="The cluster's profile, not the spec's.",
+            shell_complete=_completes("site", "names"),
+        ),
         click.option(
             "--scheduler",
             type=click.Choice(["slurm", "pbs", "local"]),
@@ -81,10 +126,13 @@ def _target_options(command: Command) -> Command:
 
 
 @cli.command()
-@click.argument("specs", nargs=-1, metavar="[SPEC]...")
-@click.option("-o", "--output", metavar="FILE", help="Write there; its folder is made.")
+@click.argument("specs", nargs=-1, type=_FILE, metavar="[SPEC]...")
+@click.option("-o", "--output", type=_FILE, metavar="FILE", help="Write there; its folder is made.")
 @click.option(
-    "--out-dir", metavar="DIR", help="Write each spec's script there, under the spec's own name."
+    "--out-dir",
+    type=_FILE,
+    metavar="DIR",
+    help="Write each spec's script there, under the spec's own name.",
 )
 @_target_options
 def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **target: Any) -> None:
@@ -97,7 +145,7 @@ def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **ta
     if len(specs) > 1 and not out_dir:
         raise click.UsageError("several specs need --out-dir")
     plans = []
-    with _problems() as collect:
+    with gathered_problems() as collect:
         for path in specs:
             with collect():
                 plans.append(_plan(path, target)[1])
@@ -118,9 +166,12 @@ def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **ta
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[SPEC or SCRIPT]...")
+@click.argument("paths", nargs=-1, type=_FILE, metavar="[SPEC or SCRIPT]...")
 @click.option(
-    "--out-dir", metavar="DIR", help="Where the scripts of the specs are; beside them if not said."
+    "--out-dir",
+    type=_FILE,
+    metavar="DIR",
+    help="Where the scripts of the specs are; beside them if not said.",
 )
 def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
@@ -130,7 +181,7 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     from jobgen.check import is_script, read_script, scripts_of
 
     stale, missing = [], []
-    with _problems() as collect:
+    with gathered_problems() as collect:
         for path in dict.fromkeys(paths or (DEFAULT_SPEC,)):
             with collect():
                 if is_script(path):
@@ -153,7 +204,19 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
 
 
 @cli.command()
-@click.argument("path", default=DEFAULT_SPEC, metavar="[SPEC or SCRIPT]")
+@click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC]")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@_target_options
+def explain(path: str, as_json: bool, **target: Any) -> None:
+    """Print who runs where, and every directive and variable with its reason and origin."""
+    from jobgen.explain import explain as explain_plan
+
+    found = explain_plan(*_plan(path, target))
+    _print(found.as_json() if as_json else found.as_text())
+
+
+@cli.command()
+@click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC or SCRIPT]")
 @click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
@@ -169,11 +232,19 @@ def submit(path: str, dry_run: bool, wait: bool, stale_ok: bool, **target: Any) 
     if is_script(path):
         if any(target.values()):
             raise click.UsageError("a rendered script has its scheduler, site and values already")
-        ready = _from_script(path, stale_ok=stale_ok)
+        ready = submission.from_script(path, stale_ok=stale_ok)
     else:
-        ready = _from_spec(path, target)
+        ready = submission.from_spec(
+            path,
+            scheduler=target["scheduler"],
+            site=target["site"],
+            overrides=target["overrides"],
+            limits=not target["no_limits"],
+        )
+    if ready.warning:
+        click.echo(ready.warning, err=True)
     if dry_run:
-        _show(ready)
+        _print(ready.preview())
         return
     job = submission.submit(ready)
     click.echo(job.id)
@@ -188,7 +259,7 @@ def submit(path: str, dry_run: bool, wait: bool, stale_ok: bool, **target: Any) 
 
 
 @cli.command()
-@click.argument("job")
+@click.argument("job", shell_complete=_completes("runs", "ids"))
 def status(job: str) -> None:
     """Print how a job stands: queued, running, done, failed, cancelled or unknown."""
     from jobgen import runs
@@ -201,7 +272,7 @@ def status(job: str) -> None:
 
 
 @cli.command()
-@click.argument("job")
+@click.argument("job", shell_complete=_completes("runs", "ids"))
 def cancel(job: str) -> None:
     """End a job."""
     from jobgen import runs
@@ -214,23 +285,6 @@ def _print(text: str) -> None:
     """Data to stdout, now: a pipe that is closed is noticed here and not when Python ends."""
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-@contextmanager
-def _problems() -> Iterator[Callable[[], Any]]:
-    """Gather the problems of several documents, and raise them together at the end."""
-    gathered: list[Problem] = []
-
-    @contextmanager
-    def collect() -> Iterator[None]:
-        try:
-            yield
-        except SpecError as error:
-            gathered.extend(error.problems)
-
-    yield collect
-    if gathered:
-        raise SpecError(gathered)
 
 
 def _plan(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
@@ -250,61 +304,3 @@ def _script_name(path: str, plan: Plan) -> str:
     from jobgen import schedulers
 
     return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
-
-
-def _from_spec(path: str, target: Mapping[str, Any]) -> Submission:
-    from pathlib import Path
-
-    from jobgen import process, submit
-    from jobgen.render import render as render_plan
-
-    loaded, plan = _plan(path, target)
-    script = loaded.spec.run.script
-    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
-        hint = "paths are relative to the folder you submit from"
-        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
-    text = render_plan(plan)
-    process.check_syntax(text)
-    return submit.from_text(
-        text,
-        name=plan.name,
-        scheduler=plan.scheduler,
-        stem=Path(path).stem,
-        source=Path(path).read_text(encoding="utf-8"),
-    )
-
-
-def _from_script(path: str, *, stale_ok: bool) -> Submission:
-    from pathlib import Path
-
-    from jobgen.check import read_script
-    from jobgen.submit import Submission
-
-    script = read_script(Path(path))
-    spec_path = script.path.parent / script.header.source
-    source = None
-    if spec_path.is_file():
-        source = spec_path.read_text(encoding="utf-8")
-        if not stale_ok and script.diff(spec_path):
-            hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
-            raise StaleError(f"{path}: is not what {spec_path} renders today; {hint}")
-    elif not stale_ok:
-        click.echo(f"{path}: {spec_path} is not there, so nobody knows if it is stale", err=True)
-    return Submission(
-        script.text, script.header.name, script.header.scheduler, script.path, False, source
-    )
-
-
-def _show(ready: Submission) -> None:
-    import shlex
-
-    click.echo(f"# in {os.getcwd()}:")
-    click.echo(f"mkdir -p {shlex.join(ready.folders)}")
-    if ready.write:
-        click.echo(f"# write the script below to {ready.file}, then")
-    click.echo(shlex.join(ready.argv))
-    click.echo("# the script:")
-    _print(ready.text)
-
-
-cli.add_command(sites)

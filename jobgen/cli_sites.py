@@ -32,3 +32,6 @@ def test(file: str) -> None:
     from jobgen import describe, site
 
     click.echo(describe.verdict(file, site.read(file)), nl=False)
+
+
+COMMANDS = {"sites": sites}

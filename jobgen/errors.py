@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
+
+EXIT_CODES = """\
+0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
+stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
+failed (submit --wait), 8 lint found something, 130 interrupted"""
 
 
 class Position(NamedTuple):
@@ -74,3 +80,29 @@ class JobFailedError(JobgenError):
     """The job ended, and not well."""
 
     exit_code = 7
+
+
+class LintFoundError(JobgenError):
+    """A script has faults; they are on stdout."""
+
+    exit_code = 8
+
+
+@contextmanager
+def gathered_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Gather the problems of several documents, and raise them together at the end.
+
+    What each document's reading raises is caught by the context that is given, called once for it.
+    """
+    gathered: list[Problem] = []
+
+    @contextmanager
+    def collect() -> Iterator[None]:
+        try:
+            yield
+        except SpecError as error:
+            gathered.extend(error.problems)
+
+    yield collect
+    if gathered:
+        raise SpecError(gathered)

@@ -9,6 +9,7 @@ import shlex
 from typing import NamedTuple
 
 from jobgen.plan import Plan
+from jobgen.spec import NAME
 
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
 _SOURCE = "rendered by jobgen from: "
@@ -29,10 +30,15 @@ class Header(NamedTuple):
     limits: bool
 
 
+def title(plan: Plan) -> str:
+    """What the job is, in a line."""
+    return f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}"
+
+
 def lines(plan: Plan) -> list[str]:
     """The header of `plan`'s script, without comment signs."""
     found = [
-        f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}",
+        title(plan),
         _SOURCE + plan.source,
         _DIGEST + plan.digest,
         _COMMAND + shlex.join(_command(plan)),
@@ -66,8 +72,11 @@ def read(script: str) -> Header | None:
         return None
     if scheduler not in _TITLES:
         return None
+    name = title.partition(":")[0]
+    if not NAME.matches(name):  # it becomes a folder's
+        return None
     return Header(
-        name=title.partition(":")[0],
+        name=name,
         source=values[_SOURCE],
         digest=values[_DIGEST],
         scheduler=scheduler,

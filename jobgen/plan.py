@@ -248,7 +248,8 @@ def _conflicts(
         message = "this site takes totals of the whole job, so all nodes must be alike"
         yield loaded.problem("resources.gpus_per_node", message)
     if unequal and site.scheduler == "slurm" and any(group.cpus is None for group in groups):
-        hint = "add cpus_per_gpu or cpus_per_node"
+        given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
+        hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
         message = "unequal nodes on Slurm are parts of a job, each with its own CPUs"
         yield loaded.problem("resources.gpus_per_node", message, hint)
 

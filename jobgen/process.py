@@ -61,10 +61,9 @@ def detach(argv: Sequence[str], *, environment: dict[str, str], output: str) -> 
     return process.pid
 
 
-def check_syntax(script: str) -> None:
-    """Raise SpecError where bash cannot parse `script`: the spec's own setup is the one reason."""
+def check_syntax(script: str, setup: Position) -> None:
+    """Raise SpecError where bash cannot parse `script`; the one reason is the spec's own setup."""
     result = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
     if result.returncode:
-        where = Position("environment.setup")
         words = result.stderr.decode(errors="replace").strip()
-        raise SpecError([Problem(where, "", f"is not bash: {words}")])
+        raise SpecError([Problem(setup, "environment.setup", f"is not bash: {words}")])

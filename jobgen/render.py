@@ -52,6 +52,8 @@ def quote(value: object) -> Markup:
         return Markup(_literal(value))
     if isinstance(value, int) and not isinstance(value, bool):
         return Markup(value)
+    if isinstance(value, StrictUndefined):
+        str(value)  # raises jinja2's own error, which names it
     raise TypeError(f"no shell word for {value!r}")
 
 

@@ -82,6 +82,11 @@ def find(word: str) -> Job:
     raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
 
 
+def ids() -> list[str]:
+    """The ids of the jobs below ./runs, sorted."""
+    return sorted(path.parent.name for path in Path(RUNS).glob("*/*/job.json"))
+
+
 def attempts(run_dir: Path) -> list[Path]:
     """The folders of the job's attempts, in order."""
     found = [path for path in run_dir.glob("attempts/*") if path.name.isdecimal()]

@@ -15,21 +15,20 @@ from typing import Annotated, Any, Literal, NamedTuple
 from jobgen import document
 from jobgen.bind import Parsed, Pattern, Positions, Range, Text, bind
 from jobgen.errors import Position, Problem, SpecError, UsageError
-from jobgen.units import parse_duration, parse_memory
+from jobgen.units import DURATION, MEMORY, parse_duration, parse_memory
 
 Count = Annotated[int, Range(1, 100_000)]
 CountOrNone = Annotated[int, Range(0, 100_000)]
-Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12:00:00"))]
-Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"))]
+Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12:00:00"), DURATION)]
+Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"), MEMORY)]
 Word = Annotated[str, Text()]
 # The characters that sbatch, qsub and a file name all take as they are; qsub(1B) allows 230.
-Name = Annotated[
-    str,
-    Pattern(
-        r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
-        "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
-    ),
-]
+NAME = Pattern(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
+    "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
+    ("gpt-web",),
+)
+Name = Annotated[str, NAME]
 # What accounts, queues and partitions are called; nothing that a directive would take apart.
 Label = Annotated[
     str,
@@ -45,14 +44,31 @@ Directive = Annotated[
     Pattern(
         r"#(PBS|SBATCH) +[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?",
         "a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII",
+        ("#PBS -m e", "#SBATCH --constraint=a100"),
     ),
 ]
-Interface = Annotated[str, Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface")]
+# What a command is given that would take a leading dash for an option.
+NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
+Interface = Annotated[
+    str,
+    Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface", ("hsn0", "ib0")),
+]
+# Letters beyond ASCII are not told from other signs; Python will. Said by what they are not, as a
+# class of so many characters takes ten milliseconds to compile.
+_WORD = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\xa0][^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xa0]*"
+Module = Annotated[
+    str,
+    Pattern(
+        rf"{_WORD}(\.{_WORD})*",
+        "a Python module",
+        ("jobgen.trainer",),
+    ),
+]
 SchedulerName = Literal["slurm", "pbs", "local"]
 
 # Names of variables that would not arrive: bash or torchrun gives them a value of its own. All
 # names in lower case are the script's, but those of proxies.
-_TAKEN = (
+TAKEN = (
     "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK|EPOCH.*"
     "|E?UID|PPID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|(OLD)?PWD|OPT(ARG|ERR|IND)|PIPESTATUS"
     "|POSIXLY_CORRECT|PS[124]|S?RANDOM|SECONDS|SHELLOPTS|SHLVL|MASTER_(ADDR|PORT)|ROLE_NAME"
@@ -85,11 +101,11 @@ class Resources(NamedTuple):
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 
-    modules: Annotated[tuple[str, ...] | None, "Environment modules to load, in order."] = None
+    modules: Annotated[tuple[NoOption, ...] | None, "Environment modules to load, in order."] = None
     venv: Annotated[
         str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
     ] = None
-    conda: Annotated[str | None, "A conda environment, by name or path."] = None
+    conda: Annotated[NoOption | None, "A conda environment, by name or path."] = None
     variables: Annotated[
         dict[Variable, Word] | None, "Environment variables; the values are taken as they are."
     ] = None
@@ -100,7 +116,7 @@ class Environment(NamedTuple):
         if self.venv is not None and self.conda is not None:
             yield "conda", "stands beside venv", "give one of the two"
         for name in self.variables or ():
-            if re.fullmatch(_TAKEN, name):
+            if re.fullmatch(TAKEN, name):
                 message = "would not arrive: the script, bash or torchrun sets it"
                 yield f"variables.{name}", message, "choose another name"
 
@@ -108,10 +124,7 @@ class Environment(NamedTuple):
 class Run(NamedTuple):
     """The program: exactly one of module, script and command, with its arguments."""
 
-    module: Annotated[
-        Annotated[str, Pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", "a Python module")] | None,
-        "A Python module, as for python -m.",
-    ] = None
+    module: Annotated[Module | None, "A Python module, as for python -m."] = None
     script: Annotated[
         str | None, "A Python file; relative to the folder you submit from. $NAME and ~ expand."
     ] = None

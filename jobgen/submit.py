@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen import process, runs, schedulers, status
-from jobgen.errors import RefusedError
+from jobgen import process, runs, schedulers, spec, status
+from jobgen.check import read_script
+from jobgen.errors import RefusedError, SpecError, StaleError
+from jobgen.plan import resolve
+from jobgen.render import render
 from jobgen.runs import RUNS, Job
 
 
@@ -26,6 +30,7 @@ class Submission:
     file: Path
     write: bool
     source: str | None = None  # the spec's text, to be kept beside the script
+    warning: str = ""
 
     @property
     def argv(self) -> list[str]:
@@ -38,6 +43,44 @@ class Submission:
         outputs = schedulers.get(self.scheduler).output_folders(self.text)
         return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
 
+    def preview(self) -> str:
+        """The commands that would be run here, and the script."""
+        lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
+        if self.write:
+            lines.append(f"# write the script below to {self.file}, then")
+        lines += [shlex.join(self.argv), "# the script:"]
+        return "\n".join(lines) + "\n" + self.text
+
+
+def from_spec(
+    path: str,
+    *,
+    scheduler: str | None,
+    site: str | None,
+    overrides: tuple[str, ...],
+    limits: bool = True,
+) -> Submission:
+    """The script that a spec renders; raises SpecError where it could not run from here.
+
+    What the plan notes is the submission's warning.
+    """
+    loaded = spec.load(path, overrides)
+    plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
+    script = loaded.spec.run.script
+    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
+        hint = "paths are relative to the folder you submit from"
+        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
+    text = render(plan)
+    process.check_syntax(text, loaded.where("environment.setup"))
+    ready = from_text(
+        text,
+        name=plan.name,
+        scheduler=plan.scheduler,
+        stem=Path(path).stem,
+        source=Path(path).read_text(encoding="utf-8"),
+    )
+    return replace(ready, warning="\n".join(plan.notes))
+
 
 def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:
     """A script just rendered: it goes to a file whose name carries its digest.
@@ -47,6 +90,22 @@ def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     file = Path(RUNS, name, "scripts", f"{stem}-{digest}{schedulers.get(scheduler).suffix}")
     return Submission(text, name, scheduler, file, write=True, source=source)
+
+
+def from_script(path: str, *, stale_ok: bool) -> Submission:
+    """A rendered script; raises StaleError where its spec no longer renders it."""
+    script = read_script(Path(path))
+    spec_path = script.path.parent / script.header.source
+    source, warning = None, ""
+    if spec_path.is_file():
+        source = spec_path.read_text(encoding="utf-8")
+        if not stale_ok and script.diff(spec_path):
+            hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
+            raise StaleError(f"{path}: is not what {spec_path} renders today; {hint}")
+    elif not stale_ok:
+        warning = f"{path}: {spec_path} is not there, so nobody knows if it is stale"
+    name, scheduler = script.header.name, script.header.scheduler
+    return Submission(script.text, name, scheduler, script.path, False, source, warning)
 
 
 def submit(submission: Submission) -> Job:

@@ -11,6 +11,13 @@ _LETTERS = re.compile(
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"\d+", re.ASCII)
+# What the two parsers below take, for the JSON Schema: as ECMA 262 and Python both read it, and
+# without flags. An amount like 1.1GB matches, though it is no whole number of KB.
+DURATION = (
+    r"(?=.*[1-9])(?:(?:[0-9]{1,9}-)?[0-9]{1,9}:[0-5][0-9]:[0-5][0-9]"
+    r"|(?:[0-9]{1,9} ?d ?)?(?:[0-9]{1,9} ?h ?)?(?:[0-9]{1,9} ?m ?)?(?:[0-9]{1,9} ?s)?)"
+)
+MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:(?:\.0{1,9})? ?[Kk]|(?:\.[0-9]{1,9})? ?[MmGgTtPp])(?:[Ii]?[Bb])?"
 _MEMORY_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 
 

@@ -237,7 +237,11 @@ class TestCheck:
         write(MINIMAL)
         jobgen("render", "-o", "job.sh")
         Path("job.yaml").unlink()
-        assert jobgen("check", "job.sh") == (3, "", "job.yaml: No such file or directory\n")
+        message = (
+            "job.sh: there is no job.yaml, from which it was rendered; name the spec instead: "
+            "jobgen check SPEC --out-dir .\n"
+        )
+        assert jobgen("check", "job.sh") == (2, "", message)
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -388,7 +392,7 @@ class TestSubmit:
         write(edited(("", "environment: {setup: 'if true; then'}\n"), text=SLURM))
         code, out, err = jobgen("submit")
         assert (code, out) == (3, "")
-        assert err.startswith("environment.setup: is not bash: ")
+        assert err.startswith("job.yaml:5:22: environment.setup: is not bash: ")
         assert calls() == []
 
     def test_a_program_that_is_not_there_is_refused(self) -> None:

@@ -4,6 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -49,14 +50,16 @@ def test_commands_and_options_of_readme_exist() -> None:
     used += re.findall(r"`jobgen (\w+)([^`]*)`", README)
     assert len(used) >= 6
     for command, rest in used:
-        known = {option for param in cli.commands[command].params for option in param.opts}
+        found = cli.get_command(click.Context(cli), command)
+        assert found, command
+        known = {option for param in found.params for option in param.opts}
         assert set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest)) <= known, f"{command}{rest}"
 
 
 def test_exit_codes_of_readme_are_those_of_the_errors() -> None:
     listed = dict(re.findall(r"(\d+) ([\w' ()-]+?)(?= ·|\.|\n)", README[README.index("## Exit") :]))
     kinds = {kind.exit_code: kind for kind in errors.JobgenError.__subclasses__()}
-    assert sorted(kinds) == [2, 3, 4, 5, 6, 7]
+    assert sorted(kinds) == [2, 3, 4, 5, 6, 7, 8]
     assert {str(code) for code in kinds} <= listed.keys()
 
 

@@ -880,11 +880,11 @@ def test_a_lost_primary_host_requeues_the_job(user: User) -> None:
 def test_hosts_have_their_own_name_address_and_temporary_folders(user: User) -> None:
     """A task on one host reaches a server on another by its name, and nothing outside."""
     listen = (
-        "import socket; s = socket.create_server(('n1', 5000)); c, a = s.accept(); print(a[0]);"
-        "c.close()"
+        "import socket; s = socket.create_server(('n1', 5000)); s.settimeout(25); "
+        "c, a = s.accept(); print(a[0]); c.close()"
     )
     connect = (
-        "import socket, time\nfor _ in range(50):\n"
+        "import socket, time\nfor _ in range(200):\n"
         "  try: socket.create_connection(('n1', 5000)); break\n"
         "  except OSError: time.sleep(0.1)"
     )

@@ -270,3 +270,13 @@ def test_what_a_scheduler_has_no_word_for_is_left_out_and_said() -> None:
     slurm = resolve(load(PORTABLE.read_text(), *text), site="slurm-generic")
     assert slurm.left_out == ("filesystems",)
     assert "#SBATCH --gpus-per-node=a100:4" in render(slurm)
+
+
+def test_submit_notes_what_render_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = ("--site", "alcf-polaris", "--no-limits")
+    rendered = jobgen("render", PORTABLE, *target)
+    shown = jobgen("submit", PORTABLE, *target, "--dry-run")
+    assert (rendered.code, shown.code) == (0, 0)
+    assert shown.err == rendered.err != ""
+    assert shown.out.endswith(rendered.out)

@@ -24,7 +24,7 @@ PLAIN = "is not a plain whole number; write it in decimal, without leading zeros
     ("value", "message"),
     [
         ("two", "expected a whole number, got text ('two')"),
-        ("'2'", "expected a whole number, got text ('2')"),
+        ("'2'", "expected a whole number, got text ('2'); write it without quotes"),
         ("on", "expected a whole number, got text ('on')"),
         ("1_000", "expected a whole number, got text ('1_000')"),
         ("2.0", "expected a whole number, got a number ('2.0')"),
@@ -443,3 +443,8 @@ def test_anything_at_all_loads_or_is_refused(content: str | bytes) -> None:
 )
 def test_any_override_at_all_is_taken_or_refused(overrides: list[str]) -> None:
     loads_or_is_refused(MINIMAL, *overrides)
+
+
+@pytest.mark.parametrize("value", ["modules: ['-x']", "conda: --help"])
+def test_a_name_that_a_command_would_read_as_an_option(value: str) -> None:
+    assert "begins with '-'" in complaint(edited(("", f"environment: {{{value}}}\n")))

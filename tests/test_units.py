@@ -5,10 +5,17 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobgen.units import format_duration, format_memory, parse_duration, parse_memory
+from jobgen.units import (
+    DURATION,
+    MEMORY,
+    format_duration,
+    format_memory,
+    parse_duration,
+    parse_memory,
+)
 
 DURATION_HINT = "is not a duration; write e.g. 04:00:00 or 4h"
 MEMORY_HINT = "is not an amount of memory; write e.g. 180GB or 512MB"
@@ -135,3 +142,46 @@ NEARLY = st.text(st.sampled_from("0123456789dhms:-. KMGTPiBb\n"), max_size=14) |
 def test_text_is_a_positive_amount_or_a_value_error(parse: Callable[[str], int], text: str) -> None:
     with contextlib.suppress(ValueError):
         assert parse(text) > 0
+
+
+def refusal(parse: Callable[[str], int], text: str) -> str:
+    """Why a parser refuses a text; empty where it takes it."""
+    try:
+        parse(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+DIGITS = st.from_regex(r"0|00|[0-9]{1,3}|[0-9]{8,10}|\d", fullmatch=True)
+GAP = st.sampled_from(["", "", "", " ", "  "])
+UNITS = st.lists(
+    st.tuples(DIGITS, GAP, st.sampled_from([*"dhms", "H", ""]), GAP).map("".join), max_size=4
+).map("".join)
+CLOCK = st.from_regex(r"([0-9]{1,2}-)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?", fullmatch=True)
+AMOUNT = st.tuples(
+    DIGITS,
+    st.sampled_from(["", ".", ".0", ".5", ".25", ".1", ".001953125", ".0000000000"]),
+    GAP,
+    st.sampled_from([*"kKmGtPE", ""]),
+    st.sampled_from(["", "b", "B", "iB", "i", "IB"]),
+).map("".join)
+
+
+@settings(max_examples=1000)
+@given(NEARLY | UNITS | CLOCK)
+@example("4h\n")
+def test_the_expression_for_durations_takes_what_the_parser_takes(text: str) -> None:
+    assert bool(re.fullmatch(DURATION, text)) == (not refusal(parse_duration, text))
+
+
+@settings(max_examples=1000)
+@given(NEARLY | AMOUNT)
+@example("1\N{KELVIN SIGN}")
+def test_the_expression_for_memory_takes_what_the_parser_takes(text: str) -> None:
+    """But for fractions: whether 1.1GB is a whole number of KB is arithmetic."""
+    why = refusal(parse_memory, text)
+    fraction = "whole number of KB" in why and text.strip("bBiI ")[-1] not in "kK"
+    assert bool(re.fullmatch(MEMORY, text)) == (
+        not why or (fraction and bool(re.search("[1-9]", text)))
+    )

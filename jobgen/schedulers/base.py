@@ -34,12 +34,65 @@ def output_paths(directives: Iterable[str]) -> Iterator[str]:
             words = shlex.split(directive, comments=True)
         except ValueError:  # the scheduler will say so
             continue
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words, ""][1:], strict=True):
             option, equals, value = word.partition("=")
             if option in ("--output", "--error"):
                 yield value if equals else following
             elif word.startswith(("-o", "-e")):
                 yield word[2:] or following
+
+
+class Directive(str):
+    """One line for the scheduler, why it is there, and what decides it.
+
+    `keys` are paths in the spec, or in the site's profile where they begin with `site.`; of those
+    that are written, all have a part in it. Of `a|b` only the first that is written has.
+    """
+
+    reason: str
+    keys: tuple[str, ...]
+
+    def __new__(cls, text: str, reason: str, *keys: str) -> Directive:
+        line = super().__new__(cls, text)
+        line.reason = reason
+        line.keys = keys
+        return line
+
+
+# What the number of nodes and of CPUs on each follow from.
+NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
+
+
+def cpu_keys(plan: Plan) -> tuple[str, ...]:
+    """What the CPUs of a node follow from."""
+    site = _node_key(plan, "cpus_per_gpu")
+    return (f"resources.cpus_per_node|resources.cpus_per_gpu|{site}",)
+
+
+def memory_keys(plan: Plan) -> tuple[str, ...]:
+    """What the memory of a node follows from."""
+    return (f"resources.memory_per_node|{_node_key(plan, 'memory_per_gpu')}",)
+
+
+def queue_keys(plan: Plan) -> tuple[str, ...]:
+    """What the queue follows from."""
+    return (f"queue|site.queues.{plan.queue}.choose",)
+
+
+def _node_key(plan: Plan, key: str) -> str:
+    """Where the site says it of a node, the narrowest first."""
+    places = (f"gpu_types.{plan.gpu_type}", f"queues.{plan.queue}.node", "node")
+    return "|".join(f"site.{place}.{key}" for place in places)
+
+
+def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
+    """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
+    for text in plan.site_directives:
+        if text in plan.site.directives:
+            yield Directive(f"{sign} {text}", "of every job on this site", "site.directives")
+        else:
+            key = f"site.queues.{plan.queue}.directives"
+            yield Directive(f"{sign} {text}", "of every job in this queue", key)
 
 
 class Scheduler(Protocol):
@@ -48,8 +101,8 @@ class Scheduler(Protocol):
     name: str
     suffix: str
 
-    def directives(self, plan: Plan) -> list[str]:
-        """The lines that ask the scheduler for what `plan` needs."""
+    def directives(self, plan: Plan) -> Sequence[str]:
+        """The lines that ask for what `plan` needs: each a Directive, then the user's own."""
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """What the launch template needs beside the plan, such as the launcher's options."""

@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan
-from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
+from jobgen.schedulers.base import (
+    NODES,
+    SHARED_FILES_LAG,
+    Directive,
+    State,
+    cpu_keys,
+    memory_keys,
+    output_paths,
+    queue_keys,
+    site_lines,
+)
 from jobgen.units import format_duration, format_memory
 
 _STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
@@ -21,29 +32,29 @@ class Pbs:
     name = "pbs"
     suffix = ".pbs"
 
-    def directives(self, plan: Plan) -> list[str]:
+    def directives(self, plan: Plan) -> Sequence[str]:
         """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
-        lines = [f"-N {plan.name}"]
+        say = _directive
+        lines = [say(f"-N {plan.name}", "what qstat calls the job", "name")]
         if plan.account:
-            lines.append(f"{plan.site.pbs.account_option} {plan.account}")
+            option = plan.site.pbs.account_option
+            keys = ("account", "site.pbs.account_option")
+            lines.append(say(f"{option} {plan.account}", "who pays", *keys))
         if plan.queue:
-            lines.append(f"-q {plan.queue}")
-        if plan.site.pbs.resources == "totals":
-            lines += _totals(plan)
-        else:
-            chunks = [_chunk(group, plan) for group in plan.components]
-            lines.append("-l select=" + "+".join(chunks))
-            # Without it two chunks may land on one host, and two agents would share its GPUs.
-            lines.append("-l place=scatter")
+            lines.append(say(f"-q {plan.queue}", "where it waits and runs", *queue_keys(plan)))
+        lines += _totals(plan) if plan.site.pbs.resources == "totals" else _select(plan)
         if plan.walltime is not None:
-            lines.append(f"-l walltime={format_duration(plan.walltime)}")
+            walltime = f"-l walltime={format_duration(plan.walltime)}"
+            lines.append(say(walltime, "then PBS ends the job", "resources.walltime"))
         if plan.filesystems and plan.site.filesystems:
             listed = plan.site.filesystems
-            lines.append(f"-l {listed.resource}={listed.separator.join(plan.filesystems)}")
-        # One output file, written as the job runs and not copied at its end.
-        lines += ["-j oe", "-k oed"]
-        lines += plan.site_directives
-        return [f"#PBS {line}" for line in lines] + list(plan.directives)
+            text = f"-l {listed.resource}={listed.separator.join(plan.filesystems)}"
+            keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
+            lines.append(say(text, "the file systems that the job uses", *keys))
+        lines.append(say("-j oe", "one output file, of stdout and stderr"))
+        lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        lines += site_lines(plan, "#PBS")
+        return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """pbsdsh needs nothing beside the plan."""
@@ -107,6 +118,32 @@ def _memory(kib: int) -> str:
     return f"{number}{letter.lower()}b"
 
 
+def _directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#PBS {text}", reason, *keys)
+
+
+def _select(plan: Plan) -> list[Directive]:
+    chunks = "+".join(_chunk(group, plan) for group in plan.components)
+    pbs = "site.pbs.chunk"
+    if plan.site.pbs.gpus == "none":
+        why = "whole nodes, with one line in the node file for each"
+        keys: tuple[str, ...] = (*NODES, "site.pbs.gpus", pbs)
+    else:
+        why = (
+            "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
+            " agent starts the processes"
+        )
+        type_keys = (
+            ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type") if plan.gpu_type else ()
+        )
+        keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
+    alone = "every chunk on a host of its own: two agents on one host would share its GPUs"
+    return [
+        _directive(f"-l select={chunks}", why, *keys),
+        _directive("-l place=scatter", alone),
+    ]
+
+
 def _chunk(group: NodeGroup, plan: Plan) -> str:
     site = plan.site.pbs
     own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
@@ -122,20 +159,26 @@ def _chunk(group: NodeGroup, plan: Plan) -> str:
     chunk += own
     if group.memory is not None:
         chunk += f":mem={_memory(group.memory)}"
-    # One line in the node file for each host; the agent starts the processes.
     return chunk + ":mpiprocs=1"
 
 
-def _totals(plan: Plan) -> list[str]:
+def _totals(plan: Plan) -> list[Directive]:
     """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
     (group,) = plan.components
+    site = "site.pbs.resources"
     lines = []
     if group.cpus is not None:
-        lines.append(f"-l ncpus={group.cpus * group.nodes}")
+        text = f"-l ncpus={group.cpus * group.nodes}"
+        why = f"the whole job's CPUs: {group.nodes} x {group.cpus}"
+        lines.append(_directive(text, why, *NODES, *cpu_keys(plan), site))
     if group.gpus:
-        lines.append(f"-l ngpus={group.gpus * group.nodes}")
+        text = f"-l ngpus={group.gpus * group.nodes}"
+        why = f"the whole job's GPUs: {group.nodes} x {group.gpus}"
+        lines.append(_directive(text, why, *NODES, site))
     if group.memory is not None:
-        lines.append(f"-l mem={_memory(group.memory * group.nodes)}")
+        text = f"-l mem={_memory(group.memory * group.nodes)}"
+        why = f"the whole job's memory: {group.nodes} x {_memory(group.memory)}"
+        lines.append(_directive(text, why, *NODES, *memory_keys(plan), site))
     return lines
 
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.plan import NodeGroup, Plan, ShellPath
-from jobgen.schedulers.base import SHARED_FILES_LAG, State, output_paths
+from jobgen.schedulers.base import (
+    NODES,
+    SHARED_FILES_LAG,
+    Directive,
+    State,
+    cpu_keys,
+    memory_keys,
+    output_paths,
+    queue_keys,
+    site_lines,
+)
 from jobgen.units import format_duration, format_memory
 
 _STATES = {
@@ -36,25 +47,33 @@ class Slurm:
     name = "slurm"
     suffix = ".sbatch"
 
-    def directives(self, plan: Plan) -> list[str]:
+    def directives(self, plan: Plan) -> Sequence[str]:
         """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
-        lines = [f"--job-name={plan.name}"]
+        say = _directive
+        lines = [say(f"--job-name={plan.name}", "what squeue calls the job", "name")]
         if plan.account:
-            lines.append(f"--account={plan.account}")
+            lines.append(say(f"--account={plan.account}", "who pays", "account"))
         for index, group in enumerate(plan.components):
             if index:
-                lines.append("hetjob")
+                why = "nodes of another shape are a component of their own"
+                lines.append(say("hetjob", why, "resources.gpus_per_node"))
             if plan.queue:
-                lines.append(f"--{plan.site.slurm.queue_option}={plan.queue}")
-            lines += _resources(group, plan)
-            lines += plan.site_directives
+                text = f"--{plan.site.slurm.queue_option}={plan.queue}"
+                keys = (*queue_keys(plan), "site.slurm.queue_option")
+                lines.append(say(text, "where it waits and runs", *keys))
+            lines += _resources(plan, group)
+            lines += site_lines(plan, "#SBATCH")
             if plan.walltime is not None:
-                lines.append(f"--time={format_duration(plan.walltime)}")
+                time = format_duration(plan.walltime)
+                lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
             if not index:
-                # In the folder of submission, which exists: sbatch makes none, and a job whose
-                # output has no folder fails without a word. A requeue appends.
-                lines += ["--output=%x-%j.out", "--open-mode=append"]
-        return [f"#SBATCH {line}" for line in lines] + list(plan.directives)
+                why = (
+                    "in the folder of submission, which exists: sbatch makes none, and a job whose"
+                    " output has no folder fails without a word"
+                )
+                lines.append(say("--output=%x-%j.out", why))
+                lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
+        return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """srun's options for each component, and the variables that hold their node lists."""
@@ -125,14 +144,27 @@ def _gpus(group: NodeGroup, plan: Plan) -> str:
     return f"--gres=gpu:{number}" if plan.site.slurm.gpus == "gres" else f"--gpus-per-node={number}"
 
 
-def _resources(group: NodeGroup, plan: Plan) -> list[str]:
-    lines = [f"--nodes={group.nodes}", "--ntasks-per-node=1"]
+def _directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#SBATCH {text}", reason, *keys)
+
+
+def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
+    say = _directive
+    why = "one task on each node: torchrun's agent, which starts the processes"
+    lines = [
+        say(f"--nodes={group.nodes}", "the nodes of this shape", *NODES),
+        say("--ntasks-per-node=1", why),
+    ]
     if group.cpus is not None and plan.cpus_asked:
-        lines.append(f"--cpus-per-task={group.cpus}")
+        why = "the CPUs of a node are all for its one task"
+        lines.append(say(f"--cpus-per-task={group.cpus}", why, *cpu_keys(plan)))
     if group.gpus:
-        lines.append(_gpus(group, plan))
+        why = "all processes of a node see its GPUs; each takes the one of its local rank"
+        keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
+        lines.append(say(_gpus(group, plan), why, *keys))
     if group.memory is not None:
-        lines.append("--mem={}{}".format(*format_memory(group.memory)))
+        memory = "--mem={}{}".format(*format_memory(group.memory))
+        lines.append(say(memory, "memory of each node", *memory_keys(plan)))
     return lines
 
 

@@ -1,0 +1,276 @@
+"""Why a script is as it is: who runs where, and each directive and variable with what decided it.
+
+The reasons of directives stand with them in `schedulers`; those of the variables, which the
+templates set, stand here, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jobgen import schedulers
+from jobgen.header import title
+from jobgen.plan import Plan
+from jobgen.profile import Queue
+from jobgen.schedulers.base import NODES, Directive, cpu_keys
+from jobgen.spec import LoadedSpec
+from jobgen.units import format_memory
+
+_PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
+DEFAULT = "default"
+_RECORDER = "NCCL's flight recorder, which leaves a trace of a hang"
+
+
+class Reason(NamedTuple):
+    """One thing that a script says, why, and what decided it."""
+
+    what: str
+    why: str
+    origin: tuple[str, ...]
+
+
+class NodeRow(NamedTuple):
+    """One node, by its number in the job; CPUs and memory that are None are left to the site.
+
+    `global_ranks` is None where only the job itself will tell.
+    """
+
+    node: int
+    local_ranks: tuple[int, ...]
+    global_ranks: tuple[int, ...] | None
+    gpus: int
+    cpus: int | None
+    memory_kib: int | None
+    hosts_rendezvous: bool
+
+
+class Explanation(NamedTuple):
+    """All that is to be said of a plan."""
+
+    title: str
+    nodes: tuple[NodeRow, ...]
+    ranks: str  # how the global ranks are dealt
+    decisions: tuple[Reason, ...]
+    directives: tuple[Reason, ...]
+    variables: tuple[Reason, ...]
+    left_out: tuple[str, ...]
+
+    def as_json(self) -> str:
+        """For programs; the keys are the fields' names."""
+        data = {
+            **self._asdict(),
+            "nodes": [row._asdict() for row in self.nodes],
+            "decisions": [reason._asdict() for reason in self.decisions],
+            "directives": [reason._asdict() for reason in self.directives],
+            "variables": [reason._asdict() for reason in self.variables],
+        }
+        return json.dumps(data, indent=2) + "\n"
+
+    def as_text(self) -> str:
+        """For people; nodes in a row that are alike share a line."""
+        lines = [self.title, "", "Nodes", *_table(self.nodes), f"  {self.ranks}"]
+        for heading, reasons in (
+            ("Decisions", self.decisions),
+            ("Directives", self.directives),
+            ("Variables", self.variables),
+        ):
+            lines += ["", heading, *([] if reasons else ["  none"])]
+            for reason in reasons:
+                lines.append(f"  {reason.what}")
+                lines.append(f"      {reason.why}")
+                lines += [f"      from {origin}" for origin in reason.origin]
+        if self.left_out:
+            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
+        return "\n".join(lines) + "\n"
+
+
+def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
+    """The reasons of `plan`, which `loaded` was resolved to."""
+    origins = _Origins(loaded, plan)
+    rows = tuple(_rows(plan))
+    if rows[0].global_ranks is not None:
+        ranks = "Global ranks follow the nodes' order."
+    else:
+        # torch.distributed.elastic sorts its _NodeDesc: address, process id, a number.
+        ranks = (
+            "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
+        )
+    return Explanation(
+        title=title(plan),
+        nodes=rows,
+        ranks=ranks,
+        decisions=tuple(_decisions(plan, origins)),
+        directives=tuple(_directives(loaded, plan, origins)),
+        variables=tuple(_variables(plan, origins)),
+        left_out=plan.left_out,
+    )
+
+
+class _Origins:
+    """Where values come from: the spec, with the place in it; the site; the command line."""
+
+    def __init__(self, loaded: LoadedSpec, plan: Plan) -> None:
+        self.loaded = loaded
+        self.plan = plan
+        generic = "local" if plan.scheduler == schedulers.LOCAL else f"{plan.scheduler}-generic"
+        self.site = plan.site_given or loaded.spec.site or generic
+
+    def of(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of `keys` that are written somewhere; else that it is the default."""
+        found = (next(filter(None, map(self._of, key.split("|"))), "") for key in keys)
+        return tuple(filter(None, found)) or (DEFAULT,)
+
+    def scheduler(self) -> tuple[str, ...]:
+        """What decided the scheduler."""
+        spec = self.loaded.spec
+        if self.plan.site_given:
+            return (f"--site {self.site}",)
+        if spec.site:
+            return self.of(["site"])
+        return self.of(["scheduler"]) if spec.scheduler == self.plan.scheduler else ("--scheduler",)
+
+    def _of(self, key: str) -> str:
+        if not key.startswith("site."):
+            where = self.loaded.positions.get(key)
+            return "" if where is None else f"{where}: {key}" if where.line else str(where)
+        path = key.removeprefix("site.")
+        if not _fact(self.plan.site, path.split(".")):
+            return ""
+        site = self.plan.site
+        queue = (site.queues or {}).get(self.plan.queue or "")
+        if queue is None or not path.startswith(f"queues.{self.plan.queue}."):
+            queue = Queue()
+        verified, as_of = queue.verified or site.verified, queue.as_of or site.as_of
+        about = [verified or "", f"as of {as_of}" if as_of else ""]
+        return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
+
+
+def _fact(record: object, keys: list[str]) -> bool:
+    """Whether a profile says something at a path, other than what is assumed of any site."""
+    for key in keys[:-1]:
+        record = record.get(key) if isinstance(record, dict) else getattr(record, key, None)
+    if isinstance(record, dict):
+        return keys[-1] in record
+    assumed = getattr(record, "_field_defaults", {}).get(keys[-1])
+    return getattr(record, keys[-1], assumed) != assumed
+
+
+def _rows(plan: Plan) -> Iterator[NodeRow]:
+    known = plan.nodes == 1 or plan.rendezvous == "static"
+    first = index = 0
+    for group in plan.groups:
+        local = tuple(range(group.processes))
+        for _ in range(group.nodes):
+            ranks = tuple(first + rank for rank in local) if known else None
+            shape = (group.gpus, group.cpus, group.memory)
+            yield NodeRow(index, local, ranks, *shape, hosts_rendezvous=index == 0)
+            first += group.processes
+            index += 1
+
+
+def _table(rows: Iterable[NodeRow]) -> list[str]:
+    """Right-aligned columns."""
+    cells = [("node", "local ranks", "global ranks", "GPUs", "CPUs", "memory", "")]
+    runs: list[list[NodeRow]] = []
+    for row in rows:
+        alike = row._replace(node=0)
+        if runs and row.global_ranks is None and runs[-1][0]._replace(node=0) == alike:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    for run in runs:
+        row = run[0]
+        ranks = "by address" if row.global_ranks is None else _span(row.global_ranks)
+        memory = "" if row.memory_kib is None else "{}{}".format(*format_memory(row.memory_kib))
+        host = "hosts the rendezvous" if row.hosts_rendezvous else ""
+        nodes = _span([member.node for member in run])
+        cpus = "" if row.cpus is None else str(row.cpus)
+        cells.append((nodes, _span(row.local_ranks), ranks, str(row.gpus), cpus, memory, host))
+    widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:-1]]
+    lines = []
+    for *values, host in cells:
+        aligned = [value.rjust(width) for value, width in zip(values, widths, strict=True)]
+        lines.append("  ".join(["", *aligned, host]).rstrip())
+    return lines
+
+
+def _span(numbers: tuple[int, ...] | list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+
+
+def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
+    why = "one for each GPU, or one where there is none, unless the spec says otherwise"
+    yield Reason(f"processes: {plan.topology}", why, origins.of(NODES))
+    why = {
+        "c10d": "agents meet at a store on the first node, in any order",
+        "static": "agents are told their numbers, in the order of the allocation",
+    }[plan.rendezvous]
+    yield Reason(f"rendezvous: {plan.rendezvous}", why, origins.of(["launch.rendezvous"]))
+    why = "it follows from the job's id, so that two jobs on a node do not meet"
+    yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
+    why = "how often torchrun starts failed processes again"
+    yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
+
+
+def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    written = enumerate(loaded.spec.directives)
+    own = (number for number, line in written if line in plan.directives)
+    for line in schedulers.get(plan.scheduler).directives(plan):
+        if isinstance(line, Directive):
+            yield Reason(line, line.reason, origins.of(line.keys))
+        else:
+            yield Reason(line, "your own, verbatim", origins.of([f"directives[{next(own)}]"]))
+
+
+def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """The script's own but those that the site or the spec sets, whose values win; then theirs."""
+    for name, value, why, *keys in _own_variables(plan):
+        if name not in plan.variables:
+            yield Reason(f"{name}={value}", why, origins.of(keys))
+    for name, value in plan.variables.items():
+        if name in (origins.loaded.spec.environment.variables or {}):
+            key, why = f"environment.variables.{name}", "your own"
+        else:
+            some = "one_node" if plan.nodes == 1 else "several_nodes"
+            key = f"site.variables.{some}.{name}|site.variables.always.{name}"
+            why = "the site's, for the libraries that use its network"
+        yield Reason(f"{name}={value}", why, origins.of([key]))
+
+
+def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Name, value, reason and deciding keys of what the templates export."""
+    if plan.scheduler == "slurm":
+        why = "srun hands on the environment also where it was submitted with --export=NONE"
+        yield "SLURM_EXPORT_ENV", "ALL", why
+    for name in ("USER", "LOGNAME"):
+        yield name, "the user", "not every launcher hands it on"
+    if plan.scheduler == schedulers.LOCAL:
+        why = "this machine's processes talk over loopback"
+        yield "GLOO_SOCKET_IFNAME", "lo", why
+        yield "NCCL_SOCKET_IFNAME", "lo", why
+        why = "this node's share of the GPUs; none where there are fewer than processes"
+        yield "CUDA_VISIBLE_DEVICES", "by node", why
+    elif plan.interface:
+        why = "the interface that the nodes talk over"
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            yield name, plan.interface, why, "launch.interface|site.interface"
+    else:
+        why = "only where a node's own name leads to its loopback address: what leads to the others"
+        yield "GLOO_SOCKET_IFNAME", "an interface", why
+    threads = "CPUs of the node / its processes" if plan.threads is None else str(plan.threads)
+    why = "the processes of a node share its cores"
+    keys = (*cpu_keys(plan), *_PROCESSES)
+    yield "OMP_NUM_THREADS", threads, why, *keys
+    why = "a store of its own for each restart: with a shared one, restarts of torchrun often hang"
+    yield "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", why
+    yield "PYTHONUNBUFFERED", "1", "lines reach the logs as they are printed"
+    yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", _RECORDER
+    yield "TORCH_FR_BUFFER_SIZE", "2000", f"{_RECORDER}; torch before 2.9 has another name for it"
+    yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes; likewise"
+    yield "JOBGEN_RUN_DIR", f"runs/{plan.name}/JOB", "for the program: the run folder, absolute"
+    yield "JOBGEN_NODE", "NODE", "for the program: the node's name"
+    yield "JOBGEN_JOB_ID", "JOB", "for the program: the job's id"
+    yield "JOBGEN_ATTEMPT", "0, 1, ...", "for the program: how often the job was started before"

@@ -1,0 +1,54 @@
+"""What a rule of `jobgen lint` is, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jobgen.script import Script
+
+# Public pages that rules refer to.
+SBATCH = "https://slurm.schedmd.com/sbatch.html"
+SRUN = "https://slurm.schedmd.com/srun.html"
+_OPENPBS = "https://github.com/openpbs/openpbs/blob/master/doc/man1/"
+QSUB = _OPENPBS + "qsub.1B"
+PBSDSH = _OPENPBS + "pbsdsh.1B"
+PBS_RESOURCES = _OPENPBS + "pbs_resources.7B"
+TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
+BASH = "https://www.gnu.org/software/bash/manual/bash.html"
+UNIQ = "https://www.gnu.org/software/coreutils/uniq"
+
+# Line, column, and what is wrong there.
+Fault = tuple[int, int, str]
+
+
+class Rule(NamedTuple):
+    """One fault that scripts have: its name, why it is one, how to mend it, where to read on."""
+
+    id: str
+    title: str
+    why: str
+    fix: str
+    docs: str
+    check: Callable[[Script], Iterator[Fault]]
+
+
+class Finding(NamedTuple):
+    """One fault in one script."""
+
+    file: str
+    line: int
+    column: int
+    rule: Rule
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}"
+        return f"{place}: {self.rule.id}: {self.message}; {self.rule.fix}"
+
+    def as_dict(self) -> dict[str, str | int]:
+        """All there is to say of it, for JSON."""
+        place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
+        rule = self.rule
+        said = {"rule": rule.id, "title": rule.title, "message": self.message}
+        return place | said | {"why": rule.why, "fix": rule.fix, "docs": rule.docs}

@@ -1,0 +1,278 @@
+"""`jobgen explain`: who runs where, and where each line of a script comes from."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import EXAMPLES, MINIMAL, SITES, edited, jobgen, load
+
+from jobgen import schedulers
+from jobgen.bind import fields, is_record
+from jobgen.explain import Explanation, Reason, explain
+from jobgen.plan import resolve
+from jobgen.profile import SiteProfile
+from jobgen.render import render
+from jobgen.schedulers.base import Directive
+from jobgen.site import names as site_names
+from jobgen.spec import JobSpec
+
+GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()
+PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
+UNEQUAL = edited(("nodes: 2", "gpus_per_node: [2, 8, 2, 2], cpus_per_node: 16"))
+INTERFACE = edited(("", "launch: {interface: hsn0}\n"))
+
+
+def explained(text: str, *overrides: str, **target: Any) -> Explanation:
+    """The explanation of a spec."""
+    loaded = load(text, *overrides)
+    return explain(loaded, resolve(loaded, **target))
+
+
+def reason(reasons: tuple[Reason, ...], what: str) -> Reason:
+    """The one that begins so."""
+    (found,) = (reason for reason in reasons if reason.what.startswith(what))
+    return found
+
+
+TEXT = """\
+a: 1 node x 8 processes + 3 nodes x 2 processes, for Slurm
+
+Nodes
+  node  local ranks  global ranks  GPUs  CPUs  memory
+     0          0-7    by address     8    16          hosts the rendezvous
+   1-3          0-1    by address     2    16
+  Global ranks: torch deals them by the nodes' addresses as text, then by process id.
+
+Decisions
+  scheduler: slurm
+      whose syntax the script has
+      from --scheduler
+  processes: 1 node x 8 processes + 3 nodes x 2 processes
+      one for each GPU, or one where there is none, unless the spec says otherwise
+      from job.yaml:3:28: resources.gpus_per_node
+"""
+
+
+def test_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(UNEQUAL)
+    code, out, err = jobgen("explain", "--scheduler", "slurm")
+    assert (code, err) == (0, "")
+    assert out.startswith(TEXT)
+    assert not re.search(" $", out, re.MULTILINE)
+
+
+def test_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(edited(("nodes: 2", "nodes: 2, memory_per_node: 1GB")))
+    code, out, err = jobgen("explain", "--json", "--scheduler", "pbs", "--set", "name=b")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert data.keys() == set(Explanation._fields)
+    assert data["nodes"][1] == {
+        "node": 1,
+        "local_ranks": [0],
+        "global_ranks": None,
+        "gpus": 0,
+        "cpus": None,
+        "memory_kib": 1024**2,
+        "hosts_rendezvous": False,
+    }
+    assert data["directives"][0] == {
+        "what": "#PBS -N b",
+        "why": "what qstat calls the job",
+        "origin": ["--set name"],
+    }
+
+
+def test_a_spec_that_is_wrong_is_refused_as_by_render(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(edited(("nodes: 2", "nodes: 0")))
+    assert jobgen("explain") == jobgen("render")
+    assert jobgen("explain").code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        # The first node hosts the rendezvous; only torch knows whose address sorts first.
+        (MINIMAL, [None, None]),
+        (edited(("", "launch: {rendezvous: static}\n")), [(0,), (1,)]),
+        (edited(("nodes: 2", "nodes: 1"), ("", "launch: {processes_per_node: 3}\n")), [(0, 1, 2)]),
+        (
+            edited(("nodes: 2", "gpus_per_node: [1, 2]"), ("", "launch: {rendezvous: static}\n")),
+            [(0, 1), (2,)],
+        ),
+    ],
+)
+def test_global_ranks_are_told_where_they_are_known(
+    text: str, ranks: list[tuple[int, ...] | None]
+) -> None:
+    found = explained(text)
+    assert [row.global_ranks for row in found.nodes] == ranks
+    assert [row.hosts_rendezvous for row in found.nodes] == [True] + [False] * (len(ranks) - 1)
+    assert ("follow the nodes' order" in found.ranks) == (ranks[0] is not None)
+
+
+@pytest.mark.parametrize(
+    ("in_spec", "target", "origin"),
+    [
+        ("scheduler: pbs", {}, "job.yaml:2:12: scheduler"),
+        ("site: pbs-generic", {}, "job.yaml:2:7: site"),
+        ("site: pbs-generic\nscheduler: pbs", {}, "job.yaml:2:7: site"),
+        ("scheduler: local", {"scheduler": "pbs"}, "--scheduler"),
+        ("scheduler: local", {"site": "pbs-generic"}, "--site pbs-generic"),
+    ],
+)
+def test_what_decided_the_scheduler(in_spec: str, target: dict[str, str], origin: str) -> None:
+    found = explained(edited(("scheduler: local", in_spec)), **target)
+    assert reason(found.decisions, "scheduler: pbs").origin == (origin,)
+
+
+def test_where_directives_come_from() -> None:
+    """From the spec, its site, the command line, or from jobgen itself."""
+    found = explained(GADI, "resources.nodes=3").directives
+    assert reason(found, "#PBS -q").origin == ("job.yaml:7:8: queue",)
+    assert reason(found, "#PBS -P").origin == (
+        "job.yaml:6:10: account",
+        "site nci-gadi: pbs.account_option, docs, as of 2026",
+    )
+    assert reason(found, "#PBS -l ncpus=144") == Reason(
+        "#PBS -l ncpus=144",
+        "the whole job's CPUs: 3 x 48",
+        (
+            "--set resources.nodes",
+            "job.yaml:10:18: resources.gpus_per_node",
+            "site nci-gadi: queues.gpuvolta.node.cpus_per_gpu, docs, as of 2026",
+            "site nci-gadi: pbs.resources, docs, as of 2026",
+        ),
+    )
+    assert reason(found, "#PBS -k oed").origin == ("default",)
+
+
+def test_what_a_site_chose_is_told_from_what_the_spec_says() -> None:
+    chosen = explained(PORTABLE, site="alcf-polaris", limits=False)
+    origin = reason(chosen.directives, "#PBS -q").origin
+    assert origin == ("site alcf-polaris: queues.debug.choose, docs, as of 2026-08",)
+    said = explained(PORTABLE, "queue=debug", site="alcf-polaris", limits=False)
+    assert reason(said.directives, "#PBS -q").origin == ("--set queue",)
+    chunk = reason(chosen.directives, "#PBS -l select").origin
+    assert "site alcf-polaris: pbs.chunk, docs, as of 2026-08" in chunk
+
+
+def test_a_variable_of_the_site_is_not_called_ones_own() -> None:
+    found = explained(PORTABLE, site="alcf-polaris", limits=False)
+    theirs = [reason for reason in found.variables if "the site's" in reason.why]
+    assert theirs
+    for reason_ in theirs:
+        assert reason_.origin[0].startswith("site alcf-polaris: variables.")
+
+
+@pytest.mark.parametrize("site", site_names())
+@pytest.mark.parametrize("more", [(), ("resources.nodes=1",), ("filesystems=[home]",)], ids=str)
+def test_every_known_site_is_explained(site: str, more: tuple[str, ...]) -> None:
+    loaded = load(PORTABLE, *more)
+    plan = resolve(loaded, site=site, limits=False)
+    found, script = explain(loaded, plan), render(plan)
+    written = re.findall("^#(?:PBS|SBATCH) .*", script, re.M)
+    assert [reason.what for reason in found.directives] == written
+    assert {reason.what.partition("=")[0] for reason in found.variables} == exported(script)
+    for line in schedulers.get(plan.scheduler).directives(plan):
+        for key in line.keys if isinstance(line, Directive) else ():
+            for path in key.split("|"):
+                assert leads_somewhere(path), path
+
+
+def leads_somewhere(path: str) -> bool:
+    """Whether a path is one of a spec or, behind `site.`, of a site's profile."""
+    keys = path.split(".")
+    cls: type | None = SiteProfile if keys[0] == "site" else JobSpec
+    keys = keys[1:] if keys[0] == "site" else keys
+    while keys:
+        if cls is None or keys[0] not in fields(cls):
+            return False
+        (kind, *_) = fields(cls)[keys[0]].kinds
+        keys = keys[1:]
+        if kind.type is dict:
+            kind, keys = kind.members[0], keys[1:]
+        cls = kind.type if is_record(kind.type) else None
+    return True
+
+
+def test_a_directive_of_ones_own_is_found_where_it_stands() -> None:
+    own = 'directives: ["#SBATCH -C a", "#PBS -m e", "#PBS -r n"]\n'
+    found = explained(edited(("", own)), scheduler="pbs").directives[-2:]
+    assert found == (
+        Reason("#PBS -m e", "your own, verbatim", ("job.yaml:5:30: directives[1]",)),
+        Reason("#PBS -r n", "your own, verbatim", ("job.yaml:5:43: directives[2]",)),
+    )
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_directives_are_those_of_the_script_each_with_a_reason(example: Path, site: str) -> None:
+    loaded = load(example.read_text())
+    plan = resolve(loaded, site=site)
+    found = explain(loaded, plan).directives
+    script = render(plan)
+    assert [reason.what for reason in found] == re.findall("^#(?:PBS|SBATCH) .*", script, re.M)
+    assert all(reason.why and reason.origin for reason in found)
+    lines = schedulers.get(plan.scheduler).directives(plan)
+    assert sum(not isinstance(line, Directive) for line in lines) == len(plan.directives)
+
+
+def exported(script: str) -> set[str]:
+    """The names of the variables that a rendered script exports."""
+    lines = re.findall(r"^ *export (.*)", script, re.MULTILINE)
+    names = {name for line in lines for name in re.findall(r'(?:^| )"?(\$?\w+)(?==|$)', line)}
+    for indirect in ("$recorder", "$dump"):  # by the version of torch
+        names.remove(indirect)
+        names |= set(re.findall(rf"^ *local .*\b{indirect[1:]}=(\w+)", script, re.MULTILINE))
+    return names
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize(
+    "text",
+    [*(path.read_text() for path in EXAMPLES), MINIMAL, INTERFACE],
+    ids=[*(path.stem for path in EXAMPLES), "minimal", "interface"],
+)
+def test_variables_are_those_that_the_script_exports(text: str, site: str) -> None:
+    loaded = load(text)
+    plan = resolve(loaded, site=site)
+    names = [reason.what.partition("=")[0] for reason in explain(loaded, plan).variables]
+    assert len(names) == len(set(names))
+    assert set(names) == exported(render(plan))
+
+
+def test_a_variable_of_the_spec_takes_the_place_of_jobgens() -> None:
+    text = edited(("", "environment: {variables: {OMP_NUM_THREADS: 3}}\n"))
+    found = reason(explained(text).variables, "OMP_NUM_THREADS")
+    where = "job.yaml:5:44: environment.variables.OMP_NUM_THREADS"
+    assert found == Reason("OMP_NUM_THREADS=3", "your own", (where,))
+
+
+@pytest.mark.parametrize(
+    ("resources", "what", "origin"),
+    [
+        ("{}", "OMP_NUM_THREADS=CPUs of the node / its processes", ("default",)),
+        (
+            "{cpus_per_node: 8}",
+            "OMP_NUM_THREADS=8",
+            ("job.yaml:3:28: resources.cpus_per_node",),
+        ),
+    ],
+)
+def test_threads(resources: str, what: str, origin: tuple[str, ...]) -> None:
+    found = explained(edited(("{nodes: 2}", resources)), scheduler="slurm").variables
+    assert reason(found, what).origin == origin
+
+
+def test_what_is_left_out_is_said() -> None:
+    out = explained(edited(("", "account: x\nqueue: y\n"))).as_text()
+    assert "\nDirectives\n  none\n" in out
+    assert out.endswith("\nLeft out, of no use here: account, queue\n")

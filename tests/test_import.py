@@ -1,0 +1,199 @@
+"""`jobgen import`: from scripts that people have to specs, and back for jobgen's own."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from support import ROOT, jobgen, plan_of, working_in
+from test_lint import ANY_SCRIPT
+from test_rendered import SCRIPTS
+
+from jobgen.importer import Imported, import_script
+from jobgen.render import render
+from jobgen.script import Script
+
+FOREIGN = sorted((ROOT / "tests" / "scripts").iterdir())
+OF_THE_SPEC = r"^# (rendered by jobgen from|digest of|to render it again|left out,).*\n"
+
+
+def imported(body: str, *directives: str, name: str = "job.sbatch") -> Imported:
+    """What a script with these directives and this body becomes."""
+    return import_script(Script(name, "\n".join(["#!/bin/bash", *directives, "", body, ""])))
+
+
+def spec_of(body: str, *directives: str) -> dict[str, object]:
+    """The same, as data."""
+    loaded: dict[str, object] = yaml.safe_load(imported(body, *directives).yaml)
+    return loaded
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_import_and_render_give_back_a_script_of_jobgen(name: str) -> None:
+    result = import_script(Script("job.sh", SCRIPTS[name]))
+    again = render(plan_of(result.yaml))
+    assert result.left == ()
+    assert re.sub(OF_THE_SPEC, "", again, flags=re.M) == re.sub(
+        OF_THE_SPEC, "", SCRIPTS[name], flags=re.M
+    )
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)
+def test_a_script_of_each_style_becomes_a_spec_that_renders(path: Path) -> None:
+    script = render(plan_of(import_script(Script(path.name, path.read_text())).yaml))
+    ended = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name)
+def test_no_line_is_lost(path: Path) -> None:
+    """Each word of the body is in the spec, or in the list of what is not."""
+    result = import_script(Script(path.name, path.read_text()))
+    everything = result.yaml + " ".join(left.text for left in result.left)
+    for line in path.read_text().splitlines()[1:]:
+        words = re.findall(r"[A-Za-z_][\w./]{5,}", "" if line.startswith("#") else line)
+        for word in set(words) - {"export", "source", "module", "activate"}:
+            assert word.removesuffix("/bin/activate") in everything, line
+
+
+def test_from_slurm_to_pbs() -> None:
+    result = imported(
+        "module load cuda/12.4\nsource ~/venv/bin/activate\nexport NCCL_DEBUG=WARN\n"
+        "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d train.py --lr 3e-4",
+        "#SBATCH -J gpt -A vp91 -p gpu",
+        "#SBATCH -N 2 --gpus-per-node=4",
+        "#SBATCH --cpus-per-task=48 --mem=180G",
+        "#SBATCH -t 2:00:00",
+        "#SBATCH --exclusive",
+    )
+    assert yaml.safe_load(result.yaml) == {
+        "name": "gpt",
+        "scheduler": "slurm",
+        "account": "vp91",
+        "queue": "gpu",
+        "resources": {
+            "nodes": 2,
+            "gpus_per_node": 4,
+            "cpus_per_node": 48,
+            "memory_per_node": "180GB",
+            "walltime": "02:00:00",
+        },
+        "environment": {
+            "modules": ["cuda/12.4"],
+            "venv": "~/venv",
+            "variables": {"NCCL_DEBUG": "WARN"},
+        },
+        "run": {"script": "train.py", "args": ["--lr", "3e-4"]},
+        "directives": ["#SBATCH --exclusive"],
+    }
+    script = render(plan_of(result.yaml, scheduler="pbs"))
+    assert "#PBS -l select=2:ncpus=48:ngpus=4:mem=180gb:mpiprocs=1\n" in script
+
+
+def test_totals_of_gadi_are_divided_by_its_nodes() -> None:
+    path = ROOT / "tests" / "scripts" / "gadi-loop.pbs"
+    spec = yaml.safe_load(import_script(Script("a.pbs", path.read_text())).yaml)
+    assert spec["site"] == "nci-gadi"
+    assert spec["resources"] == {
+        "nodes": 2,
+        "gpus_per_node": 4,
+        "cpus_per_node": 48,
+        "memory_per_node": "180GB",
+        "walltime": "02:00:00",
+    }
+    assert spec["directives"] == ["#PBS -l storage=gdata/vp91+scratch/vp91"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", "01:30:00"),
+        ("90:30", "01:30:30"),
+        ("2:00:00", "02:00:00"),
+        ("1-6", "30:00:00"),
+        ("1-06:30", "30:30:00"),
+        ("1-06:30:15", "30:30:15"),
+    ],
+)
+def test_a_walltime_means_what_sbatch_takes_it_for(text: str, seconds: str) -> None:
+    spec = spec_of("python a.py", f"#SBATCH --time={text}")
+    assert spec["resources"] == {"walltime": seconds}
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("python a.py 1 'two words'", {"script": "a.py", "args": ["1", "two words"]}),
+        ("srun python3 -u -m pkg.mod --x", {"module": "pkg.mod", "args": ["--x"]}),
+        ("torchrun -m pkg.mod", {"module": "pkg.mod"}),
+        ("torchrun --no-python ./prog 1", {"command": ["./prog", "1"]}),
+        ("srun ./prog 1", {"command": ["./prog", "1"]}),
+        ("LR=3e-4\npython a.py --lr $LR", {"script": "a.py", "args": ["--lr", "3e-4"]}),
+        ("python $HOME/a.py", {"script": "$HOME/a.py"}),
+        (
+            'python a.py "$(date)"',
+            {"command": ["bash", "-c", 'exec python a.py "$(date)"']},
+        ),
+        (
+            "srun apptainer exec --nv x.sif python a.py",
+            {"command": ["apptainer", "exec", "--nv", "x.sif", "python", "a.py"]},
+        ),
+        ("srun bash -c 'python a.py'", {"script": "a.py"}),
+        ("echo nothing", {"command": ["bash", "job.sbatch"]}),
+    ],
+)
+def test_the_program(command: str, run: dict[str, object]) -> None:
+    assert spec_of(command, "#SBATCH -N 1")["run"] == run
+
+
+def test_what_is_not_mapped_is_listed_with_its_line_and_stands_in_the_spec() -> None:
+    result = imported("export MASTER_PORT=29500\nrm -rf tmp\npython a.py\nrm -rf out")
+    assert [(left.line, left.text) for left in result.left] == [
+        (3, "export MASTER_PORT=29500"),
+        (4, "rm -rf tmp"),
+        (6, "rm -rf out"),
+    ]
+    assert all(f"#   {left}\n" in result.yaml for left in result.left)
+    assert "tmp" not in render(plan_of(result.yaml))
+
+
+def test_modules_keep_their_order_where_it_matters() -> None:
+    spec = spec_of("module use /apps\nmodule load a\nconda activate b\npython a.py")
+    setup = "module use /apps\nmodule load a\nconda activate b\n"
+    assert spec["environment"] == {"setup": setup}
+
+
+def test_a_site_that_would_refuse_the_job_is_left_out() -> None:
+    """Gadi wants the memory of every job, and this one does not say it."""
+    script = "#PBS -q gpuvolta\n#PBS -l ncpus=48,ngpus=4\npython a.py\n"
+    result = import_script(Script("a.pbs", script))
+    assert yaml.safe_load(result.yaml)["scheduler"] == "pbs"
+    assert [left.text for left in result.left] == ["site: nci-gadi"]
+
+
+def test_setup_that_is_no_whole_command_is_left_out() -> None:
+    result = imported("python a.py\numask 022 $(")
+    assert "setup:" not in result.yaml
+
+
+def test_the_command_prints_the_spec_or_writes_it_once(tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        Path("a.sbatch").write_text("#SBATCH -N 2\ncd /x\npython a.py\nwait\n")
+        code, out, err = jobgen("import", "a.sbatch")
+        assert (code, err) == (0, "a.sbatch: line 4: wait  (comes after the program)\n")
+        assert jobgen("import", "a.sbatch", "-o", "job.yaml").code == 0
+        assert Path("job.yaml").read_text() == out
+        code, out, err = jobgen("import", "a.sbatch", "-o", "job.yaml")
+        assert (code, out) == (2, "")
+        assert err == "job.yaml: is there already; jobgen does not replace it\n"
+        assert jobgen("render").code == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANY_SCRIPT)
+def test_whatever_the_script_the_spec_renders(text: str) -> None:
+    script = render(plan_of(import_script(Script("a.sh", text)).yaml))
+    ended = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
