@@ -287,32 +287,39 @@ supervise
 # A node's shell that was killed has left its agent behind; a cluster would clear it away.
 for index in "${!nodes[@]}"; do sweep "JOBGEN_AGENT=$rdzv_id-$index"; done
 
-# The outcome: success only if every node says so; else which node failed, and its first error.
-show_error() {    # show_error NODE
-    local node=$1 first_rank='' file first='' name
+# The outcome: success only if every node says so; else the first error, and where it is.
+secondary() {    # secondary ERROR_FILE: a process only says that it has lost another
+    grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"
+}
+culprit() {    # culprit NODE...: sets node, first_rank and cause; the first of NODE if all else fails
+    local file name
+    cause=
     for file in "$run_dir"/errors/*.json; do
-        if [[ -s $file && $file -nt $attempt_dir/nodes ]]; then
-            # What a process says of a lost peer is a consequence; the peer may have left no file.
-            grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$file" && continue
-            if [[ -z $first || $file -ot $first ]]; then first=$file; fi
+        if [[ -s $file && $file -nt $attempt_dir/nodes ]] && ! secondary "$file"; then
+            if [[ -z $cause || $file -ot $cause ]]; then cause=$file; fi
         fi
     done
-    if [[ -n $first ]]; then
-        name=${first##*/}
+    if [[ -n $cause ]]; then
+        name=${cause##*/}
         name=${name%.json}
         name=${name%.restart-*}
         node=${name%-*} first_rank=${name##*-}
-        say "the first error is that of rank $first_rank on $node: $first"
-    else
-        file=$run_dir/logs/$node/agent.log
-        say "the end of $file:"
-        tail -n 30 "$file" || :
-        first_rank=$(sed -n '/^Root Cause/,$ s/^ *rank *: *\([0-9]*\).*/\1/p' "$file" | head -n 1) || :
+        return
     fi
-    file=$run_dir/logs/$node/rank-$first_rank.err
-    if [[ -s $file ]]; then
-        say "the end of $file:"
-        tail -n 20 "$file"
+    # A process that was killed, or left with a code, writes no error file; its agent lists it, among
+    # those that it has ended itself.
+    for node; do
+        cause=$run_dir/logs/$node/agent.log
+        while read -r first_rank; do
+            if [[ ! -s $run_dir/errors/$node-$first_rank.json ]]; then return; fi
+        done < <(awk '$1 == "rank" { rank = $3 } $1 == "exitcode" && $3 != -15 { print rank }' "$cause")
+    done
+    node=$1 cause=$run_dir/logs/$1/agent.log first_rank=
+}
+show() {    # show FILE LINES
+    if [[ -s $1 ]]; then
+        say "the end of $1:"
+        tail -n "$2" "$1"
     fi
 }
 if [[ -n $stop ]]; then
@@ -324,8 +331,10 @@ if [[ -n $lost ]]; then
 fi
 if [[ -e $attempt_dir/failed ]]; then
     read -r index status <"$attempt_dir/failed"
-    say "FAILED: ${nodes[index]} was the first node to end, with exit code $status"
-    show_error "${nodes[index]}"
+    culprit "${nodes[index]}" "${nodes[@]}"
+    say "FAILED with exit code $status: ${first_rank:+rank $first_rank on }$node, by $cause"
+    if [[ $cause == *.log ]]; then show "$cause" 30; fi
+    show "$run_dir/logs/$node/rank-$first_rank.err" 20
     exit "$status"
 fi
 if [[ -n $(nodes_without ended) ]]; then

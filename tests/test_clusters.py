@@ -93,7 +93,7 @@ def test_submit_with_wait_shows_the_first_error_and_exits_7(
     assert done.returncode == 7
     assert len(done.stdout.splitlines()) == 1
     assert "'RANK': '0'" in done.stderr
-    assert "FAILED: n3 was the first node to end, with exit code 1" in done.stderr
+    assert "FAILED with exit code 1: rank 5 on n3, by" in done.stderr
     assert "exitcode  : 3" in done.stderr
 
 

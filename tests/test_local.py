@@ -48,7 +48,7 @@ def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:
     assert job.wait() == "failed 1"
     assert state(job, tmp_path) == "failed"
     output = (job.run_dir / "job.out").read_text()
-    assert "the first error is that of rank 3 on node" in output
+    assert "FAILED with exit code 1: rank 3 on node" in output
     assert "RuntimeError: planted on rank 3" in output
     assert not (job.run_dir / "DONE").exists()
 
