@@ -32,7 +32,12 @@ class Script:
                 f"instead: jobgen check SPEC --out-dir {self.path.parent}"
             )
         loaded = spec.load(str(spec_path), self.header.overrides)
-        plan = resolve(loaded, scheduler=self.header.scheduler, site=self.header.site)
+        plan = resolve(
+            loaded,
+            scheduler=self.header.scheduler,
+            site=self.header.site,
+            limits=self.header.limits,
+        )
         return render(plan)
 
     def diff(self, spec_path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -21,6 +21,7 @@ from jobgen.errors import (
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
+    from jobgen.spec import LoadedSpec
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
@@ -58,6 +59,7 @@ class _Group(click.Group):
         "completion": "jobgen.cli_editors",
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",
+        "sites": "jobgen.cli_sites",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -95,8 +97,11 @@ def _completes(module: str, function: str) -> Callable[..., list[str]]:
 
 
 def _target_options(command: Command) -> Command:
-    """--scheduler, --site and --set, which all that renders takes."""
+    """--scheduler, --site, --set and --no-limits, which all that renders takes."""
     for decorate in (
+        click.option(
+            "--no-limits", is_flag=True, help="Do not check what the site's profile forbids."
+        ),
         click.option(
             "--set",
             "overrides",
@@ -130,14 +135,7 @@ def _target_options(command: Command) -> Command:
     help="Write each spec's script there, under the spec's own name.",
 )
 @_target_options
-def render(
-    specs: tuple[str, ...],
-    output: str | None,
-    out_dir: str | None,
-    scheduler: str | None,
-    site: str | None,
-    overrides: tuple[str, ...],
-) -> None:
+def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **target: Any) -> None:
     """Print the job script of a spec (job.yaml here when none is named), or write it."""
     from jobgen.render import render as render_plan
 
@@ -146,7 +144,11 @@ def render(
         raise click.UsageError("--output and --out-dir exclude each other")
     if len(specs) > 1 and not out_dir:
         raise click.UsageError("several specs need --out-dir")
-    plans = list(_plans(specs, scheduler=scheduler, site=site, overrides=overrides))
+    plans = []
+    with gathered_problems() as collect:
+        for path in specs:
+            with collect():
+                plans.append(_plan(path, target)[1])
     if not output and not out_dir:
         _print(render_plan(plans[0]))
         return
@@ -205,20 +207,11 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
 @click.argument("path", default=DEFAULT_SPEC, type=_FILE, metavar="[SPEC]")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @_target_options
-def explain(
-    path: str,
-    as_json: bool,
-    scheduler: str | None,
-    site: str | None,
-    overrides: tuple[str, ...],
-) -> None:
+def explain(path: str, as_json: bool, **target: Any) -> None:
     """Print who runs where, and every directive and variable with its reason and origin."""
-    from jobgen import spec
     from jobgen.explain import explain as explain_plan
-    from jobgen.plan import resolve
 
-    loaded = spec.load(path, overrides)
-    found = explain_plan(loaded, resolve(loaded, scheduler=scheduler, site=site))
+    found = explain_plan(*_plan(path, target))
     _print(found.as_json() if as_json else found.as_text())
 
 
@@ -228,15 +221,7 @@ def explain(
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
 @_target_options
-def submit(
-    path: str,
-    dry_run: bool,
-    wait: bool,
-    stale_ok: bool,
-    scheduler: str | None,
-    site: str | None,
-    overrides: tuple[str, ...],
-) -> None:
+def submit(path: str, dry_run: bool, wait: bool, stale_ok: bool, **target: Any) -> None:
     """Submit a spec (job.yaml here when none is named) or a rendered script; prints the job's id.
 
     Paths in the job are relative to the current folder, as for sbatch and qsub.
@@ -245,11 +230,17 @@ def submit(
     from jobgen.check import is_script
 
     if is_script(path):
-        if scheduler or site or overrides:
+        if any(target.values()):
             raise click.UsageError("a rendered script has its scheduler, site and values already")
         ready = submission.from_script(path, stale_ok=stale_ok)
     else:
-        ready = submission.from_spec(path, scheduler=scheduler, site=site, overrides=overrides)
+        ready = submission.from_spec(
+            path,
+            scheduler=target["scheduler"],
+            site=target["site"],
+            overrides=target["overrides"],
+            limits=not target["no_limits"],
+        )
     if ready.warning:
         click.echo(ready.warning, err=True)
     if dry_run:
@@ -296,18 +287,17 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def _plans(
-    paths: Iterable[str], *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
-) -> list[Plan]:
+def _plan(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
+    """The spec in a file and its plan, by the target options; what there is to note is said."""
     from jobgen import spec
     from jobgen.plan import resolve
 
-    plans = []
-    with gathered_problems() as collect:
-        for path in paths:
-            with collect():
-                plans.append(resolve(spec.load(path, overrides), scheduler=scheduler, site=site))
-    return plans
+    loaded = spec.load(path, target["overrides"])
+    limits = not target["no_limits"]
+    plan = resolve(loaded, scheduler=target["scheduler"], site=target["site"], limits=limits)
+    for note in plan.notes:
+        click.echo(note, err=True)
+    return loaded, plan
 
 
 def _script_name(path: str, plan: Plan) -> str:

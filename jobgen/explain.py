@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jobgen import schedulers
 from jobgen.header import title
 from jobgen.plan import Plan
+from jobgen.profile import Queue
 from jobgen.schedulers.base import NODES, Directive, cpu_keys
 from jobgen.spec import LoadedSpec
 from jobgen.units import format_memory
@@ -118,7 +119,8 @@ class _Origins:
 
     def of(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Those of `keys` that are written somewhere; else that it is the default."""
-        return tuple(filter(None, map(self._of, keys))) or (DEFAULT,)
+        found = (next(filter(None, map(self._of, key.split("|"))), "") for key in keys)
+        return tuple(filter(None, found)) or (DEFAULT,)
 
     def scheduler(self) -> tuple[str, ...]:
         """What decided the scheduler."""
@@ -137,7 +139,11 @@ class _Origins:
         if not _fact(self.plan.site, path.split(".")):
             return ""
         site = self.plan.site
-        about = [site.verified or "", f"as of {site.as_of}" if site.as_of else ""]
+        queue = (site.queues or {}).get(self.plan.queue or "")
+        if queue is None or not path.startswith(f"queues.{self.plan.queue}."):
+            queue = Queue()
+        verified, as_of = queue.verified or site.verified, queue.as_of or site.as_of
+        about = [verified or "", f"as of {as_of}" if as_of else ""]
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
 
 
@@ -145,6 +151,8 @@ def _fact(record: object, keys: list[str]) -> bool:
     """Whether a profile says something at a path, other than what is assumed of any site."""
     for key in keys[:-1]:
         record = record.get(key) if isinstance(record, dict) else getattr(record, key, None)
+    if isinstance(record, dict):
+        return keys[-1] in record
     assumed = getattr(record, "_field_defaults", {}).get(keys[-1])
     return getattr(record, keys[-1], assumed) != assumed
 
@@ -218,13 +226,18 @@ def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[R
 
 
 def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """The script's own but those that the spec sets too, whose values win; then the spec's."""
+    """The script's own but those that the site or the spec sets, whose values win; then theirs."""
     for name, value, why, *keys in _own_variables(plan):
         if name not in plan.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
     for name, value in plan.variables.items():
-        key = f"environment.variables.{name}"
-        yield Reason(f"{name}={value}", "your own", origins.of([key]))
+        if name in (origins.loaded.spec.environment.variables or {}):
+            key, why = f"environment.variables.{name}", "your own"
+        else:
+            some = "one_node" if plan.nodes == 1 else "several_nodes"
+            key = f"site.variables.{some}.{name}|site.variables.always.{name}"
+            why = "the site's, for the libraries that use its network"
+        yield Reason(f"{name}={value}", why, origins.of([key]))
 
 
 def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
@@ -243,7 +256,7 @@ def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     elif plan.interface:
         why = "the interface that the nodes talk over"
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            yield name, plan.interface, why, "launch.interface"
+            yield name, plan.interface, why, "launch.interface|site.interface"
     else:
         why = "only where a node's own name leads to its loopback address: what leads to the others"
         yield "GLOO_SOCKET_IFNAME", "an interface", why

@@ -14,6 +14,7 @@ from jobgen.spec import NAME
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
 _SOURCE = "rendered by jobgen from: "
 _DIGEST = "digest of what was rendered: "
+_NO_LIMITS = "--no-limits"
 _COMMAND = "to render it again: "
 
 
@@ -26,6 +27,7 @@ class Header(NamedTuple):
     scheduler: str
     site: str | None
     overrides: tuple[str, ...]
+    limits: bool
 
 
 def title(plan: Plan) -> str:
@@ -41,6 +43,8 @@ def lines(plan: Plan) -> list[str]:
         _DIGEST + plan.digest,
         _COMMAND + shlex.join(_command(plan)),
     ]
+    if not plan.limits:
+        found.append("limits of the site: not checked, by --no-limits")
     if plan.left_out:
         found.append(f"left out, of no use here: {', '.join(plan.left_out)}")
     return found
@@ -60,6 +64,8 @@ def read(script: str) -> Header | None:
         return None
     try:
         words = shlex.split(values[_COMMAND])
+        limits = _NO_LIMITS not in words
+        words = [word for word in words if word != _NO_LIMITS]
         options = list(zip(words[3::2], words[4::2], strict=True))
         scheduler = dict(options)["--scheduler"]
     except (ValueError, KeyError):  # somebody has edited it
@@ -75,6 +81,7 @@ def read(script: str) -> Header | None:
         digest=values[_DIGEST],
         scheduler=scheduler,
         site=dict(options).get("--site"),
+        limits=limits,
         overrides=tuple(value for option, value in options if option == "--set"),
     )
 
@@ -83,6 +90,8 @@ def _command(plan: Plan) -> list[str]:
     words = ["jobgen", "render", plan.source, "--scheduler", plan.scheduler]
     if plan.site_given:
         words += ["--site", plan.site_given]
+    if not plan.limits:
+        words.append(_NO_LIMITS)
     for override in plan.overrides:
         words += ["--set", override]
     return words

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jobgen import site as sites
 from jobgen.errors import Problem, SpecError
-from jobgen.site import SiteProfile
+from jobgen.profile import Choice, Node, SiteProfile
 from jobgen.spec import LoadedSpec
 
 
@@ -62,6 +62,13 @@ class Plan(NamedTuple):
     site_given: str | None = None  # a site that was given in the place of the spec's own
     overrides: tuple[str, ...] = ()  # PATH=VALUE that were given on top of the spec
     left_out: tuple[str, ...] = ()  # keys of the spec that this scheduler has no use for
+    cpus_asked: bool = True  # False where they follow from the nodes or GPUs
+    gpu_type: str | None = None
+    filesystems: tuple[str, ...] = ()
+    site_directives: tuple[str, ...] = ()  # the site's own, without '#PBS' or '#SBATCH'
+    module_folders: tuple[str, ...] = ()
+    limits: bool = True  # whether the site's limits were checked
+    notes: tuple[str, ...] = ()  # what the user should hear; no part of the script
 
     @property
     def nodes(self) -> int:
@@ -107,10 +114,18 @@ class Plan(NamedTuple):
         return max(1, min((group.cpus or 1) // group.processes for group in self.groups))
 
 
-def resolve(loaded: LoadedSpec, *, scheduler: str | None = None, site: str | None = None) -> Plan:
+def resolve(
+    loaded: LoadedSpec,
+    *,
+    scheduler: str | None = None,
+    site: str | None = None,
+    limits: bool = True,
+    today: str | None = None,
+) -> Plan:
     """Settle `loaded` for a scheduler and site; those given here win over the spec's.
 
-    Raises SpecError with every conflict found.
+    `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
+    looked at. Raises SpecError with every conflict found.
     """
     spec = loaded.spec
     site_name = site or spec.site
@@ -128,10 +143,21 @@ def resolve(loaded: LoadedSpec, *, scheduler: str | None = None, site: str | Non
         raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])
 
     local = profile.scheduler == "local"
-    problems = [*_conflicts(loaded, profile)]
+    chosen = Choice(spec.queue, gpu_type=spec.resources.gpu_type)
+    if profile != SiteProfile(profile.scheduler):  # else nothing is known of the site
+        from jobgen import choose
+
+        chosen = choose.choose(
+            loaded, profile, lambda node: _groups(loaded, profile, node), limits=limits, today=today
+        )
+    groups = tuple(_groups(loaded, profile, chosen.node))
+    problems = [*_conflicts(loaded, profile, groups), *chosen.problems]
     if problems:
         raise SpecError(problems)
     environment, launch = spec.environment, spec.launch
+    site_variables = {key: ShellPath(value) for key, value in chosen.variables.items()}
+    conda = environment.conda or chosen.modules.conda
+    cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     prefix = {"slurm": "#SBATCH", "pbs": "#PBS"}.get(profile.scheduler, "#-")
     return Plan(
         name=spec.name,
@@ -139,34 +165,40 @@ def resolve(loaded: LoadedSpec, *, scheduler: str | None = None, site: str | Non
         site=profile,
         source=os.path.basename(loaded.file),
         digest=loaded.digest,
-        groups=tuple(_groups(loaded, profile)),
+        groups=groups,
         command=tuple(_command(loaded)),
         rendezvous=launch.rendezvous or "c10d",
         max_restarts=launch.max_restarts or 0,
         account=None if local else spec.account,
-        queue=None if local else spec.queue,
+        queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
-        interface=None if local else launch.interface,
+        interface=None if local else launch.interface or chosen.interface,
         script=None if spec.run.script is None else _path(spec.run.script),
-        modules=() if local else environment.modules or (),
+        modules=() if local else environment.modules or chosen.modules.load,
+        module_folders=chosen.modules.use,
         venv=None if environment.venv is None else _path(environment.venv),
-        conda=None if environment.conda is None else ShellPath(environment.conda),
-        variables=environment.variables or {},
+        conda=None if conda is None else ShellPath(conda),
+        variables={**site_variables, **(environment.variables or {})},
         setup=environment.setup,
         directives=tuple(line for line in spec.directives if line.startswith(prefix + " ")),
         site_given=None if site == spec.site else site,
         overrides=loaded.overrides,
-        left_out=tuple(_left_out(loaded, local, prefix)),
+        left_out=tuple(_left_out(loaded, profile, prefix)),
+        cpus_asked=chosen.node.cpus_rule != "implied" or cpus_given,
+        gpu_type=None if local else chosen.gpu_type,
+        filesystems=chosen.filesystems,
+        site_directives=chosen.directives,
+        limits=limits,
+        notes=chosen.notes,
     )
 
 
 def _require_site(loaded: LoadedSpec, name: str) -> None:
-    if name not in sites.names():
-        hint = f"known are {', '.join(sites.names())}"
-        raise SpecError([loaded.problem("site", f"no such site {name!r}", hint)])
+    if not sites.exists(name):
+        raise SpecError([loaded.problem("site", f"no such site {name!r}", sites.unknown())])
 
 
-def _groups(loaded: LoadedSpec, site: SiteProfile) -> Iterator[NodeGroup]:
+def _groups(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
     """The nodes, those alike put together; most GPUs first, as PBS fills chunks in order.
 
     OpenPBS places the chunks of a select one after the other and never goes back: small chunks
@@ -182,7 +214,7 @@ def _groups(loaded: LoadedSpec, site: SiteProfile) -> Iterator[NodeGroup]:
         process_list = tuple(max(1, count) for count in gpu_list)
     else:
         process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
-    cpus_per_gpu = _cpus_per_gpu(loaded, site)
+    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu
     local = site.scheduler == "local"  # this machine has what it has
     single = [
         NodeGroup(
@@ -192,7 +224,9 @@ def _groups(loaded: LoadedSpec, site: SiteProfile) -> Iterator[NodeGroup]:
             cpus=None
             if local
             else resources.cpus_per_node or (cpus_per_gpu or 0) * gpu_count or None,
-            memory=None if local else resources.memory_per_node,
+            memory=None
+            if local
+            else resources.memory_per_node or (node.memory_per_gpu or 0) * gpu_count or None,
         )
         for gpu_count, process_count in zip(gpu_list, process_list, strict=True)
     ]
@@ -201,31 +235,14 @@ def _groups(loaded: LoadedSpec, site: SiteProfile) -> Iterator[NodeGroup]:
         yield group._replace(nodes=len(list(members)))
 
 
-def _cpus_per_gpu(loaded: LoadedSpec, site: SiteProfile) -> int | None:
-    given = loaded.spec.resources.cpus_per_gpu
-    queue = (site.queues or {}).get(loaded.spec.queue or "")
-    return given if given is not None or queue is None else queue.cpus_per_gpu
-
-
-def _conflicts(loaded: LoadedSpec, site: SiteProfile) -> Iterable[Problem]:
+def _conflicts(
+    loaded: LoadedSpec, site: SiteProfile, groups: tuple[NodeGroup, ...]
+) -> Iterable[Problem]:
     """What this scheduler or site cannot do."""
-    spec, resources = loaded.spec, loaded.spec.resources
-    groups = list(_groups(loaded, site))
+    resources = loaded.spec.resources
     if resources.cpus_per_gpu is not None and not any(group.gpus for group in groups):
         hint = "write cpus_per_node"
         yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
-    if site.memory_required and resources.memory_per_node is None:
-        hint = "add memory_per_node, such as 180GB"
-        yield loaded.problem("resources", "this site wants the memory of every job", hint)
-    queue = (site.queues or {}).get(spec.queue or "")
-    if queue is not None and queue.cpus_per_gpu is not None:
-        for group in groups:
-            if group.gpus and group.cpus != queue.cpus_per_gpu * group.gpus:
-                key = "cpus_per_gpu" if resources.cpus_per_gpu is not None else "cpus_per_node"
-                message = (
-                    f"{spec.queue} gives {queue.cpus_per_gpu} CPUs with each GPU, no other number"
-                )
-                yield loaded.problem(f"resources.{key}", message, f"leave {key} out")
     unequal = len({group.shape for group in groups}) > 1
     if unequal and site.scheduler == "pbs" and site.pbs.resources == "totals":
         message = "this site takes totals of the whole job, so all nodes must be alike"
@@ -237,8 +254,14 @@ def _conflicts(loaded: LoadedSpec, site: SiteProfile) -> Iterable[Problem]:
         yield loaded.problem("resources.gpus_per_node", message, hint)
 
 
-def _left_out(loaded: LoadedSpec, local: bool, prefix: str) -> Iterator[str]:
-    spec = loaded.spec
+def _left_out(loaded: LoadedSpec, site: SiteProfile, prefix: str) -> Iterator[str]:
+    spec, local = loaded.spec, site.scheduler == "local"
+    if spec.resources.gpu_type is not None and (
+        local or (site.scheduler == "pbs" and site.pbs.gpu_type is None)
+    ):
+        yield "resources.gpu_type"
+    if spec.filesystems is not None and site.filesystems is None:
+        yield "filesystems"
     if local:
         yield from (key for key in ("account", "queue") if getattr(spec, key) is not None)
         for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node"):

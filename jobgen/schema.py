@@ -25,7 +25,7 @@ from jobgen.bind import (
     fields,
     is_record,
 )
-from jobgen.site import SiteProfile
+from jobgen.profile import Limit, SiteProfile
 from jobgen.spec import TAKEN, Environment, JobSpec, Resources, Run
 
 Schema = dict[str, Any]
@@ -36,7 +36,8 @@ LIMITS = (
     "jobgen checks more than this schema can say: that the lists of GPUs and processes are as long"
     " as the job has nodes; that an amount of memory with a fraction is a whole number of KB; that"
     " whole numbers are written in decimal, without leading zeros or a fraction; that keys are"
-    " printable, given once and no merge keys; what the site has to say."
+    " printable, given once and no merge keys; that the sources, queues and types of GPU that a"
+    " profile names are there, and its ranges in order; what the site has to say."
 )
 
 _EMPTY_LISTS = {
@@ -65,6 +66,21 @@ _CONDITIONS: dict[type, list[Schema]] = {
         },
     ],
     JobSpec: [{"properties": _EMPTY_LISTS}],
+    Limit: [
+        {
+            "properties": {
+                **{key: {"minItems": 1, "maxItems": 2} for key in ("nodes", "gpus", "cpus")},
+                "walltime": {"minItems": 2, "maxItems": 2},
+            }
+        }
+    ],
+    SiteProfile: [
+        {"dependencies": {"gpu_type": ["gpu_types"]}},
+        {
+            "if": {"required": ["cited"], "properties": {"cited": {"minProperties": 1}}},
+            "then": {"required": ["sources"]},
+        },
+    ],
 }
 
 

@@ -1,57 +1,131 @@
-"""Site profiles: one cluster as data, in `sites/NAME.yaml`."""
+"""Where site profiles are, and how one changes another."""
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 from jobgen import document
 from jobgen.bind import bind
+from jobgen.document import Mapping, Scalar
 from jobgen.errors import Position, Problem, SpecError
-from jobgen.spec import Count, Label, SchedulerName
+from jobgen.profile import SiteProfile as SiteProfile
 
-_FOLDER = os.path.join(os.path.dirname(__file__), "sites")
-
-
-class Pbs(NamedTuple):
-    """What differs between PBS clusters."""
-
-    resources: Annotated[
-        Literal["select", "totals"], "select: chunks, one a node; totals: of the whole job."
-    ] = "select"
-    account_option: Annotated[Literal["-A", "-P"], "The option of qsub that names who pays."] = "-A"
+BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sites")
 
 
-class Queue(NamedTuple):
-    """One queue or partition."""
+class Found(NamedTuple):
+    """A profile and the files it is made of, the first one on top."""
 
-    cpus_per_gpu: Annotated[Count | None, "CPUs to ask for with each GPU, no more, no less."] = None
+    profile: SiteProfile
+    files: tuple[str, ...]
 
 
-class SiteProfile(NamedTuple):
-    """One cluster. What is not known of it is left out."""
+def folders() -> list[str]:
+    """The folders that may hold profiles; a later one hides what an earlier one has.
 
-    scheduler: Annotated[SchedulerName, "slurm, pbs or local."]
-    as_of: Annotated[str | None, "When the sources were read."] = None
-    verified: Annotated[
-        Literal["docs", "scripts"] | None, "From the site's documentation, or users' scripts."
-    ] = None
-    sources: Annotated[tuple[str, ...], "Where the facts are from."] = ()
-    pbs: Annotated[Pbs, "What differs between PBS clusters."] = Pbs()
-    memory_required: Annotated[bool, "Whether every job must say its memory."] = False
-    queues: Annotated[dict[Label, Queue] | None, "The queues, by name."] = None
+    Built-in, the machine's, $JOBGEN_SITE_PATH's (a centre sets it in a module), the user's, and
+    the project's: `.jobgen/sites` here or in the nearest folder above, up to that of `.git`.
+    """
+    user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
+    found = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
+    found.append(os.path.join(user, "jobgen", "sites"))
+    here = os.getcwd()
+    while True:
+        project = os.path.join(here, ".jobgen", "sites")
+        if os.path.isdir(project):
+            return [*found, project]
+        above = os.path.dirname(here)
+        if above == here or os.path.exists(os.path.join(here, ".git")):
+            return found
+        here = above
 
 
 def names() -> list[str]:
     """The profiles there are, sorted."""
-    return sorted(file.removesuffix(".yaml") for file in os.listdir(_FOLDER))
+    found: set[str] = set()
+    for folder in folders():
+        if os.path.isdir(folder):
+            found.update(name[:-5] for name in os.listdir(folder) if name.endswith(".yaml"))
+    return sorted(found)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a profile called `name`."""
+    return bool(_files(name))
+
+
+def load(name: str) -> SiteProfile:
+    """The profile called `name`; raises SpecError where there is none, or it is invalid."""
+    return find(name).profile
+
+
+def find(name: str) -> Found:
+    """The profile called `name` and its files; raises SpecError as `load` does."""
+    files = _files(name)
+    if not files:
+        raise SpecError([Problem(Position(name), "", "no such site", unknown())])
+    return _read(files[-1], tuple(files[:-1]))
+
+
+def read(file: str) -> Found:
+    """The profile in `file`, wherever that is; one of its own name that it extends is looked up."""
+    own = os.path.abspath(file)
+    name = os.path.basename(file).removesuffix(".yaml")
+    below = [path for path in _files(name) if os.path.abspath(path) != own]
+    return _read(file, tuple(below))
+
+
+def unknown() -> str:
+    """What to say of a site that is not known."""
+    return f"known are {', '.join(names())}"
+
+
+def _files(name: str) -> list[str]:
+    """The files of that name, those that win last."""
+    if os.path.basename(name) != name or name.startswith("."):
+        return []
+    paths = (os.path.join(folder, f"{name}.yaml") for folder in folders())
+    return [path for path in paths if os.path.isfile(path)]
 
 
 @cache
-def load(name: str) -> SiteProfile:
-    """The profile called `name`; raises SpecError where there is none, or it is invalid."""
-    if name not in names():
-        hint = f"known are {', '.join(names())}"
-        raise SpecError([Problem(Position(name), "", "no such site", hint)])
-    return bind(document.read(os.path.join(_FOLDER, f"{name}.yaml")), SiteProfile)[0]
+def _read(file: str, below: tuple[str, ...]) -> Found:
+    root, files = document.read(file), [file]
+    while True:
+        extends = root.items.get("extends")
+        if not isinstance(extends, Scalar):  # none, or binding says what is wrong with it
+            break
+        base = extends.text
+        if base == os.path.basename(files[-1]).removesuffix(".yaml"):
+            others = list(below) or files[-1:]  # what this file hides
+        else:
+            others = _files(base)
+        if not others:
+            problem = Problem(extends.where, "extends", f"no such site {base!r}", unknown())
+            raise SpecError([problem])
+        if others[-1] in files:
+            chain = " -> ".join([*files[files.index(others[-1]) :], others[-1]])
+            raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
+        files.append(others[-1])
+        below = tuple(others[:-1])
+        lower = document.read(files[-1])
+        del root.items["extends"], root.keys["extends"]
+        _merge(lower, root)
+        root = lower
+    return Found(bind(root, SiteProfile)[0], tuple(files))
+
+
+def _merge(lower: Mapping, upper: Mapping) -> None:
+    """Change `lower` to what `upper` says; mappings are merged, null takes a key out."""
+    for key, node in upper.items.items():
+        below = lower.items.get(key)
+        if isinstance(node, Scalar) and node.kind == "null":
+            lower.items.pop(key, None)
+        elif isinstance(node, Mapping) and isinstance(below, Mapping):
+            _merge(below, node)
+        else:
+            lower.items[key] = node
+            lower.keys[key] = upper.keys[key]

@@ -84,6 +84,7 @@ class Resources(NamedTuple):
         CountOrNone | tuple[CountOrNone, ...] | None,
         "GPUs on each node, as torch counts devices; a list, such as [8, 2], for unequal nodes.",
     ] = None
+    gpu_type: Annotated[Label | None, "The type of GPU, where the site has several."] = None
     cpus_per_gpu: Annotated[Count | None, "CPUs for each GPU."] = None
     cpus_per_node: Annotated[Count | None, "CPUs on each node, instead of cpus_per_gpu."] = None
     memory_per_node: Annotated[Memory | None, "Memory on each node, such as 180GB."] = None
@@ -183,6 +184,10 @@ class JobSpec(NamedTuple):
     ] = None
     account: Annotated[Label | None, "The project or account that pays."] = None
     queue: Annotated[Label | None, "The queue; Slurm calls it partition."] = None
+    filesystems: Annotated[
+        tuple[Label, ...] | None,
+        "The file systems the job uses, where the site wants them listed, such as [home, eagle].",
+    ] = None
     environment: Annotated[Environment, "What is set up on every node."] = Environment()
     launch: Annotated[Launch, "How the processes start and find each other."] = Launch()
     directives: Annotated[
@@ -262,7 +267,7 @@ def _override(root: document.Mapping, override: str) -> None:
     """Set one value of the tree; `null` takes the key out."""
     path, equals, text = override.partition("=")
     keys = path.split(".")
-    if not equals or not all(keys) or not text.isprintable():
+    if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
     where = Position(f"--set {path}")
     value = document.parse_value(text, file=where.file)

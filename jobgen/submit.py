@@ -53,24 +53,33 @@ class Submission:
 
 
 def from_spec(
-    path: str, *, scheduler: str | None, site: str | None, overrides: tuple[str, ...]
+    path: str,
+    *,
+    scheduler: str | None,
+    site: str | None,
+    overrides: tuple[str, ...],
+    limits: bool = True,
 ) -> Submission:
-    """The script that a spec renders; raises SpecError where it could not run from here."""
+    """The script that a spec renders; raises SpecError where it could not run from here.
+
+    What the plan notes is the submission's warning.
+    """
     loaded = spec.load(path, overrides)
-    plan = resolve(loaded, scheduler=scheduler, site=site)
+    plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
     script = loaded.spec.run.script
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
         raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
     text = render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
-    return from_text(
+    ready = from_text(
         text,
         name=plan.name,
         scheduler=plan.scheduler,
         stem=Path(path).stem,
         source=Path(path).read_text(encoding="utf-8"),
     )
+    return replace(ready, warning="\n".join(plan.notes))
 
 
 def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:

@@ -3,22 +3,28 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import EXAMPLES, MINIMAL, SITES, edited, jobgen, load
 
 from jobgen import schedulers
+from jobgen.bind import fields, is_record
 from jobgen.explain import Explanation, Reason, explain
 from jobgen.plan import resolve
+from jobgen.profile import SiteProfile
 from jobgen.render import render
 from jobgen.schedulers.base import Directive
+from jobgen.site import names as site_names
+from jobgen.spec import JobSpec
 
 GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()
+PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
 UNEQUAL = edited(("nodes: 2", "gpus_per_node: [2, 8, 2, 2], cpus_per_node: 16"))
 INTERFACE = edited(("", "launch: {interface: hsn0}\n"))
 
 
-def explained(text: str, *overrides: str, **target: str) -> Explanation:
+def explained(text: str, *overrides: str, **target: Any) -> Explanation:
     """The explanation of a spec."""
     loaded = load(text, *overrides)
     return explain(loaded, resolve(loaded, **target))
@@ -133,7 +139,7 @@ def test_where_directives_come_from() -> None:
     assert reason(found, "#PBS -q").origin == ("job.yaml:7:8: queue",)
     assert reason(found, "#PBS -P").origin == (
         "job.yaml:6:10: account",
-        "site nci-gadi: pbs.account_option, docs, as of 2025",
+        "site nci-gadi: pbs.account_option, docs, as of 2026",
     )
     assert reason(found, "#PBS -l ncpus=144") == Reason(
         "#PBS -l ncpus=144",
@@ -141,11 +147,60 @@ def test_where_directives_come_from() -> None:
         (
             "--set resources.nodes",
             "job.yaml:10:18: resources.gpus_per_node",
-            "site nci-gadi: queues.gpuvolta.cpus_per_gpu, docs, as of 2025",
-            "site nci-gadi: pbs.resources, docs, as of 2025",
+            "site nci-gadi: queues.gpuvolta.node.cpus_per_gpu, docs, as of 2026",
+            "site nci-gadi: pbs.resources, docs, as of 2026",
         ),
     )
     assert reason(found, "#PBS -k oed").origin == ("default",)
+
+
+def test_what_a_site_chose_is_told_from_what_the_spec_says() -> None:
+    chosen = explained(PORTABLE, site="alcf-polaris", limits=False)
+    origin = reason(chosen.directives, "#PBS -q").origin
+    assert origin == ("site alcf-polaris: queues.debug.choose, docs, as of 2026-08",)
+    said = explained(PORTABLE, "queue=debug", site="alcf-polaris", limits=False)
+    assert reason(said.directives, "#PBS -q").origin == ("--set queue",)
+    chunk = reason(chosen.directives, "#PBS -l select").origin
+    assert "site alcf-polaris: pbs.chunk, docs, as of 2026-08" in chunk
+
+
+def test_a_variable_of_the_site_is_not_called_ones_own() -> None:
+    found = explained(PORTABLE, site="alcf-polaris", limits=False)
+    theirs = [reason for reason in found.variables if "the site's" in reason.why]
+    assert theirs
+    for reason_ in theirs:
+        assert reason_.origin[0].startswith("site alcf-polaris: variables.")
+
+
+@pytest.mark.parametrize("site", site_names())
+@pytest.mark.parametrize("more", [(), ("resources.nodes=1",), ("filesystems=[home]",)], ids=str)
+def test_every_known_site_is_explained(site: str, more: tuple[str, ...]) -> None:
+    loaded = load(PORTABLE, *more)
+    plan = resolve(loaded, site=site, limits=False)
+    found, script = explain(loaded, plan), render(plan)
+    written = re.findall("^#(?:PBS|SBATCH) .*", script, re.M)
+    assert [reason.what for reason in found.directives] == written
+    assert {reason.what.partition("=")[0] for reason in found.variables} == exported(script)
+    for line in schedulers.get(plan.scheduler).directives(plan):
+        for key in line.keys if isinstance(line, Directive) else ():
+            for path in key.split("|"):
+                assert leads_somewhere(path), path
+
+
+def leads_somewhere(path: str) -> bool:
+    """Whether a path is one of a spec or, behind `site.`, of a site's profile."""
+    keys = path.split(".")
+    cls: type | None = SiteProfile if keys[0] == "site" else JobSpec
+    keys = keys[1:] if keys[0] == "site" else keys
+    while keys:
+        if cls is None or keys[0] not in fields(cls):
+            return False
+        (kind, *_) = fields(cls)[keys[0]].kinds
+        keys = keys[1:]
+        if kind.type is dict:
+            kind, keys = kind.members[0], keys[1:]
+        cls = kind.type if is_record(kind.type) else None
+    return True
 
 
 def test_a_directive_of_ones_own_is_found_where_it_stands() -> None:

@@ -21,7 +21,10 @@ jobgen.errors
 jobgen.units jobgen.document
 jobgen.bind
 jobgen.spec
-jobgen.site
+jobgen.profile
+jobgen.site jobgen.limits
+jobgen.rules jobgen.describe
+jobgen.choose
 jobgen.plan jobgen.schema
 jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
@@ -37,7 +40,7 @@ jobgen.lint jobgen.importer.own jobgen.importer.body
 jobgen.importer
 jobgen.status
 jobgen.submit jobgen.logs
-jobgen.cli_scripts jobgen.cli_editors
+jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites
 jobgen.cli
 jobgen.__main__
 """
@@ -46,7 +49,7 @@ HOME = {
     "yaml": {"document"},
     "jinja2": {"render"},
     "markupsafe": {"render"},
-    "click": {"cli", "cli_editors", "cli_scripts"},
+    "click": {"cli", "cli_editors", "cli_scripts", "cli_sites"},
 }
 
 

@@ -5,7 +5,9 @@ from support import EXAMPLES, MINIMAL, complaint, edited, plan_of
 
 from jobgen import site as sites
 from jobgen.plan import NodeGroup, Plan, ShellPath
+from jobgen.profile import Pbs
 
+JOB_COSTS = "(https://opus.nci.org.au/spaces/Help/pages/236880942/Job+Costs, as of 2026)"
 GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()
 
 
@@ -63,8 +65,7 @@ def test_the_command_line_wins_over_the_spec(
         (
             "site: gadi\n",
             {},
-            "job.yaml:2:7: site: no such site 'gadi'; "
-            "known are local, nci-gadi, pbs-generic, slurm-generic",
+            f"job.yaml:2:7: site: no such site 'gadi'; known are {', '.join(sites.names())}",
         ),
         (
             "site: nci-gadi\nscheduler: slurm\n",
@@ -79,7 +80,7 @@ def test_the_command_line_wins_over_the_spec(
         (
             "scheduler: slurm\n",
             {"site": "gadi"},
-            "gadi: no such site; known are local, nci-gadi, pbs-generic, slurm-generic",
+            f"gadi: no such site; known are {', '.join(sites.names())}",
         ),
     ],
 )
@@ -244,7 +245,7 @@ def test_every_profile_is_valid(name: str) -> None:
 def test_gadi_gives_12_cpus_with_each_gpu() -> None:
     plan = plan_of(GADI)
     assert plan.groups == (NodeGroup(2, processes=4, gpus=4, cpus=48, memory=180 * 1024**2),)
-    assert (plan.threads, plan.site.pbs) == (12, ("totals", "-P"))
+    assert (plan.threads, plan.site.pbs) == (12, Pbs("totals", "-P"))
 
 
 @pytest.mark.parametrize(
@@ -253,31 +254,33 @@ def test_gadi_gives_12_cpus_with_each_gpu() -> None:
         (
             "  memory_per_node: 180GB\n",
             "",
-            "job.yaml:9:3: resources: this site wants the memory of every job; "
+            f"job.yaml:9:3: resources: this site wants the memory of every job {JOB_COSTS}; "
             "add memory_per_node, such as 180GB",
         ),
         (
             "nodes: 2",
             "cpus_per_gpu: 8",
-            "job.yaml:9:17: resources.cpus_per_gpu: gpuvolta gives 12 CPUs with each GPU, "
-            "no other number; leave cpus_per_gpu out",
+            "job.yaml:9:17: resources.cpus_per_gpu: there are 12 CPUs with each GPU, "
+            f"no other number {JOB_COSTS}; leave cpus_per_gpu out",
         ),
         (
             "nodes: 2",
             "cpus_per_node: 8",
-            "job.yaml:9:18: resources.cpus_per_node: gpuvolta gives 12 CPUs with each GPU, "
-            "no other number; leave cpus_per_node out",
+            "job.yaml:9:18: resources.cpus_per_node: there are 12 CPUs with each GPU, "
+            f"no other number {JOB_COSTS}; leave cpus_per_node out",
         ),
         (
             "gpus_per_node: 4",
             "gpus_per_node: [4, 2]",
             "job.yaml:10:18: resources.gpus_per_node: this site takes totals of the whole job, "
-            "so all nodes must be alike",
+            "so all nodes must be alike\n"
+            "job.yaml:10:18: resources.gpus_per_node: 2 GPUs, but a job on several nodes has all "
+            f"4 of each {JOB_COSTS}; write gpus_per_node: 4",
         ),
     ],
 )
 def test_what_gadi_refuses(old: str, new: str, message: str) -> None:
-    assert complaint(edited((old, new), text=GADI)) == message
+    assert complaint(edited((old, new), text=GADI), today="2026-06-01") == message
 
 
 def test_gadi_takes_the_number_of_cpus_that_it_gives() -> None:
@@ -286,7 +289,8 @@ def test_gadi_takes_the_number_of_cpus_that_it_gives() -> None:
 
 def test_every_conflict_is_told_at_once() -> None:
     text = edited(("memory_per_node: 180GB", "cpus_per_gpu: 8"), text=GADI)
-    assert [line.split(": ")[1] for line in complaint(text).splitlines()] == [
+    lines = complaint(text, today="2026-06-01").splitlines()
+    assert [line.split(": ")[1] for line in lines] == [
         "resources",
         "resources.cpus_per_gpu",
     ]

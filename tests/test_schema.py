@@ -243,6 +243,7 @@ PART = st.one_of(
 )
 # Of what draft-07 cannot say, all that these strategies make.
 LIST_LENGTH = re.compile(r": lists [1-9]\d* nodes, ")
+NAMES_NOTHING = re.compile(r": no such (source|queue|type) |is no range")
 
 
 @settings(max_examples=1500, deadline=None)
@@ -264,9 +265,51 @@ def test_schema_and_jobgen_agree_on_what_a_machine_thinks_of(
     | st.dictionaries(KEY, ANY, max_size=2)
 )
 def test_schema_and_jobgen_agree_on_site_profiles(profile: dict[str, Any]) -> None:
-    refused = False
+    found = profile_problems(json.dumps(profile))
+    found = [problem for problem in found if not NAMES_NOTHING.search(problem)]
+    assert SITE.is_valid(profile) == (not found), found
+
+
+def profile_problems(text: str) -> list[str]:
+    """What jobgen finds wrong with a site profile."""
     try:
-        bind(document.parse(json.dumps(profile), file="a.yaml"), SiteProfile)
-    except SpecError:
-        refused = True
-    assert SITE.is_valid(profile) != refused
+        bind(document.parse(text, file="a.yaml"), SiteProfile)
+    except SpecError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("more", "good"),
+    [
+        ("queues: {a: {limits: [{nodes: [1], walltime: 4h}]}}", True),
+        ("queues: {a: {limits: [{nodes: [1, 2], walltime: [1h, 4h]}]}}", True),
+        ("queues: {a: {limits: [{nodes: []}]}}", False),
+        ("queues: {a: {limits: [{cpus: [1, 2, 3]}]}}", False),
+        ("queues: {a: {limits: [{walltime: [1h]}]}}", False),
+        ("gpu_type: a", False),
+        ("gpu_type: a\ngpu_types: {a: {gpus: 4}}", True),
+        ("cited: {node: a}", False),
+        ("cited: {}", True),
+        ("as_of: 2026-13", False),
+    ],
+)
+def test_schema_and_jobgen_agree_on_facts_of_a_site(more: str, good: bool) -> None:
+    text = f"scheduler: slurm\n{more}"
+    found = profile_problems(text)
+    valid = SITE.is_valid(as_editors_read(document.parse(text, file="a.yaml")))
+    assert (valid, not found) == (good, good), found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "node: {source: a}",
+        "queues: {a: {routed_from: b}}",
+        "queues: {a: {limits: [{nodes: [2, 1]}]}}",
+    ],
+)
+def test_what_draft_07_cannot_say_of_a_site(more: str) -> None:
+    text = f"scheduler: slurm\n{more}"
+    assert SITE.is_valid(as_editors_read(document.parse(text, file="a.yaml")))
+    assert len(profile_problems(text)) == 1

@@ -46,7 +46,7 @@ class Directive(str):
     """One line for the scheduler, why it is there, and what decides it.
 
     `keys` are paths in the spec, or in the site's profile where they begin with `site.`; of those
-    that are written, all have a part in it.
+    that are written, all have a part in it. Of `a|b` only the first that is written has.
     """
 
     reason: str
@@ -65,8 +65,34 @@ NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_nod
 
 def cpu_keys(plan: Plan) -> tuple[str, ...]:
     """What the CPUs of a node follow from."""
-    given = ("resources.cpus_per_node", "resources.cpus_per_gpu")
-    return (*given, f"site.queues.{plan.queue}.cpus_per_gpu")
+    site = _node_key(plan, "cpus_per_gpu")
+    return (f"resources.cpus_per_node|resources.cpus_per_gpu|{site}",)
+
+
+def memory_keys(plan: Plan) -> tuple[str, ...]:
+    """What the memory of a node follows from."""
+    return (f"resources.memory_per_node|{_node_key(plan, 'memory_per_gpu')}",)
+
+
+def queue_keys(plan: Plan) -> tuple[str, ...]:
+    """What the queue follows from."""
+    return (f"queue|site.queues.{plan.queue}.choose",)
+
+
+def _node_key(plan: Plan, key: str) -> str:
+    """Where the site says it of a node, the narrowest first."""
+    places = (f"gpu_types.{plan.gpu_type}", f"queues.{plan.queue}.node", "node")
+    return "|".join(f"site.{place}.{key}" for place in places)
+
+
+def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
+    """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
+    for text in plan.site_directives:
+        if text in plan.site.directives:
+            yield Directive(f"{sign} {text}", "of every job on this site", "site.directives")
+        else:
+            key = f"site.queues.{plan.queue}.directives"
+            yield Directive(f"{sign} {text}", "of every job in this queue", key)
 
 
 class Scheduler(Protocol):

@@ -15,7 +15,10 @@ from jobgen.schedulers.base import (
     Directive,
     State,
     cpu_keys,
+    memory_keys,
     output_paths,
+    queue_keys,
+    site_lines,
 )
 from jobgen.units import format_duration, format_memory
 
@@ -38,13 +41,19 @@ class Pbs:
             keys = ("account", "site.pbs.account_option")
             lines.append(say(f"{option} {plan.account}", "who pays", *keys))
         if plan.queue:
-            lines.append(say(f"-q {plan.queue}", "where it waits and runs", "queue"))
+            lines.append(say(f"-q {plan.queue}", "where it waits and runs", *queue_keys(plan)))
         lines += _totals(plan) if plan.site.pbs.resources == "totals" else _select(plan)
         if plan.walltime is not None:
             walltime = f"-l walltime={format_duration(plan.walltime)}"
             lines.append(say(walltime, "then PBS ends the job", "resources.walltime"))
+        if plan.filesystems and plan.site.filesystems:
+            listed = plan.site.filesystems
+            text = f"-l {listed.resource}={listed.separator.join(plan.filesystems)}"
+            keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
+            lines.append(say(text, "the file systems that the job uses", *keys))
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        lines += site_lines(plan, "#PBS")
         return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
@@ -114,12 +123,20 @@ def _directive(text: str, reason: str, *keys: str) -> Directive:
 
 
 def _select(plan: Plan) -> list[Directive]:
-    chunks = "+".join(_chunk(group) for group in plan.components)
-    why = (
-        "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's agent"
-        " starts the processes"
-    )
-    keys = (*NODES, *cpu_keys(plan), "resources.memory_per_node")
+    chunks = "+".join(_chunk(group, plan) for group in plan.components)
+    pbs = "site.pbs.chunk"
+    if plan.site.pbs.gpus == "none":
+        why = "whole nodes, with one line in the node file for each"
+        keys: tuple[str, ...] = (*NODES, "site.pbs.gpus", pbs)
+    else:
+        why = (
+            "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
+            " agent starts the processes"
+        )
+        type_keys = (
+            ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type") if plan.gpu_type else ()
+        )
+        keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
     alone = "every chunk on a host of its own: two agents on one host would share its GPUs"
     return [
         _directive(f"-l select={chunks}", why, *keys),
@@ -127,12 +144,19 @@ def _select(plan: Plan) -> list[Directive]:
     ]
 
 
-def _chunk(group: NodeGroup) -> str:
+def _chunk(group: NodeGroup, plan: Plan) -> str:
+    site = plan.site.pbs
+    own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
+    if site.gpus == "none":  # whole nodes: the node file has a line for each
+        return f"{group.nodes}{own}"
     chunk = str(group.nodes)
     if group.cpus is not None:
         chunk += f":ncpus={group.cpus}"
     if group.gpus:
         chunk += f":ngpus={group.gpus}"
+        if plan.gpu_type and site.gpu_type:
+            chunk += f":{site.gpu_type}={plan.gpu_type}"
+    chunk += own
     if group.memory is not None:
         chunk += f":mem={_memory(group.memory)}"
     return chunk + ":mpiprocs=1"
@@ -154,7 +178,7 @@ def _totals(plan: Plan) -> list[Directive]:
     if group.memory is not None:
         text = f"-l mem={_memory(group.memory * group.nodes)}"
         why = f"the whole job's memory: {group.nodes} x {_memory(group.memory)}"
-        lines.append(_directive(text, why, *NODES, "resources.memory_per_node", site))
+        lines.append(_directive(text, why, *NODES, *memory_keys(plan), site))
     return lines
 
 

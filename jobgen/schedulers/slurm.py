@@ -14,7 +14,10 @@ from jobgen.schedulers.base import (
     Directive,
     State,
     cpu_keys,
+    memory_keys,
     output_paths,
+    queue_keys,
+    site_lines,
 )
 from jobgen.units import format_duration, format_memory
 
@@ -55,8 +58,11 @@ class Slurm:
                 why = "nodes of another shape are a component of their own"
                 lines.append(say("hetjob", why, "resources.gpus_per_node"))
             if plan.queue:
-                lines.append(say(f"--partition={plan.queue}", "where it waits and runs", "queue"))
+                text = f"--{plan.site.slurm.queue_option}={plan.queue}"
+                keys = (*queue_keys(plan), "site.slurm.queue_option")
+                lines.append(say(text, "where it waits and runs", *keys))
             lines += _resources(plan, group)
+            lines += site_lines(plan, "#SBATCH")
             if plan.walltime is not None:
                 time = format_duration(plan.walltime)
                 lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
@@ -80,7 +86,7 @@ class Slurm:
             cpus = "$SLURM_CPUS_ON_NODE" if group.cpus is None else group.cpus
             options.append(ShellPath(f"--cpus-per-task={cpus}"))
             if group.gpus:
-                options.append(f"--gpus-per-node={group.gpus}")
+                options.append(_gpus(group, plan))
             steps.append(options)
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:
@@ -132,6 +138,12 @@ class Slurm:
         return found
 
 
+def _gpus(group: NodeGroup, plan: Plan) -> str:
+    """The GPUs of each node, in the site's words."""
+    number = f"{plan.gpu_type}:{group.gpus}" if plan.gpu_type else str(group.gpus)
+    return f"--gres=gpu:{number}" if plan.site.slurm.gpus == "gres" else f"--gpus-per-node={number}"
+
+
 def _directive(text: str, reason: str, *keys: str) -> Directive:
     return Directive(f"#SBATCH {text}", reason, *keys)
 
@@ -143,15 +155,16 @@ def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
         say(f"--nodes={group.nodes}", "the nodes of this shape", *NODES),
         say("--ntasks-per-node=1", why),
     ]
-    if group.cpus is not None:
+    if group.cpus is not None and plan.cpus_asked:
         why = "the CPUs of a node are all for its one task"
         lines.append(say(f"--cpus-per-task={group.cpus}", why, *cpu_keys(plan)))
     if group.gpus:
         why = "all processes of a node see its GPUs; each takes the one of its local rank"
-        lines.append(say(f"--gpus-per-node={group.gpus}", why, "resources.gpus_per_node"))
+        keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
+        lines.append(say(_gpus(group, plan), why, *keys))
     if group.memory is not None:
         memory = "--mem={}{}".format(*format_memory(group.memory))
-        lines.append(say(memory, "memory of each node", "resources.memory_per_node"))
+        lines.append(say(memory, "memory of each node", *memory_keys(plan)))
     return lines
 
 

@@ -1,0 +1,105 @@
+"""A site profile in words: what it says, from which file, on whose word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jobgen.profile import Queue, records
+from jobgen.site import Found
+from jobgen.units import format_duration, format_memory
+
+# Keys of a profile whose values have no place for a source.
+_UNSOURCED = (
+    "slurm",
+    "pbs",
+    "gpu_type",
+    "gpu_type_required",
+    "walltime_required",
+    "directives",
+    "interface",
+    "internet",
+    "charge",
+)
+_NOTHING: tuple[Any, ...] = (None, (), False)
+
+
+def line(name: str, found: Found) -> str:
+    """The profile's line in the list of all."""
+    profile = found.profile
+    grade = {"docs": "documentation", "scripts": "users' scripts", None: "-"}[profile.verified]
+    title = profile.title or "-"
+    return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':8} {grade:15} {title}\n"
+
+
+def text(found: Found) -> str:
+    """The whole profile as YAML that can be read again, each source with its address."""
+    comments = "".join(f"# {file}\n" for file in reversed(found.files))
+    sources = found.profile.sources or {}
+    return comments + "".join(f"{row}\n" for row in _rows(found.profile, sources, depth=0))
+
+
+def verdict(file: str, found: Found) -> str:
+    """What `sites test` says of a profile that is valid: what of it has no source, if anything."""
+    profile = found.profile
+    rows = [f"{file}: valid, for {profile.scheduler}"]
+    if profile.sources and profile.as_of is None:
+        rows.append("as_of: is missing, so its limits never count as old")
+    cited = profile.cited or {}
+    for key in _UNSOURCED:
+        if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
+            rows.append(f"{key}: is not in cited, so it names no source")
+    queue = Queue()
+    for path, record in records(profile):
+        if isinstance(record, Queue):
+            queue, says = record, bool(record.limits)
+        else:
+            says = any(value not in _NOTHING for value in record)
+        inherited = queue.source if path.startswith("queues.") else None
+        if says and (record.source or inherited) is None:
+            rows.append(f"{path}: names no source")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _rows(
+    record: Any, sources: dict[str, str], *, depth: int, cited: bool = False
+) -> Iterator[str]:
+    """The lines of a record, or of a mapping; what is as by default is left out."""
+    pad = "  " * depth
+    if isinstance(record, dict):
+        items = record.items()
+    else:
+        default = getattr(type(record), "_field_defaults", {})
+        items = {
+            key: value
+            for key, value in record._asdict().items()
+            if key not in default or value != default[key]
+        }.items()
+    for key, value in items:
+        if isinstance(value, dict) or hasattr(value, "_asdict"):
+            yield f"{pad}{key}:"
+            yield from _rows(value, sources, depth=depth + 1, cited=key == "cited")
+        elif isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
+            yield f"{pad}{key}:"
+            for item in value:
+                first, *rest = _rows(item, sources, depth=depth + 2)
+                yield f"{pad}  - {first.strip()}"
+                yield from rest
+        else:
+            address = sources.get(value) if key == "source" or cited else None
+            note = f"  # {address}" if address else ""
+            yield f"{pad}{key}: {_value(key, value)}{note}"
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_value(key, item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and key == "walltime":
+        return format_duration(value)
+    if isinstance(value, int) and key.startswith("memory"):
+        return "{}{}B".format(*format_memory(value))
+    if isinstance(value, int):
+        return str(value)
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,223 @@
+"""Site profiles: where they are found, how one changes another, what is said of a bad one."""
+
+from pathlib import Path
+
+import pytest
+from support import MINIMAL, Ended, edited, jobgen, working_in
+
+from jobgen import site as sites
+from jobgen.errors import SpecError
+
+SHIPPED = sorted(path.stem for path in Path(sites.BUILT_IN).glob("*.yaml"))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of a user with an empty configuration, at a centre with profiles in two folders."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("JOBGEN_SITE_PATH", f"{tmp_path}/one:{tmp_path}/two")
+    monkeypatch.chdir(project)
+    return tmp_path
+
+
+def write(home: Path, where: str, text: str) -> Path:
+    """A profile in one of the folders of the search path."""
+    folder = {"user": "config/jobgen/sites", "project": "project/.jobgen/sites"}
+    file = home / folder.get(where.split("/")[0], where.split("/")[0]) / where.split("/")[1]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def complaint(name: str) -> str:
+    """What is wrong with a profile."""
+    with pytest.raises(SpecError) as caught:
+        sites.load(name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_profiles_say_where_each_fact_is_from(name: str) -> None:
+    profile = sites.load(name)
+    verdict = sites_test(Path(sites.BUILT_IN, f"{name}.yaml"))
+    assert verdict == (0, f"{sites.BUILT_IN}/{name}.yaml: valid, for {profile.scheduler}\n", "")
+    if name not in ("local", "pbs-generic", "slurm-generic"):
+        assert profile.title
+        assert profile.as_of
+        assert profile.verified
+
+
+def sites_test(file: Path) -> Ended:
+    return jobgen("sites", "test", file)
+
+
+def test_a_later_folder_hides_what_an_earlier_one_has(home: Path) -> None:
+    order = ["one", "two", "user", "project"]
+    for where in order:
+        write(home, f"{where}/lab-{where}.yaml", "scheduler: slurm\n")
+        write(home, f"{where}/lab.yaml", f"scheduler: slurm\ntitle: {where}\n")
+        assert sites.load("lab").title == where
+    assert set(sites.names()) == {*SHIPPED, "lab", *(f"lab-{where}" for where in order)}
+
+
+def test_a_project_is_found_from_the_folders_below_it(home: Path) -> None:
+    write(home, "project/lab.yaml", "scheduler: pbs\n")
+    below = home / "project" / "src" / "deep"
+    below.mkdir(parents=True)
+    with working_in(below):
+        assert sites.load("lab").scheduler == "pbs"
+    with working_in(home):
+        assert not sites.exists("lab")
+
+
+def test_extends_changes_what_it_names_and_keeps_the_rest(home: Path) -> None:
+    write(
+        home,
+        "user/lab.yaml",
+        "extends: cscs-clariden\nnode: {cpus_per_gpu: 64}\naccount: null\n"
+        "queues: {debug: {limits: [{nodes: [1, 8]}]}}\n",
+    )
+    lab, clariden = sites.load("lab"), sites.load("cscs-clariden")
+    assert lab.node == clariden.node._replace(cpus_per_gpu=64)
+    assert lab.account is None
+    assert (lab.queues or {}).keys() == (clariden.queues or {}).keys()
+    assert [limit.nodes for limit in (lab.queues or {})["debug"].limits] == [(1, 8)]
+    assert (lab.queues or {})["debug"].source == "clariden"
+    assert lab.extends is None
+
+
+def test_a_profile_may_extend_the_one_it_hides(home: Path) -> None:
+    write(home, "one/nci-gadi.yaml", "extends: nci-gadi\ntitle: Gadi of one\n")
+    write(home, "user/nci-gadi.yaml", "extends: nci-gadi\ncharge: mine\n")
+    found = sites.find("nci-gadi")
+    assert (found.profile.title, found.profile.charge) == ("Gadi of one", "mine")
+    assert [str(Path(file).parent) for file in found.files] == [
+        str(home / "config/jobgen/sites"),
+        str(home / "one"),
+        sites.BUILT_IN,
+    ]
+    assert (found.profile.queues or {}).keys() == {"gpuvolta", "dgxa100", "gpuhopper", "copyq"}
+
+
+def test_a_chain_that_leads_back_is_an_error_with_its_place(home: Path) -> None:
+    a = write(home, "user/a.yaml", "scheduler: slurm\nextends: b\n")
+    b = write(home, "user/b.yaml", "extends: a\n")
+    assert complaint("a") == f"{b}:1:10: extends: leads back to itself: {a} -> {b} -> {a}"
+    c = write(home, "user/c.yaml", "extends: c\n")
+    assert complaint("c") == f"{c}:1:10: extends: leads back to itself: {c} -> {c}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: nowhere\n", "1:10: extends: no such site 'nowhere'; known are "),
+        ("extends: [a]\nscheduler: pbs\n", "1:10: extends: expected text, got a list"),
+        ("scheduler: lsf\n", "1:12: scheduler: unknown value 'lsf'; write one of"),
+        ("scheduler: slurm\nnod: {}\n", "2:1: nod: unknown key; did you mean 'node'?"),
+        ("scheduler: slurm\nas_of: 2026-13\n", "2:8: as_of: '2026-13' is not a date; write"),
+        (
+            "scheduler: slurm\nnode: {gpus: 4, source: docs}\n",
+            "2:25: node.source: no such source 'docs'",
+        ),
+        (
+            "scheduler: slurm\nqueues: {a: {limits: [{nodes: [4, 1]}]}}\n",
+            "2:31: queues.a.limits[0].nodes: is no range; write [least, most]",
+        ),
+        (
+            "scheduler: slurm\nqueues: {a: {routed_from: b}}\n",
+            "2:27: queues.a.routed_from: no such queue 'b'",
+        ),
+        (
+            "scheduler: slurm\naccount: {pattern: '('}\n",
+            "2:20: account.pattern: '(' is no regular expression: ",
+        ),
+        ("scheduler: slurm\ncited: {pbs: a}\n", "2:14: cited.pbs: no such source 'a'"),
+        ("scheduler: slurm\ngpu_type: a\n", "2:11: gpu_type: no such type 'a'; name it in"),
+    ],
+)
+def test_a_bad_profile_is_told_with_its_place(home: Path, text: str, message: str) -> None:
+    file = write(home, "user/lab.yaml", text)
+    assert complaint("lab").startswith(f"{file}:{message}")
+    assert sites_test(file).code == 3
+    assert sites_test(file).err.startswith(f"{file}:{message}")
+
+
+@pytest.mark.parametrize("name", ["../nci-gadi", "", ".", "/etc/x", "no/such"])
+def test_a_name_is_no_path(name: str) -> None:
+    assert complaint(name).endswith(f"no such site; {sites.unknown()}")
+
+
+def test_profiles_are_read_only_when_they_are_named(home: Path) -> None:
+    write(home, "user/broken.yaml", "scheduler: [")
+    Path("job.yaml").write_text(edited(("local", "slurm")))
+    assert jobgen("render").code == 0
+    assert jobgen("render", "--site", "broken").code == 3
+
+
+def test_sites_lists_what_there_is(home: Path) -> None:
+    write(home, "project/lab.yaml", "scheduler: slurm\ntitle: Our lab\n")
+    listed = jobgen("sites").out.splitlines()
+    assert [line.split()[0] for line in listed] == sites.names()
+    assert "lab                  slurm  -        -               Our lab" in listed
+    gadi = next(line for line in listed if line.startswith("nci-gadi"))
+    assert gadi.split(maxsplit=3)[1:] == ["pbs", "2026", "documentation   NCI Gadi (Australia)"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_show_prints_the_whole_profile_with_its_addresses(home: Path, name: str) -> None:
+    """What it prints is a profile again, the same one."""
+    shown = jobgen("sites", "show", name).out
+    assert shown.startswith(f"# {sites.BUILT_IN}/{name}.yaml\n")
+    again = write(home, f"user/copy-of-{name}.yaml", shown)
+    assert sites.read(str(again)).profile == sites.load(name)
+    for line in shown.splitlines():
+        if line.strip().startswith("source: "):
+            assert "  # " in line
+
+
+def test_show_of_a_profile_that_is_not_there() -> None:
+    ended = jobgen("sites", "show", "gadi")
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == f"gadi: no such site; {sites.unknown()}\n"
+
+
+def test_sites_test_names_facts_without_a_source(home: Path) -> None:
+    file = write(
+        home,
+        "user/lab.yaml",
+        "scheduler: slurm\nsources: {a: https://lab.example}\nnode: {gpus: 4}\n"
+        "queues: {long: {limits: [{walltime: 24h}]}}\naccount: {required: true}\n"
+        "internet: none\ncharge: nothing\ncited: {charge: a}\n",
+    )
+    assert sites_test(file).out.splitlines() == [
+        f"{file}: valid, for slurm",
+        "as_of: is missing, so its limits never count as old",
+        "internet: is not in cited, so it names no source",
+        "node: names no source",
+        "queues.long: names no source",
+        "account: names no source",
+    ]
+
+
+def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
+    write(
+        home,
+        "project/lab.yaml",
+        "scheduler: slurm\nslurm: {gpus: gres}\nsources: {wiki: https://lab.example}\n"
+        "queues: {gpu: {limits: [{walltime: 8h}], source: wiki}}\n",
+    )
+    Path("job.yaml").write_text(
+        edited(
+            ("scheduler: local", "site: lab\nqueue: gpu"),
+            ("{nodes: 2}", "{gpus_per_node: 2, walltime: 8h}"),
+            text=MINIMAL,
+        )
+    )
+    assert "#SBATCH --gres=gpu:2\n" in jobgen("render").out
+    told = jobgen("render", "--set", "resources.walltime=9h").err
+    assert told == (
+        "--set resources.walltime: resources.walltime: 9h exceeds gpu's 8h (https://lab.example); "
+        "use at most 8h\n"
+    )
