@@ -1,5 +1,30 @@
-"""`python -m jobgen` is the `jobgen` command."""
+"""The command in a process of its own: `jobgen`, and `python -m jobgen`."""
+
+import os
+import sys
+from typing import NoReturn
 
 from jobgen.cli import main
 
-main()
+
+def run() -> NoReturn:
+    """Run the command and leave at once.
+
+    Python's own end frees every object one by one, which takes an eighth of a short command's time;
+    a command leaves nothing behind that needs it.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or 1
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+if __name__ == "__main__":
+    run()

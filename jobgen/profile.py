@@ -4,8 +4,6 @@ Every fact is of the site's documentation or of its users' scripts, and says whi
 of the profile's `sources`. What is not known is left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 The dataclasses below are the manual of the format; `plan` decides what a key left out means.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
