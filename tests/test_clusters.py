@@ -144,8 +144,9 @@ def test_an_environment_that_is_not_there_is_said_within_seconds(
 ) -> None:
     job = run(cluster, tmp_path, environment={"venv": "/no/such/venv"})
     assert job.wait(30) == "failed 1"
-    log = (job.run_dir / "logs/n1/agent.log").read_text()
-    assert "no virtual environment on n1: /no/such/venv" in log
+    # The first node to notice ends the others, maybe before they have.
+    logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
+    assert any("no virtual environment on n" in log for log in logs), job.everything()
 
 
 def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
