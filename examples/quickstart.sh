@@ -240,7 +240,9 @@ supervise() {
         gone=$(launchers_gone)
         ((gone < ${#launchers[@]})) || break
         # A launcher that is gone while its node has recorded nothing: the node is lost.
-        ended=$(nodes_with ended)
+        # Only then is the shared folder read, not every second of a run.
+        ended=0
+        if ((gone)); then ended=$(nodes_with ended); fi
         if ((gone <= ended)); then
             missing_since=
         elif ((SECONDS > ${missing_since:=$SECONDS} + 5)); then
