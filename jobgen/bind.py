@@ -2,9 +2,9 @@
 
 A field's annotation says all there is to know about it, for this module and for the JSON Schema:
 `Annotated[Count | None, "How many nodes."] = None` with `Count = Annotated[int, Range(1)]`. A type
-is `str` (one line), `int`, `bool`, `Literal[...]`, a record, `tuple[X, ...]`, `dict[str, X]`, or a
-union of those that differ in shape; an `Annotated` alias adds one rule of this module to it. `None`
-in a union means that the key may be left out.
+is `str` (one line), `int`, `float`, `bool`, `Literal[...]`, a record, `tuple[X, ...]`,
+`dict[str, X]`, or a union of those that differ in shape; an `Annotated` alias adds one rule of this
+module to it. `None` in a union means that the key may be left out.
 
 Records are NamedTuples: as immutable as frozen dataclasses, and made eight times faster at import.
 A record may have a method `conflicts`, which yields (key, message, hint) for what is wrong with it
@@ -40,7 +40,7 @@ CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Range(NamedTuple):
-    """An integer's least and greatest value."""
+    """A number's least and greatest value."""
 
     least: int
     most: int | None = None
@@ -114,7 +114,9 @@ class Kind(NamedTuple):
             return False
         if isinstance(self.rule, Parsed | Text) or get_origin(self.type) is Literal:
             return True
-        return node.kind == {int: "int", bool: "bool", str: "str"}[self.type]
+        return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
+            self.type is float and node.kind in ("int", "float")
+        )
 
     def __str__(self) -> str:
         if isinstance(self.rule, Parsed):
@@ -123,9 +125,8 @@ class Kind(NamedTuple):
             return " or ".join(get_args(self.type))
         if is_record(self.type) or self.type is dict:
             return "keys and values"
-        return {int: "a whole number", bool: "true or false", str: "text", tuple: "a list"}[
-            self.type
-        ]
+        words = {int: "a whole number", float: "a number", bool: "true or false"}
+        return words.get(self.type) or {str: "text", tuple: "a list"}[self.type]
 
 
 class Field(NamedTuple):
@@ -265,8 +266,8 @@ class _Binder:
             return self.problem(node.where, path, f"unknown value {text!r}", hint)
         if kind.type is bool:
             return text.lower() == "true"
-        if kind.type is int:
-            return self.integer(node, rule, path)
+        if kind.type in (int, float):
+            return self.number(node, kind, path)
         control = CONTROL_IN_TEXT if isinstance(rule, Text) else CONTROL
         if match := control.search(text):
             return self.problem(node.where, path, f"holds the control character {match[0]!r}")
@@ -274,12 +275,16 @@ class _Binder:
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}")
         return text
 
-    def integer(self, node: Scalar, rule: Any, path: str) -> Any:
-        text = node.text
-        if not re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
+    def number(self, node: Scalar, kind: Kind, path: str) -> Any:
+        text, rule = node.text, kind.rule
+        if kind.type is float:
+            if not re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?", text):
+                hint = "write it in decimal, such as 0.25"
+                return self.problem(node.where, path, f"{text!r} is not a plain number", hint)
+        elif not re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
             hint = "write it in decimal, without leading zeros"
             return self.problem(node.where, path, f"{text!r} is not a plain whole number", hint)
-        number = int(text)
+        number = kind.type(text)
         if isinstance(rule, Range):
             if number < rule.least:
                 return self.problem(node.where, path, f"{number} is less than {rule.least}")

@@ -19,7 +19,6 @@ _UNSOURCED = (
     "directives",
     "interface",
     "internet",
-    "charge",
 )
 _NOTHING: tuple[Any, ...] = (None, (), False)
 
@@ -100,6 +99,6 @@ def _value(key: str, value: Any) -> str:
         return format_duration(value)
     if isinstance(value, int) and key.startswith("memory"):
         return "{}{}B".format(*format_memory(value))
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     return "'" + str(value).replace("'", "''") + "'"

@@ -149,9 +149,11 @@ def _kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         return {"type": ["string", "number", "boolean"], **_without(CONTROL_IN_TEXT)}
     if of_type is bool:
         return {"type": "boolean"}
-    if of_type is int and not isinstance(rule, Parsed):
+    if of_type in (int, float) and not isinstance(rule, Parsed):
         limits = {"minimum": rule.least, "maximum": rule.most} if isinstance(rule, Range) else {}
-        return {"type": "integer"} | {k: v for k, v in limits.items() if v is not None}
+        return {"type": "integer" if of_type is int else "number"} | {
+            k: v for k, v in limits.items() if v is not None
+        }
     return {"type": "string"} | _text(rule)
 
 

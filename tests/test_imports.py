@@ -21,6 +21,7 @@ jobgen.errors
 jobgen.units jobgen.document
 jobgen.bind
 jobgen.spec
+jobgen.queues
 jobgen.profile
 jobgen.site jobgen.limits
 jobgen.rules jobgen.describe

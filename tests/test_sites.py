@@ -90,9 +90,9 @@ def test_extends_changes_what_it_names_and_keeps_the_rest(home: Path) -> None:
 
 def test_a_profile_may_extend_the_one_it_hides(home: Path) -> None:
     write(home, "one/nci-gadi.yaml", "extends: nci-gadi\ntitle: Gadi of one\n")
-    write(home, "user/nci-gadi.yaml", "extends: nci-gadi\ncharge: mine\n")
+    write(home, "user/nci-gadi.yaml", "extends: nci-gadi\ninternet: proxy\n")
     found = sites.find("nci-gadi")
-    assert (found.profile.title, found.profile.charge) == ("Gadi of one", "mine")
+    assert (found.profile.title, found.profile.internet) == ("Gadi of one", "proxy")
     assert [str(Path(file).parent) for file in found.files] == [
         str(home / "config/jobgen/sites"),
         str(home / "one"),
@@ -189,7 +189,8 @@ def test_sites_test_names_facts_without_a_source(home: Path) -> None:
         "user/lab.yaml",
         "scheduler: slurm\nsources: {a: https://lab.example}\nnode: {gpus: 4}\n"
         "queues: {long: {limits: [{walltime: 24h}]}}\naccount: {required: true}\n"
-        "internet: none\ncharge: nothing\ncited: {charge: a}\n",
+        "internet: none\ninterface: ib0\ncharge: {unit: SU, rate: 2, per: node-hour}\n"
+        "cited: {interface: a}\n",
     )
     assert sites_test(file).out.splitlines() == [
         f"{file}: valid, for slurm",
@@ -198,6 +199,7 @@ def test_sites_test_names_facts_without_a_source(home: Path) -> None:
         "node: names no source",
         "queues.long: names no source",
         "account: names no source",
+        "charge: names no source",
     ]
 
 
@@ -221,3 +223,35 @@ def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
         "--set resources.walltime: resources.walltime: 9h exceeds gpu's 8h (https://lab.example); "
         "use at most 8h\n"
     )
+
+
+def test_what_a_job_costs_is_numbers_of_its_queue_or_of_the_site(home: Path) -> None:
+    gadi = sites.load("nci-gadi")
+    rates = {name: gadi.charge_in(name) for name in ("gpuvolta", "dgxa100", "gpuhopper")}
+    assert {name: charge.rate for name, charge in rates.items() if charge} == {
+        "gpuvolta": 3.0,
+        "dgxa100": 4.5,
+        "gpuhopper": 7.5,
+    }
+    assert {(charge.unit, charge.per) for charge in rates.values() if charge} == {
+        ("SU", "cpu-hour")
+    }
+    assert gadi.charge_in("copyq") is gadi.charge_in(None) is None
+    isambard = sites.load("isambard-ai").charge_in("workq")
+    assert isambard is not None
+    assert (isambard.unit, isambard.rate, isambard.per) == ("node-hours", 0.25, "gpu-hour")
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        ("-1", "-1.0 is less than 0"),
+        ("1e3", "'1e3' is not a plain number; write it in decimal, such as 0.25"),
+        (".inf", "'.inf' is not a plain number; write it in decimal, such as 0.25"),
+        ("free", "expected a number, got text ('free')"),
+    ],
+)
+def test_a_rate_is_a_number(home: Path, rate: str, message: str) -> None:
+    text = f"scheduler: pbs\ncharge: {{unit: SU, rate: {rate}, per: cpu-hour}}"
+    write(home, "user/lab.yaml", text)
+    assert message in complaint("lab")
