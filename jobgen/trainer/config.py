@@ -12,6 +12,8 @@ from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from . import tasks
+
 
 class TrainerError(Exception):
     """Something the user can put right; its message says how, and no traceback is shown."""
@@ -82,6 +84,7 @@ class Config:
             Path,
         ),
     )
+    task: str = field(default="gpt", metadata=_flag("what to train", str, tasks.names()))
     data: Path | None = field(
         default=None,
         metadata=_flag("UTF-8 text (default: the manual inside Python, 0.5 MB)", Path),
@@ -125,11 +128,6 @@ class Config:
     def preset(self) -> Preset:
         """The shape that belongs to the model's name."""
         return PRESETS[self.model]
-
-    @property
-    def batch_sequences(self) -> int:
-        """Sequences in one step, over all ranks together."""
-        return self.batch_tokens // self.context
 
     def as_json(self) -> dict[str, object]:
         """Return the settings as values that JSON can hold."""

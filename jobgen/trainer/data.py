@@ -1,13 +1,7 @@
-"""The text, and which piece of it each rank sees at which step.
-
-The text is cut into windows, one sequence each; every tenth is kept for validation. The place in
-the data is one integer, the number of sequences used so far: it and the seed decide which window
-comes next. So a run continues exactly where it was, at no cost, on any number of ranks, and no
-window comes twice in one epoch.
-"""
+"""The text, cut into windows of one sequence each; every tenth is kept for validation."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +11,6 @@ from torch import Tensor
 from .config import TrainerError
 
 _TENTH = 10
-_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -77,63 +70,16 @@ def batch(tokens: Tensor, windows: Iterable[int], context: int) -> tuple[Tensor,
     return pieces[:, :-1], pieces[:, 1:]
 
 
-def split(windows: int) -> tuple[int, range]:
-    """Return how many of the windows are trained on, and which ones validate: every tenth.
+def windows(items: Iterable[int], *, training: bool) -> list[int]:
+    """Return the windows that these items are: every tenth window validates.
 
     So both are of the same kind, which two ends of one text need not be.
     """
-    validating = range(_TENTH - 1, windows, _TENTH)
-    return windows - len(validating), validating
+    if training:
+        return [item + item // (_TENTH - 1) for item in items]
+    return [item * _TENTH + _TENTH - 1 for item in items]
 
 
-def samples(positions: Iterable[int], *, count: int, seed: int) -> list[int]:
-    """Return the window at each position of the run, given how many windows are trained on."""
-    picked = (permute(at % count, size=count, key=(seed, at // count)) for at in positions)
-    return [index + index // (_TENTH - 1) for index in picked]
-
-
-def spread(windows: Sequence[int], wanted: int) -> list[int]:
-    """Return at most `wanted` of the windows, evenly over all of them."""
-    wanted = min(wanted, len(windows))
-    return [windows[i * len(windows) // wanted] for i in range(wanted)]
-
-
-def deal(slots: int, *, rank: int, size: int) -> range:
-    """Return the slots of a batch that belong to one of `size` ranks.
-
-    Shares differ by at most one slot, so any number of ranks can run any batch. Raises
-    TrainerError when a rank would get none.
-    """
-    if slots < size:
-        raise TrainerError(
-            f"a step of {slots} sequences cannot be dealt to {size} ranks; "
-            f"raise --batch-tokens or start fewer processes"
-        )
-    return range(rank * slots // size, (rank + 1) * slots // size)
-
-
-def permute(index: int, *, size: int, key: tuple[int, int]) -> int:
-    """Return where a pseudo-random permutation of range(size), chosen by key, sends index.
-
-    A Feistel network over the next power of four, walked until it lands below size (Black and
-    Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002): no table to build or to keep,
-    and the same order in every version of torch.
-    """
-    half = max(1, ((size - 1).bit_length() + 1) // 2)
-    mask = (1 << half) - 1
-    start = _mix(_mix(key[0]) ^ key[1])
-    while True:
-        left, right = index >> half, index & mask
-        for turn in range(4):
-            left, right = right, left ^ (_mix(start ^ (turn << 58) ^ right) & mask)
-        index = (left << half) | right
-        if index < size:
-            return index
-
-
-def _mix(value: int) -> int:
-    """Scramble 64 bits (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA 2014)."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+def split(count: int) -> tuple[int, int]:
+    """Return how many of the windows are trained on, and how many validate."""
+    return count - count // _TENTH, count // _TENTH

@@ -11,14 +11,12 @@ from contextlib import closing
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
-from . import data, stop
+from . import order, stop, tasks
 from .checkpoint import Checkpoints, read_part, read_state
 from .config import Config, TrainerError
 from .metrics import Log
-from .model import GPT, parameter_groups
 from .parallel import World, accumulating, join
 from .status import Status
 
@@ -64,26 +62,17 @@ class _Training:
         self.config = config
         self.world = world
         self.checkpoints = checkpoints
-        self.corpus = data.load_corpus(config.data)
-        # A window's last target is the first character of the next window.
-        windows = (len(self.corpus.tokens) - 1) // config.context
-        self.train_windows, validating = data.split(windows)
-        if not validating:
-            raise TrainerError(
-                f"the text has {len(self.corpus.tokens)} characters, less than ten sequences of "
-                f"{config.context}; choose a longer text or a smaller --context"
-            )
-        self.slots = data.deal(config.batch_sequences, rank=world.rank, size=world.size)
-        chosen = data.spread(validating, config.val_sequences)
-        self.val_tokens = len(chosen) * config.context
+        self.task = tasks.load(config)
+        self.batch_items = config.batch_tokens // self.task.units_per_item
+        self.slots = order.deal(self.batch_items, rank=world.rank, size=world.size)
+        chosen = order.spread(self.task.val_items, config.val_sequences)
+        self.val_units = len(chosen) * self.task.units_per_item
         self.val_share = chosen[world.rank :: world.size]
 
         torch.manual_seed(config.seed)
-        vocabulary = len(self.corpus.vocabulary)
-        self.model = GPT(config.preset, vocabulary=vocabulary, context=config.context)
-        self.model.to(world.device)
+        self.model = self.task.build().to(world.device)
         self.optimizer = torch.optim.AdamW(
-            parameter_groups(self.model, config.weight_decay),
+            _parameter_groups(self.model, config.weight_decay),
             lr=config.lr,
             betas=(0.9, 0.95),
             fused=world.device.type == "cuda",
@@ -102,14 +91,12 @@ class _Training:
         if path is None:
             return
         state = read_state(path)
-        for name in ("model", "context"):
-            if state["config"][name] != getattr(self.config, name):
+        for name, own in self.task.identity().items():
+            if state["identity"].get(name) != own:
                 raise TrainerError(
-                    f"{path} was made with --{name} {state['config'][name]}; this run has "
-                    f"--{name} {getattr(self.config, name)}; choose another --out"
+                    f"{path} was made with {name} {state['identity'].get(name)}; this run has "
+                    f"{name} {own}; choose another --out"
                 )
-        if state["data_sha256"] != self.corpus.digest:
-            raise TrainerError(f"{path} was trained on another text; choose another --out")
         self.model.load_state_dict(read_part(path, "model"))
         self.optimizer.load_state_dict(read_part(path, "optimizer"))
         self.done, self.position = state["step"], state["position"]
@@ -129,7 +116,7 @@ class _Training:
             while self.done < config.steps and not asked:
                 measured, flags = self.step(model, requests.flags())
                 asked = stop.reason(flags)
-                log.step(self.done, tokens=self.position * config.context, **measured)
+                log.step(self.done, tokens=self.position * self.task.units_per_item, **measured)
                 last = self.done == config.steps
                 began = time.perf_counter()
                 if last or (self.done % config.val_every == 0 and not asked):
@@ -145,21 +132,21 @@ class _Training:
         elif world.main:
             status.completed(self.done)
             log.say(f"completed {self.done} steps; everything is in {config.out}")
-            if config.sample_chars:
-                log.say(f"--- a sample ---\n{self.sample(config.sample_chars)}")
+            if sample := self.task.sample(self.model):
+                log.say(f"--- a sample ---\n{sample}")
 
-    def settle(self, model: torch.nn.Module) -> None:
+    def settle(self, model: nn.Module) -> None:
         """Run backward once for nothing.
 
         DDP arranges its buckets anew after the first backward, which changes the order in which
         the ranks' numbers are added. With that behind it at its first step, a run that was
         interrupted adds as one that was not, and ends with the same bits.
         """
-        torch.autograd.backward(self.loss(model, [0]))
+        torch.autograd.backward(self.loss(model, [0], training=True))
         self.optimizer.zero_grad()
 
     def step(
-        self, model: torch.nn.Module, flags: Sequence[float]
+        self, model: nn.Module, flags: Sequence[float]
     ) -> tuple[dict[str, float], list[float]]:
         """Take one step; returns what was measured and the stop flags of all ranks added up.
 
@@ -172,11 +159,11 @@ class _Training:
             group["lr"] = lr
 
         positions = [self.position + slot for slot in self.slots]
-        windows = data.samples(positions, count=self.train_windows, seed=config.seed)
+        items = order.items_at(positions, count=self.task.train_items, seed=config.seed)
         loss_here = 0.0
-        for part, last in _parts(windows, config.micro_batch):
+        for part, last in _parts(items, config.micro_batch):
             with accumulating(model, more=not last):
-                loss = self.loss(model, part) / config.batch_tokens
+                loss = self.loss(model, part, training=True) / config.batch_tokens
                 # DDP averages over the ranks, each of which has only its share of the sum.
                 torch.autograd.backward(loss * world.size)
             loss_here += float(loss.detach())
@@ -190,24 +177,22 @@ class _Training:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.done += 1
-        self.position += config.batch_sequences
+        self.position += self.batch_items
         seconds = time.perf_counter() - began
         return {"loss": loss_mean, "lr": lr, "grad_norm": norm, "seconds": seconds}, all_flags
 
     def validate(self) -> float:
-        """Return the mean loss over the validation sequences, each used exactly once."""
+        """Return the mean loss over the validation items, each used exactly once."""
         total = 0.0
         with torch.no_grad():
             for part, _ in _parts(self.val_share, self.config.micro_batch):
-                total += float(self.loss(self.model, part))
-        return self.world.sum([total])[0] / self.val_tokens
+                total += float(self.loss(self.model, part, training=False))
+        return self.world.sum([total])[0] / self.val_units
 
-    def loss(self, model: torch.nn.Module, windows: Sequence[int]) -> Tensor:
-        """Return the loss summed over the tokens of these windows, in nats."""
-        inputs, targets = data.batch(self.corpus.tokens, windows, self.config.context)
-        scores = model(inputs.to(self.world.device))
-        targets = targets.to(self.world.device)
-        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
+    def loss(self, model: nn.Module, items: Sequence[int], *, training: bool) -> Tensor:
+        """Return the loss summed over the units of these items."""
+        batch = self.task.batch(items, training=training)
+        return self.task.loss(model, tuple(part.to(self.world.device) for part in batch))
 
     def save(self) -> None:
         """Write a checkpoint; only rank 0 may."""
@@ -216,7 +201,7 @@ class _Training:
             "step": self.done,
             "position": self.position,
             "config": self.config.as_json(),
-            "characters": self.corpus.vocabulary,
+            "identity": dict(self.task.identity()),
             **self.facts(),
         }
         self.checkpoints.save(self.done, parts=parts, state=state, keep=self.config.keep)
@@ -227,20 +212,24 @@ class _Training:
             "world_size": self.world.size,
             "device": self.world.device.type,
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
-            "vocabulary": len(self.corpus.vocabulary),
-            "sequences": self.train_windows,
-            "data_sha256": self.corpus.digest,
+            "unit": self.task.unit,
+            "units_per_item": self.task.units_per_item,
+            "items": self.task.train_items,
             "torch": torch.__version__,
+            **self.task.facts(),
         }
 
-    def sample(self, length: int) -> str:
-        """Return text that the model writes after the start of a line."""
-        start = max(self.corpus.vocabulary.find("\n"), 0)
-        tokens = self.model.continue_text([start], length, seed=self.config.seed)
-        return self.corpus.decode(tokens)
+
+def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return AdamW's groups: matrices decay, vectors (biases, norms) do not."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
 
 
-def _parts(windows: Sequence[int], size: int) -> Iterator[tuple[Sequence[int], bool]]:
+def _parts(items: Sequence[int], size: int) -> Iterator[tuple[Sequence[int], bool]]:
     """Yield pieces of at most `size`, each with whether it is the last."""
-    for first in range(0, len(windows), size):
-        yield windows[first : first + size], first + size >= len(windows)
+    for first in range(0, len(items), size):
+        yield items[first : first + size], first + size >= len(items)

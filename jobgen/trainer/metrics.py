@@ -9,8 +9,8 @@
 
 and by kind
 
-- start: world_size, device, parameters (how many), vocabulary (how many characters), sequences
-  (how many the training text holds; one epoch), data_sha256, torch (version)
+- start: world_size, device, parameters (how many), unit (tokens or samples), items (how many the
+  training data hold; one epoch), units_per_item, torch (version), and the task's own facts
 - step: loss (mean over the step's global batch, nats per token, before the update), lr, grad_norm
   (before clipping), step_s (seconds per step, mean since the line before, validations and saves
   left out), tokens_per_s (over all ranks, same span), tokens (all that the run has trained on)
@@ -55,9 +55,9 @@ class Log:
         self._write("start", step, **facts)
         config = self._config
         self.say(
-            f"{config.model}, {facts['parameters']:,} parameters, {facts['vocabulary']} "
-            f"characters; {config.batch_sequences} sequences of {config.context} a step over "
-            f"{facts['world_size']} ranks; steps {step} to {config.steps}"
+            f"{config.task}, {facts['parameters']:,} parameters; {config.batch_tokens} "
+            f"{facts['unit']} a step over {facts['world_size']} ranks; "
+            f"steps {step} to {config.steps}"
         )
 
     def step(
@@ -94,7 +94,7 @@ class Log:
         self._write("val", step, loss=loss, val_s=seconds)
         self._validation = f"  val {loss:.4f}"
         if step == self._config.steps:
-            self.say(f"validation loss {loss:.4f} nats per character")
+            self.say(f"validation loss {loss:.4f}")
 
     def saved(self, step: int, *, seconds: float) -> None:
         """Record a checkpoint."""

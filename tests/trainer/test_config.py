@@ -11,7 +11,7 @@ from .conftest import ROOT
 
 
 def test_a_model_brings_the_batch_and_rate_that_suit_it_and_flags_override_them() -> None:
-    assert parse_flags([]).batch_sequences == 24
+    assert parse_flags([]).batch_tokens == 24 * 64
     config = parse_flags(["--model", "gpt-small", "--context", "128"])
     assert (config.context, config.batch_tokens, config.lr) == (128, 16384, 1e-3)
 

@@ -12,7 +12,7 @@ import pytest
 from jobgen.trainer.config import Config, parse_flags
 from jobgen.trainer.metrics import Log
 
-FACTS = {"parameters": 1, "vocabulary": 1, "world_size": 1}
+FACTS = {"parameters": 1, "unit": "tokens", "world_size": 1}
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def test_another_model_or_text_does_not_continue_this_run(
     (tmp_path / "text").write_text("another text, quite short. " * 100)
     for flags, said in (
         (("--model", "gpt-small"), "was made with --model gpt-tiny; this run has --model"),
-        (("--data", str(tmp_path / "text")), "was trained on another text"),
+        (("--data", str(tmp_path / "text")), "was made with the text of SHA-256"),
     ):
         run = start(whole.out, "--steps", 60, *flags, processes=None)
         assert run.wait(60) == 1, run.output

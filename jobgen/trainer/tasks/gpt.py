@@ -1,17 +1,93 @@
-"""A GPT: decoder-only transformer, pre-norm, learned positions, tied input and output embedding.
+"""A GPT that learns to write like a text, character by character.
 
+A decoder-only transformer, pre-norm, with learned positions and tied input and output embedding.
 The shape follows GPT-2 (Radford et al., Language Models are Unsupervised Multitask Learners,
 2019). There is no dropout, so nothing in a step is random.
 """
 
 import math
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .config import Preset
+from .. import data
+from ..config import Config, Preset, TrainerError
+from . import Task
+
+
+class Text(Task):
+    """Windows of a text, each token predicted from those before it."""
+
+    unit = "tokens"
+
+    def __init__(self, config: Config) -> None:
+        """Read the text; raises TrainerError when there is none or it is too short."""
+        self.config = config
+        self.corpus = data.load_corpus(config.data)
+        self.units_per_item = config.context
+        # A window's last target is the first character of the next window.
+        windows = (len(self.corpus.tokens) - 1) // config.context
+        self.train_items, self.val_items = data.split(windows)
+        if not self.val_items:
+            raise TrainerError(
+                f"the text has {len(self.corpus.tokens)} characters, less than ten sequences of "
+                f"{config.context}; choose a longer text or a smaller --context"
+            )
+
+    def build(self) -> "GPT":
+        """Return a model of the chosen size."""
+        vocabulary = len(self.corpus.vocabulary)
+        return GPT(self.config.preset, vocabulary=vocabulary, context=self.config.context)
+
+    def batch(self, items: Sequence[int], *, training: bool) -> tuple[Tensor, ...]:
+        """Return inputs and targets, both (items, context)."""
+        windows = data.windows(items, training=training)
+        return data.batch(self.corpus.tokens, windows, self.config.context)
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return the cross-entropy, in nats."""
+        inputs, targets = batch
+        scores = model(inputs)
+        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
+
+    def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
+        """Return the transformer's blocks."""
+        return cast(nn.ModuleList, model.blocks)
+
+    def flops_per_unit(self, model: nn.Module) -> float:
+        """Return 6 N + 12 L C T, N without positions (PaLM, appendix B: full attention)."""
+        shape, context = self.config.preset, self.config.context
+        used = sum(parameter.numel() for parameter in model.parameters()) - context * shape.width
+        return 6 * used + 12 * shape.layers * shape.width * context
+
+    def sample(self, model: nn.Module) -> str | None:
+        """Return text that the model writes after the start of a line."""
+        if not self.config.sample_chars:
+            return None
+        start = max(self.corpus.vocabulary.find("\n"), 0)
+        writer = cast(GPT, model)
+        tokens = writer.continue_text([start], self.config.sample_chars, seed=self.config.seed)
+        return self.corpus.decode(tokens)
+
+    def identity(self) -> Mapping[str, str | int]:
+        """Return the size of the model and the text."""
+        return {
+            "--model": self.config.model,
+            "--context": self.config.context,
+            "the text of SHA-256": self.corpus.digest,
+        }
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the tokens' characters and the text's digest."""
+        return {"characters": self.corpus.vocabulary, "data_sha256": self.corpus.digest}
+
+
+def load(config: Config) -> Task:
+    """Return the task, the text read."""
+    return Text(config)
 
 
 class Attention(nn.Module):
@@ -90,12 +166,3 @@ class GPT(nn.Module):
                 scores = self(seen)[0, -1].float().cpu()
             tokens.append(int(torch.multinomial(scores.softmax(0), 1, generator=chance)))
         return tokens[-length:]
-
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Return AdamW's groups: matrices decay, vectors (biases, norms) do not."""
-    parameters = list(model.parameters())
-    return [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]

@@ -1,0 +1,64 @@
+"""Which item each rank sees at which step.
+
+The place in the data is one integer, the number of items used so far: it and the seed decide which
+item comes next. So a run continues exactly where it was, at no cost, on any number of ranks, and no
+item comes twice in one epoch.
+"""
+
+from collections.abc import Iterable
+
+from .config import TrainerError
+
+_MASK = (1 << 64) - 1
+
+
+def items_at(positions: Iterable[int], *, count: int, seed: int) -> list[int]:
+    """Return the item at each position of the run, given how many there are."""
+    return [permute(at % count, size=count, key=(seed, at // count)) for at in positions]
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """Return at most `wanted` of the items, evenly over all of them."""
+    wanted = min(wanted, count)
+    return [i * count // wanted for i in range(wanted)]
+
+
+def deal(slots: int, *, rank: int, size: int) -> range:
+    """Return the slots of a batch that belong to one of `size` ranks.
+
+    Shares differ by at most one slot, so any number of ranks can run any batch. Raises
+    TrainerError when a rank would get none.
+    """
+    if slots < size:
+        raise TrainerError(
+            f"a step of {slots} items cannot be dealt to {size} ranks; "
+            f"raise --batch-tokens or start fewer processes"
+        )
+    return range(rank * slots // size, (rank + 1) * slots // size)
+
+
+def permute(index: int, *, size: int, key: tuple[int, int]) -> int:
+    """Return where a pseudo-random permutation of range(size), chosen by key, sends index.
+
+    A Feistel network over the next power of four, walked until it lands below size (Black and
+    Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002): no table to build or to keep,
+    and the same order in every version of torch.
+    """
+    half = max(1, ((size - 1).bit_length() + 1) // 2)
+    mask = (1 << half) - 1
+    start = _mix(_mix(key[0]) ^ key[1])
+    while True:
+        left, right = index >> half, index & mask
+        for turn in range(4):
+            left, right = right, left ^ (_mix(start ^ (turn << 58) ^ right) & mask)
+        index = (left << half) | right
+        if index < size:
+            return index
+
+
+def _mix(value: int) -> int:
+    """Scramble 64 bits (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA 2014)."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
