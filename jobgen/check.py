@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobgen import header, spec
+from jobgen import header
 from jobgen.errors import UsageError
 from jobgen.header import Header
+from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
 
@@ -31,7 +32,7 @@ class Script:
                 f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
                 f"instead: jobgen check SPEC --out-dir {self.path.parent}"
             )
-        loaded = spec.load(str(spec_path), self.header.overrides)
+        loaded = load(str(spec_path), self.header.overrides)
         plan = resolve(
             loaded,
             scheduler=self.header.scheduler,

@@ -17,8 +17,9 @@ from jobgen.limits import (
     nearness,
     size_of,
 )
+from jobgen.loaded import LoadedSpec
 from jobgen.profile import Choice, Filesystems, Modules, Node, Queue, SiteProfile
-from jobgen.spec import JobSpec, LoadedSpec
+from jobgen.spec import JobSpec
 
 
 def choose(

@@ -20,8 +20,8 @@ from jobgen.errors import (
 )
 
 if TYPE_CHECKING:
+    from jobgen.loaded import LoadedSpec
     from jobgen.plan import Plan
-    from jobgen.spec import LoadedSpec
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
@@ -177,8 +177,8 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
     """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
     from pathlib import Path
 
-    from jobgen import spec
     from jobgen.check import is_script, read_script, scripts_of
+    from jobgen.loaded import load
 
     stale, missing = [], []
     with gathered_problems() as collect:
@@ -191,7 +191,7 @@ def check(paths: tuple[str, ...], out_dir: str | None) -> None:
                     folder = Path(out_dir) if out_dir else Path(path).parent
                     pairs = [(found, Path(path)) for found in scripts_of(Path(path), folder)]
                     if not pairs:
-                        spec.load(path)
+                        load(path)
                         missing.append(f"{path}: no script in {folder} was rendered from it")
                 for script, spec_path in pairs:
                     diff = script.diff(spec_path)
@@ -289,10 +289,10 @@ def _print(text: str) -> None:
 
 def _plan(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
     """The spec in a file and its plan, by the target options; what there is to note is said."""
-    from jobgen import spec
+    from jobgen.loaded import load
     from jobgen.plan import resolve
 
-    loaded = spec.load(path, target["overrides"])
+    loaded = load(path, target["overrides"])
     limits = not target["no_limits"]
     plan = resolve(loaded, scheduler=target["scheduler"], site=target["site"], limits=limits)
     for note in plan.notes:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.header import title
+from jobgen.loaded import LoadedSpec
 from jobgen.plan import Plan
 from jobgen.profile import Queue
 from jobgen.schedulers.base import NODES, Directive, cpu_keys
-from jobgen.spec import LoadedSpec
 from jobgen.units import format_memory
 
 _PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")

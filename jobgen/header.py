@@ -8,8 +8,8 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
+from jobgen.fields import NAME
 from jobgen.plan import Plan
-from jobgen.spec import NAME
 
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
 _SOURCE = "rendered by jobgen from: "

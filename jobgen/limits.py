@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from jobgen.errors import Problem
+from jobgen.loaded import LoadedSpec
 from jobgen.profile import Limit, Queue, SiteProfile
-from jobgen.spec import LoadedSpec
 
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 

@@ -7,33 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
 from jobgen import site as sites
 from jobgen.errors import Problem, SpecError
-from jobgen.profile import Choice, Node, SiteProfile
-from jobgen.spec import LoadedSpec
-
-
-class ShellPath(str):
-    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
-
-
-class NodeGroup(NamedTuple):
-    """Consecutive nodes that are alike. Memory in KiB; None leaves it to the site."""
-
-    nodes: int
-    processes: int
-    gpus: int
-    cpus: int | None
-    memory: int | None
-
-    @property
-    def shape(self) -> tuple[int, int | None, int | None]:
-        """What the scheduler is asked for on each node."""
-        return (self.gpus, self.cpus, self.memory)
+from jobgen.loaded import LoadedSpec
+from jobgen.nodes import NodeGroup, groups_of
+from jobgen.profile import Choice, SiteProfile
+from jobgen.program import ShellPath, command_of, path_of
 
 
 class Plan(NamedTuple):
@@ -148,9 +130,13 @@ def resolve(
         from jobgen import choose
 
         chosen = choose.choose(
-            loaded, profile, lambda node: _groups(loaded, profile, node), limits=limits, today=today
+            loaded,
+            profile,
+            lambda node: groups_of(loaded, profile, node),
+            limits=limits,
+            today=today,
         )
-    groups = tuple(_groups(loaded, profile, chosen.node))
+    groups = tuple(groups_of(loaded, profile, chosen.node))
     problems = [*_conflicts(loaded, profile, groups), *chosen.problems]
     if problems:
         raise SpecError(problems)
@@ -166,17 +152,17 @@ def resolve(
         source=os.path.basename(loaded.file),
         digest=loaded.digest,
         groups=groups,
-        command=tuple(_command(loaded)),
+        command=tuple(command_of(loaded)),
         rendezvous=launch.rendezvous or "c10d",
         max_restarts=launch.max_restarts or 0,
         account=None if local else spec.account,
         queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
         interface=None if local else launch.interface or chosen.interface,
-        script=None if spec.run.script is None else _path(spec.run.script),
+        script=None if spec.run.script is None else path_of(spec.run.script),
         modules=() if local else environment.modules or chosen.modules.load,
         module_folders=chosen.modules.use,
-        venv=None if environment.venv is None else _path(environment.venv),
+        venv=None if environment.venv is None else path_of(environment.venv),
         conda=None if conda is None else ShellPath(conda),
         variables={**site_variables, **(environment.variables or {})},
         setup=environment.setup,
@@ -196,43 +182,6 @@ def resolve(
 def _require_site(loaded: LoadedSpec, name: str) -> None:
     if not sites.exists(name):
         raise SpecError([loaded.problem("site", f"no such site {name!r}", sites.unknown())])
-
-
-def _groups(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
-    """The nodes, those alike put together; most GPUs first, as PBS fills chunks in order.
-
-    OpenPBS places the chunks of a select one after the other and never goes back: small chunks
-    first can take the large nodes, and then the job waits for ever.
-    """
-    resources, launch = loaded.spec.resources, loaded.spec.launch
-    gpus, processes = resources.gpus_per_node, launch.processes_per_node
-    nodes = resources.nodes or next(
-        (len(value) for value in (gpus, processes) if isinstance(value, tuple)), 1
-    )
-    gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
-    if processes is None:
-        process_list = tuple(max(1, count) for count in gpu_list)
-    else:
-        process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
-    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu
-    local = site.scheduler == "local"  # this machine has what it has
-    single = [
-        NodeGroup(
-            nodes=1,
-            processes=process_count,
-            gpus=gpu_count,
-            cpus=None
-            if local
-            else resources.cpus_per_node or (cpus_per_gpu or 0) * gpu_count or None,
-            memory=None
-            if local
-            else resources.memory_per_node or (node.memory_per_gpu or 0) * gpu_count or None,
-        )
-        for gpu_count, process_count in zip(gpu_list, process_list, strict=True)
-    ]
-    single.sort(key=lambda group: -group.gpus)
-    for group, members in groupby(single):
-        yield group._replace(nodes=len(list(members)))
 
 
 def _conflicts(
@@ -273,31 +222,3 @@ def _left_out(loaded: LoadedSpec, site: SiteProfile, prefix: str) -> Iterator[st
             yield "launch.interface"
     if any(not line.startswith(prefix + " ") for line in spec.directives):
         yield "directives of another scheduler"
-
-
-def _path(text: str) -> ShellPath:
-    """A path that no program reads as an option."""
-    return ShellPath(f"./{text}" if text.startswith("-") else text)
-
-
-def _command(loaded: LoadedSpec) -> Iterator[str]:
-    """The words that one process runs; the interpreter is the environment's own python3."""
-    run = loaded.spec.run
-    if run.command is not None:
-        yield from run.command
-    elif run.script is not None:
-        yield from ("python3", "-u", _path(run.script))
-    else:
-        yield from ("python3", "-u", "-m", run.module or "")
-    if isinstance(run.args, tuple):
-        yield from run.args
-        return
-    for key, value in (run.args or {}).items():
-        option = key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
-        if isinstance(value, tuple):
-            yield from (option, *value)
-        elif value is True:
-            yield option
-        elif value is not False:
-            # argparse and its like take a separate word with a leading dash for an option.
-            yield from [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from jobgen.bind import Parsed
 from jobgen.errors import Problem
+from jobgen.fields import Interface, Label, SchedulerName, Variable, Word
 from jobgen.queues import Charge as Charge
 from jobgen.queues import Date, Verified, Words
 from jobgen.queues import Limit as Limit
@@ -18,7 +19,6 @@ from jobgen.queues import Node as Node
 from jobgen.queues import Pbs as Pbs
 from jobgen.queues import Queue as Queue
 from jobgen.queues import Slurm as Slurm
-from jobgen.spec import Interface, Label, SchedulerName, Variable, Word
 
 
 def _regex(text: str) -> str:

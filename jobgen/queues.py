@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
 from jobgen.bind import Pattern, Range
-from jobgen.spec import Count, CountOrNone, Duration, Label, Memory
+from jobgen.fields import Count, CountOrNone, Duration, Label, Memory
 
 Date = Annotated[
     str,

@@ -17,7 +17,8 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from markupsafe import Markup
 
 from jobgen import header, schedulers
-from jobgen.plan import Plan, ShellPath
+from jobgen.plan import Plan
+from jobgen.program import ShellPath
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from jobgen.limits import Finding, Ground, Size, count, date, ground
+from jobgen.loaded import LoadedSpec
 from jobgen.profile import Filesystems, Node, SiteProfile
-from jobgen.spec import JobSpec, LoadedSpec
+from jobgen.spec import JobSpec
 from jobgen.units import format_memory
 
 

@@ -25,8 +25,9 @@ from jobgen.bind import (
     fields,
     is_record,
 )
+from jobgen.fields import TAKEN
 from jobgen.profile import Limit, SiteProfile
-from jobgen.spec import TAKEN, Environment, JobSpec, Resources, Run
+from jobgen.spec import Environment, JobSpec, Resources, Run
 
 Schema = dict[str, Any]
 

@@ -1,76 +1,28 @@
 """The job spec: what the user wrote in job.yaml, typed, with nothing filled in.
 
-The dataclasses below are the manual of the format; `plan` decides what a key left out means.
+The records below are the manual of the format; `plan` decides what a key left out means.
 """
 
-import hashlib
-import json
-import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
 
-from jobgen import document
-from jobgen.bind import Parsed, Pattern, Positions, Range, Text, bind
-from jobgen.errors import Position, Problem, SpecError, UsageError
-from jobgen.units import DURATION, MEMORY, parse_duration, parse_memory
-
-Count = Annotated[int, Range(1, 100_000)]
-CountOrNone = Annotated[int, Range(0, 100_000)]
-Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12:00:00"), DURATION)]
-Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"), MEMORY)]
-Word = Annotated[str, Text()]
-# The characters that sbatch, qsub and a file name all take as they are; qsub(1B) allows 230.
-NAME = Pattern(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
-    "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
-    ("gpt-web",),
-)
-Name = Annotated[str, NAME]
-# What accounts, queues and partitions are called; nothing that a directive would take apart.
-Label = Annotated[
-    str,
-    Pattern(
-        r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*",
-        "a name that a directive can carry; use letters, digits and any of _ . @ : + / -",
-    ),
-]
-Variable = Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
-Option = Annotated[str, Pattern(r"[^\s=\x00-\x1f\x7f-\x9f]+", "the name of an option")]
-Directive = Annotated[
-    str,
-    Pattern(
-        r"#(PBS|SBATCH) +[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?",
-        "a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII",
-        ("#PBS -m e", "#SBATCH --constraint=a100"),
-    ),
-]
-# What a command is given that would take a leading dash for an option.
-NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
-Interface = Annotated[
-    str,
-    Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface", ("hsn0", "ib0")),
-]
-# Letters beyond ASCII are not told from other signs; Python will. Said by what they are not, as a
-# class of so many characters takes ten milliseconds to compile.
-_WORD = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\xa0][^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xa0]*"
-Module = Annotated[
-    str,
-    Pattern(
-        rf"{_WORD}(\.{_WORD})*",
-        "a Python module",
-        ("jobgen.trainer",),
-    ),
-]
-SchedulerName = Literal["slurm", "pbs", "local"]
-
-# Names of variables that would not arrive: bash or torchrun gives them a value of its own. All
-# names in lower case are the script's, but those of proxies.
-TAKEN = (
-    "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK|EPOCH.*"
-    "|E?UID|PPID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|(OLD)?PWD|OPT(ARG|ERR|IND)|PIPESTATUS"
-    "|POSIXLY_CORRECT|PS[124]|S?RANDOM|SECONDS|SHELLOPTS|SHLVL|MASTER_(ADDR|PORT)|ROLE_NAME"
-    "|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
+from jobgen.fields import (
+    TAKEN,
+    Count,
+    CountOrNone,
+    Directive,
+    Duration,
+    Interface,
+    Label,
+    Memory,
+    Module,
+    Name,
+    NoOption,
+    Option,
+    SchedulerName,
+    Variable,
+    Word,
 )
 
 
@@ -207,85 +159,3 @@ class JobSpec(NamedTuple):
                 elif len(value) != nodes:
                     message = f"lists {len(value)} nodes, {said} says {nodes or 'at least 1'}"
                     yield path, message, ""
-
-
-class LoadedSpec(NamedTuple):
-    """A spec and where it came from: its file, the overrides applied, where each field stands.
-
-    `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256.
-    """
-
-    spec: JobSpec
-    file: str
-    digest: str
-    positions: Positions
-    overrides: tuple[str, ...] = ()
-
-    def where(self, path: str) -> Position:
-        """The place of the field at `path`, or of the nearest one around it that is there."""
-        while path:
-            if path in self.positions:
-                return self.positions[path]
-            path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return Position(self.file, 1, 1)
-
-    def problem(self, path: str, message: str, hint: str = "") -> Problem:
-        """A problem with the value at `path`."""
-        return Problem(self.where(path), path, message, hint)
-
-
-def load(path: str, overrides: Iterable[str] = ()) -> LoadedSpec:
-    """Read the spec in the file at `path`, with `overrides` (`resources.nodes=4`) on top.
-
-    A position's file is `path` as given. Raises SpecError with every problem found, and UsageError
-    for an override that is no PATH=VALUE.
-    """
-    overrides = tuple(overrides)
-    if not os.path.basename(path).isprintable():
-        raise SpecError([Problem(Position(repr(path)), "", "a script cannot cite such a name")])
-    root = document.read(path)
-    for override in overrides:
-        _override(root, override)
-    spec, positions = bind(root, JobSpec)
-    return LoadedSpec(spec, path, _digest(root), positions, overrides)
-
-
-def _digest(root: document.Mapping) -> str:
-    def plain(node: document.Node) -> Any:
-        if isinstance(node, document.Mapping):
-            return {key: plain(item) for key, item in node.items.items()}
-        if isinstance(node, document.Sequence):
-            return [plain(item) for item in node.items]
-        return [node.kind, node.text]
-
-    return hashlib.sha256(json.dumps(plain(root)).encode()).hexdigest()[:16]
-
-
-def _override(root: document.Mapping, override: str) -> None:
-    """Set one value of the tree; `null` takes the key out."""
-    path, equals, text = override.partition("=")
-    keys = path.split(".")
-    if not equals or not all(keys) or not override.isprintable():
-        raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
-    where = Position(f"--set {path}")
-    value = document.parse_value(text, file=where.file)
-    value.where = where
-    gone = isinstance(value, document.Scalar) and value.kind == "null"
-    node = root
-    for key in keys[:-1]:
-        outer, node = node, document.Mapping(where)
-        inner = outer.items.get(key)
-        if isinstance(inner, document.Mapping):  # a copy: an alias may share it with another key
-            node.where = inner.where
-            node.items.update(inner.items)
-            node.keys.update(inner.keys)
-        elif gone:
-            return
-        else:
-            outer.keys[key] = where
-        outer.items[key] = node
-    if gone:
-        node.items.pop(keys[-1], None)
-    else:
-        node.items[keys[-1]] = value
-        node.keys[keys[-1]] = where

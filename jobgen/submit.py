@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen import process, runs, schedulers, spec, status
+from jobgen import process, runs, schedulers, status
 from jobgen.check import read_script
 from jobgen.errors import RefusedError, SpecError, StaleError
+from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
 from jobgen.runs import RUNS, Job
@@ -64,7 +65,7 @@ def from_spec(
 
     What the plan notes is the submission's warning.
     """
-    loaded = spec.load(path, overrides)
+    loaded = load(path, overrides)
     plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
     script = loaded.spec.run.script
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):

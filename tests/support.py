@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 import yaml
 
-from jobgen import spec
+from jobgen import loaded
 from jobgen.cli import main
 from jobgen.errors import JobgenError
+from jobgen.loaded import LoadedSpec
 from jobgen.plan import Plan, resolve
 from jobgen.render import render
-from jobgen.spec import LoadedSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(ROOT.glob("examples/*.yaml"))
@@ -49,7 +49,7 @@ def load(content: str | bytes, *overrides: str) -> LoadedSpec:
     data = content.encode() if isinstance(content, str) else content
     with tempfile.TemporaryDirectory() as folder, working_in(folder):
         Path("job.yaml").write_bytes(data)
-        return spec.load("job.yaml", overrides)
+        return loaded.load("job.yaml", overrides)
 
 
 def plan_of(

@@ -164,7 +164,7 @@ def test_pyyaml_without_libyaml_reads_the_same() -> None:
     program = (
         "import sys\n"
         "if sys.argv.pop(1) == 'pure': sys.modules['yaml._yaml'] = None\n"
-        "from jobgen.spec import load\n"
+        "from jobgen.loaded import load\n"
         "for path in sys.argv[1:]: print(load(path))\n"
     )
     printed = {

@@ -20,10 +20,11 @@ jobgen
 jobgen.errors
 jobgen.units jobgen.document
 jobgen.bind
-jobgen.spec
-jobgen.queues
+jobgen.fields
+jobgen.spec jobgen.queues
 jobgen.profile
-jobgen.site jobgen.limits
+jobgen.loaded
+jobgen.site jobgen.limits jobgen.nodes jobgen.program
 jobgen.rules jobgen.describe
 jobgen.choose
 jobgen.plan jobgen.schema

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from support import EXAMPLES, ROOT
 
-from jobgen import __version__, spec
+from jobgen import __version__
+from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
 
@@ -96,6 +97,6 @@ def test_an_installed_jobgen_renders_as_the_checkout_does(
     assert run(jobgen, "--version") == f"jobgen {__version__}\n"
     for path in EXAMPLES:
         site = "isambard-ai" if path.stem == "portable" else None  # it names none itself
-        here = render(resolve(spec.load(str(path)), site=site))
+        here = render(resolve(load(str(path)), site=site))
         asked = ["--site", site] if site else []
         assert run(jobgen, "render", path, *asked, cwd=tmp_path) == here

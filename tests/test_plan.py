@@ -4,8 +4,10 @@ import pytest
 from support import EXAMPLES, MINIMAL, complaint, edited, plan_of
 
 from jobgen import site as sites
-from jobgen.plan import NodeGroup, Plan, ShellPath
+from jobgen.nodes import NodeGroup
+from jobgen.plan import Plan
 from jobgen.profile import Pbs
+from jobgen.program import ShellPath
 
 JOB_COSTS = "(https://opus.nci.org.au/spaces/Help/pages/236880942/Job+Costs, as of 2026)"
 GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import ROOT, Program, edited, load, run_node
 
 from jobgen.errors import SpecError
-from jobgen.plan import ShellPath
+from jobgen.program import ShellPath
 from jobgen.render import quote
 
 HOSTILE = [

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support import EXAMPLES, ROOT, SITES, plan_of
 
-from jobgen import __version__, schedulers, spec
+from jobgen import __version__, schedulers
+from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
 
@@ -88,7 +89,7 @@ def test_the_bytes_are_the_same_for_everybody(tmp_path: Path) -> None:
         scripts.append({path.name: path.read_bytes() for path in (copies / seed).iterdir()})
     here = {
         path.with_suffix(schedulers.get(scheduler).suffix).name: render(
-            resolve(spec.load(str(path)), site=site)
+            resolve(load(str(path)), site=site)
         ).encode()
         for path, (site, scheduler) in product(EXAMPLES, SITES.items())
     }

@@ -16,9 +16,10 @@ from jobgen.importer.body import agents, settle_body
 from jobgen.importer.directives import settle
 from jobgen.importer.draft import Draft, Left
 from jobgen.importer.own import settle_own
+from jobgen.loaded import LoadedSpec
 from jobgen.plan import resolve
 from jobgen.script import Script
-from jobgen.spec import JobSpec, LoadedSpec
+from jobgen.spec import JobSpec
 
 
 class Imported(NamedTuple):

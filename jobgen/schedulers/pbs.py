@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.plan import NodeGroup, Plan
+from jobgen.nodes import NodeGroup
+from jobgen.plan import Plan
 from jobgen.schedulers.base import (
     NODES,
     SHARED_FILES_LAG,

@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.plan import NodeGroup, Plan, ShellPath
+from jobgen.nodes import NodeGroup
+from jobgen.plan import Plan
+from jobgen.program import ShellPath
 from jobgen.schedulers.base import (
     NODES,
     SHARED_FILES_LAG,

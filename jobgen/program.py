@@ -1,0 +1,39 @@
+"""The program: the words that one process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.loaded import LoadedSpec
+
+
+class ShellPath(str):
+    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
+
+
+def path_of(text: str) -> ShellPath:
+    """A path that no program reads as an option."""
+    return ShellPath(f"./{text}" if text.startswith("-") else text)
+
+
+def command_of(loaded: LoadedSpec) -> Iterator[str]:
+    """The words that one process runs; the interpreter is the environment's own python3."""
+    run = loaded.spec.run
+    if run.command is not None:
+        yield from run.command
+    elif run.script is not None:
+        yield from ("python3", "-u", path_of(run.script))
+    else:
+        yield from ("python3", "-u", "-m", run.module or "")
+    if isinstance(run.args, tuple):
+        yield from run.args
+        return
+    for key, value in (run.args or {}).items():
+        option = key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
+        if isinstance(value, tuple):
+            yield from (option, *value)
+        elif value is True:
+            yield option
+        elif value is not False:
+            # argparse and its like take a separate word with a leading dash for an option.
+            yield from [f"{option}={value}"] if value.startswith("-") else [option, value]
