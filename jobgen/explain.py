@@ -6,20 +6,27 @@ templates set, stand here, and a test holds the two together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jobgen import schedulers
+from jobgen.batch import Batch, batch_of
+from jobgen.cost import Cost, cost_of, number
 from jobgen.header import title
 from jobgen.loaded import LoadedSpec
+from jobgen.plain import to_json
 from jobgen.plan import Plan
 from jobgen.profile import Queue
 from jobgen.schedulers.base import NODES, Directive, cpu_keys
-from jobgen.units import format_memory
+from jobgen.topology import NodeRow, device, rows, table
 
 _PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
 DEFAULT = "default"
+# It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
+_HOSTS = {
+    "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
+    "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
+}
 _RECORDER = "NCCL's flight recorder, which leaves a trace of a hang"
 
 
@@ -31,27 +38,16 @@ class Reason(NamedTuple):
     origin: tuple[str, ...]
 
 
-class NodeRow(NamedTuple):
-    """One node, by its number in the job; CPUs and memory that are None are left to the site.
-
-    `global_ranks` is None where only the job itself will tell.
-    """
-
-    node: int
-    local_ranks: tuple[int, ...]
-    global_ranks: tuple[int, ...] | None
-    gpus: int
-    cpus: int | None
-    memory_kib: int | None
-    hosts_rendezvous: bool
-
-
 class Explanation(NamedTuple):
     """All that is to be said of a plan."""
 
     title: str
     nodes: tuple[NodeRow, ...]
     ranks: str  # how the global ranks are dealt
+    device: str | None  # what a GPU is here, where it is no whole one
+    rendezvous: str  # who hosts it
+    cost: Cost
+    batch: Batch | None  # of the bundled trainer
     decisions: tuple[Reason, ...]
     directives: tuple[Reason, ...]
     variables: tuple[Reason, ...]
@@ -59,18 +55,16 @@ class Explanation(NamedTuple):
 
     def as_json(self) -> str:
         """For programs; the keys are the fields' names."""
-        data = {
-            **self._asdict(),
-            "nodes": [row._asdict() for row in self.nodes],
-            "decisions": [reason._asdict() for reason in self.decisions],
-            "directives": [reason._asdict() for reason in self.directives],
-            "variables": [reason._asdict() for reason in self.variables],
-        }
-        return json.dumps(data, indent=2) + "\n"
+        return to_json(self)
 
     def as_text(self) -> str:
         """For people; nodes in a row that are alike share a line."""
-        lines = [self.title, "", "Nodes", *_table(self.nodes), f"  {self.ranks}"]
+        lines = [self.title, "", "Nodes", *table(self.nodes), f"  {self.ranks}"]
+        lines.append(f"  {self.rendezvous}")
+        lines += [f"  A GPU is here {self.device}."] if self.device else []
+        lines += ["", "Cost", *self._cost()]
+        if self.batch:
+            lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
         for heading, reasons in (
             ("Decisions", self.decisions),
             ("Directives", self.directives),
@@ -85,12 +79,20 @@ class Explanation(NamedTuple):
             lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
         return "\n".join(lines) + "\n"
 
+    def _cost(self) -> list[str]:
+        cost = self.cost
+        if cost.amount is None:
+            return [f"  not known: {cost.how}"]
+        lines = [f"  at most {number(cost.amount)} {cost.unit}: {cost.how}"]
+        lines += [f"      {cost.note}"] if cost.note else []
+        return lines + [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
+
 
 def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
     """The reasons of `plan`, which `loaded` was resolved to."""
     origins = _Origins(loaded, plan)
-    rows = tuple(_rows(plan))
-    if rows[0].global_ranks is not None:
+    nodes = tuple(rows(plan))
+    if nodes[0].global_ranks is not None:
         ranks = "Global ranks follow the nodes' order."
     else:
         # torch.distributed.elastic sorts its _NodeDesc: address, process id, a number.
@@ -99,8 +101,12 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         )
     return Explanation(
         title=title(plan),
-        nodes=rows,
+        nodes=nodes,
         ranks=ranks,
+        device=device(plan),
+        rendezvous=_HOSTS[plan.rendezvous],
+        cost=cost_of(plan, origins.found([f"site.queues.{plan.queue}.charge|site.charge"])),
+        batch=batch_of(plan),
         decisions=tuple(_decisions(plan, origins)),
         directives=tuple(_directives(loaded, plan, origins)),
         variables=tuple(_variables(plan, origins)),
@@ -119,8 +125,12 @@ class _Origins:
 
     def of(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Those of `keys` that are written somewhere; else that it is the default."""
+        return self.found(keys) or (DEFAULT,)
+
+    def found(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of `keys` that are written somewhere."""
         found = (next(filter(None, map(self._of, key.split("|"))), "") for key in keys)
-        return tuple(filter(None, found)) or (DEFAULT,)
+        return tuple(filter(None, found))
 
     def scheduler(self) -> tuple[str, ...]:
         """What decided the scheduler."""
@@ -136,7 +146,7 @@ class _Origins:
             where = self.loaded.positions.get(key)
             return "" if where is None else f"{where}: {key}" if where.line else str(where)
         path = key.removeprefix("site.")
-        if not _fact(self.plan.site, path.split(".")):
+        if not _fact(self.plan.site, path):
             return ""
         site = self.plan.site
         queue = (site.queues or {}).get(self.plan.queue or "")
@@ -147,57 +157,18 @@ class _Origins:
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
 
 
-def _fact(record: object, keys: list[str]) -> bool:
+def _fact(record: object, path: str) -> bool:
     """Whether a profile says something at a path, other than what is assumed of any site."""
-    for key in keys[:-1]:
-        record = record.get(key) if isinstance(record, dict) else getattr(record, key, None)
-    if isinstance(record, dict):
-        return keys[-1] in record
-    assumed = getattr(record, "_field_defaults", {}).get(keys[-1])
-    return getattr(record, keys[-1], assumed) != assumed
-
-
-def _rows(plan: Plan) -> Iterator[NodeRow]:
-    known = plan.nodes == 1 or plan.rendezvous == "static"
-    first = index = 0
-    for group in plan.groups:
-        local = tuple(range(group.processes))
-        for _ in range(group.nodes):
-            ranks = tuple(first + rank for rank in local) if known else None
-            shape = (group.gpus, group.cpus, group.memory)
-            yield NodeRow(index, local, ranks, *shape, hosts_rendezvous=index == 0)
-            first += group.processes
-            index += 1
-
-
-def _table(rows: Iterable[NodeRow]) -> list[str]:
-    """Right-aligned columns."""
-    cells = [("node", "local ranks", "global ranks", "GPUs", "CPUs", "memory", "")]
-    runs: list[list[NodeRow]] = []
-    for row in rows:
-        alike = row._replace(node=0)
-        if runs and row.global_ranks is None and runs[-1][0]._replace(node=0) == alike:
-            runs[-1].append(row)
-        else:
-            runs.append([row])
-    for run in runs:
-        row = run[0]
-        ranks = "by address" if row.global_ranks is None else _span(row.global_ranks)
-        memory = "" if row.memory_kib is None else "{}{}".format(*format_memory(row.memory_kib))
-        host = "hosts the rendezvous" if row.hosts_rendezvous else ""
-        nodes = _span([member.node for member in run])
-        cpus = "" if row.cpus is None else str(row.cpus)
-        cells.append((nodes, _span(row.local_ranks), ranks, str(row.gpus), cpus, memory, host))
-    widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:-1]]
-    lines = []
-    for *values, host in cells:
-        aligned = [value.rjust(width) for value, width in zip(values, widths, strict=True)]
-        lines.append("  ".join(["", *aligned, host]).rstrip())
-    return lines
-
-
-def _span(numbers: tuple[int, ...] | list[int]) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+    while isinstance(record, dict):  # its keys may have dots
+        key = next((key for key in record if f"{path}.".startswith(f"{key}.")), None)
+        if key is None or key == path:
+            return key is not None
+        record, path = record[key], path[len(key) + 1 :]
+    key, _, rest = path.partition(".")
+    value = getattr(record, key, None)
+    if rest:
+        return _fact(value, rest)
+    return value is not None and value != type(record)._field_defaults.get(key)  # type: ignore
 
 
 def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:

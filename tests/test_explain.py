@@ -40,10 +40,14 @@ TEXT = """\
 a: 1 node x 8 processes + 3 nodes x 2 processes, for Slurm
 
 Nodes
-  node  local ranks  global ranks  GPUs  CPUs  memory
-     0          0-7    by address     8    16          hosts the rendezvous
-   1-3          0-1    by address     2    16
+  node  local ranks  global ranks  devices  CPUs  memory
+     0          0-7    by address  GPU 0-7    16          hosts the rendezvous
+   1-3          0-1    by address  GPU 0-1    16
   Global ranks: torch deals them by the nodes' addresses as text, then by process id.
+  The agent on the first node of the allocation hosts the rendezvous.
+
+Cost
+  not known: the site's profile does not say what a job costs
 
 Decisions
   scheduler: slurm
@@ -76,6 +80,7 @@ def test_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "local_ranks": [0],
         "global_ranks": None,
         "gpus": 0,
+        "devices": ["CPU"],
         "cpus": None,
         "memory_kib": 1024**2,
         "hosts_rendezvous": False,
@@ -276,3 +281,158 @@ def test_what_is_left_out_is_said() -> None:
     out = explained(edited(("", "account: x\nqueue: y\n"))).as_text()
     assert "\nDirectives\n  none\n" in out
     assert out.endswith("\nLeft out, of no use here: account, queue\n")
+
+
+@pytest.mark.parametrize(
+    ("resources", "devices", "words"),
+    [
+        ("gpus_per_node: 4", ("GPU 0", "GPU 1"), "GPU 0-1 of 4"),
+        ("gpus_per_node: 2", ("GPU 0", "GPU 1"), "GPU 0-1"),
+        ("gpus_per_node: 1", (), "1 shared by 2"),
+        ("nodes: 1", ("CPU", "CPU"), "CPU"),
+    ],
+)
+def test_each_rank_has_a_device(resources: str, devices: tuple[str, ...], words: str) -> None:
+    text = edited(("nodes: 2", resources), ("", "launch: {processes_per_node: 2}\n"))
+    found = explained(text)
+    assert found.nodes[0].devices == devices
+    assert f"  {words}  " in found.as_text().splitlines()[4]
+
+
+def test_what_a_gpu_is_on_the_site() -> None:
+    found = explained(PORTABLE, "account=project_1", site="lumi-g", limits=False)
+    assert found.device == "a GCD, half an MI250X"
+    assert "  A GPU is here a GCD, half an MI250X.\n" in found.as_text()
+
+
+def test_the_cost_is_walltime_times_size_times_rate() -> None:
+    cost = explained(GADI, "resources.walltime=90m").cost
+    assert cost.amount == 2 * 48 * 1.5 * 3
+    assert (cost.unit, cost.how) == ("SU", "96 CPUs x 01:30:00 x 3 SU a cpu-hour")
+    assert cost.origin == ("site nci-gadi: queues.gpuvolta.charge, docs, as of 2026",)
+    assert cost.source
+    assert "Queue Limits" in cost.source
+
+
+CHARGES = """\
+scheduler: slurm
+verified: docs
+as_of: 2026-01
+sources: {prices: https://example.org/prices}
+charge: {unit: hours, rate: 0.25, per: PER, note: at night half, source: prices}
+queues: {v1.5: {charge: {unit: h, rate: 2, per: node-hour}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("per", "resources", "amount", "how"),
+    [
+        ("node-hour", "nodes: 1, walltime: 1h", 0.25, "1 node x 01:00:00 x 0.25 hours a node-hour"),
+        (
+            "gpu-hour",
+            "gpus_per_node: [4, 2], cpus_per_node: 2, walltime: 10h",
+            15,
+            "6 GPUs x 10:00:00",
+        ),
+        ("gpu-hour", "nodes: 2, walltime: 10h", 0, "0 GPUs x "),
+        ("cpu-hour", "nodes: 3, cpus_per_node: 8, walltime: 30m", 3, "24 CPUs x 00:30:00 x 0.25"),
+        ("cpu-hour", "nodes: 3, walltime: 30m", None, "the spec does not say how many CPUs"),
+        ("node-hour", "nodes: 3", None, "the spec names no walltime"),
+    ],
+)
+def test_what_is_charged(
+    per: str,
+    resources: str,
+    amount: float | None,
+    how: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JOBGEN_SITE_PATH", str(tmp_path))
+    (tmp_path / "mine.yaml").write_text(CHARGES.replace("PER", per))
+    text = edited(("scheduler: local", "site: mine"), ("nodes: 2", resources))
+    found = explained(text)
+    assert (found.cost.amount, found.cost.how[: len(how)]) == (amount, how)
+    assert (found.cost.note, found.cost.source) == ("at night half", "https://example.org/prices")
+    assert how in found.as_text()
+
+
+def test_a_queue_may_have_a_dot_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBGEN_SITE_PATH", str(tmp_path))
+    (tmp_path / "mine.yaml").write_text(CHARGES.replace("PER", "cpu-hour"))
+    text = edited(("scheduler: local", "site: mine\nqueue: v1.5"), ("nodes: 2", "walltime: 1h"))
+    cost = explained(text).cost
+    assert (cost.amount, cost.unit) == (2, "h")
+    assert cost.origin == ("site mine: queues.v1.5.charge, docs, as of 2026-01",)
+
+
+TRAINER = "resources: {gpus_per_node: [4, 2]}\nrun: {module: jobgen.trainer, args: ARGS}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "lines"),
+    [
+        ("{}", ["the trainer's default: --batch-tokens, --context, --micro-batch"]),
+        (
+            "{batch-tokens: 12288, context: 1024, micro-batch: 2}",
+            [
+                "12,288 tokens a step, 2,048 for each of 6 ranks",
+                "12 sequences of 1024 tokens: 2 a rank",
+                "at most 2 at once: gradients are gathered once",
+            ],
+        ),
+        (
+            "[--batch-tokens=10240, --context, 1024, --micro-batch, 1]",
+            [
+                "10,240 tokens a step, about 1,707 for each of 6 ranks",
+                "10 sequences of 1024 tokens: 1 or 2 a rank",
+                "at most 1 at once: gradients are gathered 2 times",
+            ],
+        ),
+        (
+            "{batch-tokens: 4096, context: 1024}",
+            [
+                "4,096 tokens a step, about 683 for each of 6 ranks",
+                "4 sequences of 1024 tokens: 0 or 1 a rank",
+                "there are ranks without a sequence: use fewer, or a larger batch",
+                "the trainer's default: --micro-batch",
+            ],
+        ),
+        (
+            "{batch-tokens: 4000, context: 1024, micro-batch: x}",
+            [
+                "4,000 tokens a step, about 667 for each of 6 ranks",
+                "that is no whole number of sequences of 1024: it is refused",
+            ],
+        ),
+    ],
+)
+def test_the_batch_of_the_bundled_trainer(args: str, lines: list[str]) -> None:
+    found = explained(
+        edited(text="name: a\nscheduler: slurm\n" + TRAINER.replace("ARGS", args)),
+        "resources.cpus_per_node=8",
+    )
+    assert found.batch
+    assert found.batch.as_text() == lines
+    assert "\nBatch\n" + "".join(f"  {line}\n" for line in lines) in found.as_text()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "{module: m}",
+        "{command: [ls, -m]}",
+        "{script: jobgen.trainer}",
+        "{module: jobgen.trainer, args: {task: other}}",
+    ],
+)
+def test_of_other_programs_no_batch_is_known(run: str) -> None:
+    assert explained(edited(("{module: m}", run))).batch is None
+
+
+def test_the_trainer_has_the_flags_of_which_the_arithmetic_is_made() -> None:
+    config = (Path(schedulers.__file__).parents[1] / "trainer" / "config.py").read_text()
+    for flag in ("batch_tokens", "context", "micro_batch", "task"):
+        assert re.search(rf"^    {flag}: ", config, re.M)

@@ -17,7 +17,7 @@ TRAINER = [path for path in FILES if "trainer" in path.parts]
 # A module imports from the lines above its own, and of its own line nothing.
 LAYERS = """
 jobgen
-jobgen.errors
+jobgen.errors jobgen.plain
 jobgen.units jobgen.document
 jobgen.bind
 jobgen.fields
@@ -30,7 +30,7 @@ jobgen.choose
 jobgen.plan jobgen.schema
 jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
-jobgen.schedulers jobgen.header
+jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.render jobgen.explain
 jobgen.check
 jobgen.process jobgen.runs jobgen.shell

@@ -1,0 +1,53 @@
+"""What a job costs in the site's units, as far as its profile says it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.plan import Plan
+from jobgen.units import format_duration
+
+
+class Cost(NamedTuple):
+    """The most that a job can be charged: for its whole walltime. `amount` is None if unknown.
+
+    `how` is the arithmetic, or why there is none; `source` the address that the rate is from.
+    """
+
+    amount: float | None
+    unit: str | None
+    how: str
+    note: str | None = None
+    source: str | None = None
+    origin: tuple[str, ...] = ()
+
+
+def cost_of(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
+    """The charge of `plan`: walltime x size x rate; `origin` says where the rate stands."""
+    charge = plan.site.charge_in(plan.queue)
+    if charge is None:
+        return Cost(None, None, "the site's profile does not say what a job costs")
+    address = (plan.site.sources or {}).get(charge.source or "")
+
+    def unknown(why: str) -> Cost:
+        return Cost(None, charge.unit, why, charge.note, address, origin)
+
+    if plan.walltime is None:
+        return unknown("the spec names no walltime")
+    count, things = plan.nodes, "node"
+    if charge.per == "gpu-hour":
+        count, things = sum(group.nodes * group.gpus for group in plan.groups), "GPU"
+    elif charge.per == "cpu-hour":
+        if any(group.cpus is None for group in plan.groups):
+            return unknown("the spec does not say how many CPUs")
+        count, things = sum(group.nodes * (group.cpus or 0) for group in plan.groups), "CPU"
+    amount = count * plan.walltime / 3600 * charge.rate
+    things += "" if count == 1 else "s"
+    rate = f"{number(charge.rate)} {charge.unit} a {charge.per}"
+    how = f"{count} {things} x {format_duration(plan.walltime)} x {rate}"
+    return Cost(amount, charge.unit, how, charge.note, address, origin)
+
+
+def number(value: float) -> str:
+    """With thousands apart, and at most two digits after the point."""
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
