@@ -18,7 +18,7 @@ from jobgen.limits import (
     size_of,
 )
 from jobgen.loaded import LoadedSpec
-from jobgen.profile import Choice, Filesystems, Modules, Node, Queue, SiteProfile
+from jobgen.profile import Address, Choice, Filesystems, Modules, Node, Queue, SiteProfile
 from jobgen.spec import JobSpec
 
 
@@ -76,6 +76,7 @@ def choose(
         modules=modules,
         variables=_variables(profile, spec, size),
         interface=profile.interface,
+        address=_address(profile, spec, size),
         notes=(*warnings, *_launch_notes(profile)),
         problems=tuple(finding.problem for finding in found if not finding.doubt),
     )
@@ -170,6 +171,13 @@ def _variables(profile: SiteProfile, spec: JobSpec, size: Size) -> dict[str, str
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             found.pop(name, None)
     return found
+
+
+def _address(profile: SiteProfile, spec: JobSpec, size: Size) -> Address | None:
+    """How the site's nodes are reached; not of one node, nor where the spec names an interface."""
+    if profile.launch is None or size.nodes == 1 or spec.launch.interface is not None:
+        return None
+    return profile.launch.address
 
 
 def _launch_notes(profile: SiteProfile) -> Iterator[str]:

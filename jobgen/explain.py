@@ -180,6 +180,11 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         "static": "agents are told their numbers, in the order of the allocation",
     }[plan.rendezvous]
     yield Reason(f"rendezvous: {plan.rendezvous}", why, origins.of(["launch.rendezvous"]))
+    if plan.address is not None:
+        tail = plan.address.tail
+        what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
+        why = "how the nodes of this site are reached; launch.interface would win over it"
+        yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
     why = "it follows from the job's id, so that two jobs on a node do not meet"
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     why = "how often torchrun starts failed processes again"

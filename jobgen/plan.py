@@ -14,7 +14,7 @@ from jobgen import site as sites
 from jobgen.errors import Problem, SpecError
 from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
-from jobgen.profile import Choice, SiteProfile
+from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, path_of
 
 
@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     queue: str | None = None
     walltime: int | None = None  # seconds
     interface: str | None = None
+    address: Address | None = None  # how the nodes' addresses follow from their names
     script: ShellPath | None = None  # the program's file, where there is one to look for
     modules: tuple[str, ...] = ()
     venv: ShellPath | None = None
@@ -159,6 +160,7 @@ def resolve(
         queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
         interface=None if local else launch.interface or chosen.interface,
+        address=chosen.address,
         script=None if spec.run.script is None else path_of(spec.run.script),
         modules=() if local else environment.modules or chosen.modules.load,
         module_folders=chosen.modules.use,

@@ -73,6 +73,29 @@ class Modules(NamedTuple):
     source: Annotated[Label | None, "Where this is from."] = None
 
 
+class Address(NamedTuple):
+    """How the address of a node is formed, where the name that the scheduler gives is not it."""
+
+    suffix: Annotated[Label | None, "What follows the node's short name, such as i."] = None
+    domain: Annotated[Label | None, "The domain of that name, such as hsn.example.org."] = None
+    resolve: Annotated[
+        Literal["ipv4"] | None, "ipv4: the address that a node's name leads to on that node."
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+    @property
+    def tail(self) -> str | None:
+        """What a node's short name is followed by; None where it is resolved."""
+        return f".{self.domain}" if self.domain else self.suffix
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is one form."""
+        given = [key for key in ("suffix", "domain", "resolve") if getattr(self, key) is not None]
+        if len(given) != 1:
+            what = f"has {' and '.join(given)}" if given else "names no form"
+            yield "", what, "give exactly one of suffix, domain and resolve"
+
+
 class Launch(NamedTuple):
     """How the site's own examples start a job."""
 
@@ -80,7 +103,9 @@ class Launch(NamedTuple):
         Literal["torchrun", "direct"], "torchrun: an agent on each node; direct: a task a GPU."
     ]
     launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts it on the nodes."]
-    address: Annotated[str | None, "How the address of the first node is formed."] = None
+    address: Annotated[
+        Address | None, "How nodes are reached, where not by the names that the scheduler gives."
+    ] = None
     note: Annotated[str | None, "What the site says about it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
@@ -154,7 +179,18 @@ class SiteProfile(NamedTuple):
             yield "gpu_type", f"no such type {self.gpu_type!r}", "name it in gpu_types"
 
 
-Sourced = Node | Queue | Account | Filesystems | Variables | Modules | Launch | Container | Charge
+Sourced = (
+    Node
+    | Queue
+    | Account
+    | Filesystems
+    | Variables
+    | Modules
+    | Launch
+    | Address
+    | Container
+    | Charge
+)
 
 
 def records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
@@ -172,6 +208,8 @@ def records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
         record = getattr(profile, name)
         if record is not None:
             yield name, record
+    if profile.launch is not None and profile.launch.address is not None:
+        yield "launch.address", profile.launch.address
 
 
 class Choice(NamedTuple):
@@ -188,5 +226,6 @@ class Choice(NamedTuple):
     modules: Modules = Modules()
     variables: Mapping[str, str] = MappingProxyType({})
     interface: str | None = None
+    address: Address | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()

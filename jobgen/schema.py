@@ -26,7 +26,7 @@ from jobgen.bind import (
     is_record,
 )
 from jobgen.fields import TAKEN
-from jobgen.profile import Limit, SiteProfile
+from jobgen.profile import Address, Limit, SiteProfile
 from jobgen.spec import Environment, JobSpec, Resources, Run
 
 Schema = dict[str, Any]
@@ -75,6 +75,7 @@ _CONDITIONS: dict[type, list[Schema]] = {
             }
         }
     ],
+    Address: [{"oneOf": [{"required": [key]} for key in ("suffix", "domain", "resolve")]}],
     SiteProfile: [
         {"dependencies": {"gpu_type": ["gpu_types"]}},
         {
