@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobgen import header
-from jobgen.errors import UsageError
+from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.header import Header
 from jobgen.loaded import load
 from jobgen.plan import resolve
@@ -51,6 +52,50 @@ class Script:
             f"{spec_path} rendered now",
         )
         return "".join(lines)
+
+
+class Compared(NamedTuple):
+    """A script beside its spec; `diff` leads to what the spec renders today."""
+
+    script: str
+    spec: str
+    stale: bool
+    diff: str
+
+
+class Report(NamedTuple):
+    """What `jobgen check` found."""
+
+    scripts: tuple[Compared, ...]
+    missing: tuple[str, ...]  # specs of which no script was found
+    problems: tuple[Problem, ...]  # of the specs
+
+
+def compare(paths: Iterable[str], folder: str | None) -> Report:
+    """Compare scripts, and those in `folder` of each spec, with what their specs render today.
+
+    The scripts of a spec are beside it where `folder` is None.
+    """
+    compared: list[Compared] = []
+    missing: list[str] = []
+    problems: list[Problem] = []
+    for path in dict.fromkeys(paths):
+        try:
+            if is_script(path):
+                script = read_script(Path(path))
+                pairs = [(script, Path(path).parent / script.header.source)]
+            else:
+                beside = Path(folder) if folder else Path(path).parent
+                pairs = [(found, Path(path)) for found in scripts_of(Path(path), beside)]
+                if not pairs:
+                    load(path)
+                    missing.append(f"{path}: no script in {beside} was rendered from it")
+            for script, spec in pairs:
+                diff = script.diff(spec)
+                compared.append(Compared(str(script.path), str(spec), bool(diff), diff))
+        except SpecError as error:
+            problems += error.problems
+    return Report(tuple(compared), tuple(missing), tuple(problems))
 
 
 def read_script(path: Path) -> Script:

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from jobgen.cli_target import FILE, json_option, put_out
 from jobgen.errors import LintFoundError, UsageError
 
 
 @click.command()
-@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
+@click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
+@json_option
 def lint(scripts: tuple[str, ...], as_json: bool) -> None:
     """Find the classic faults of #PBS and #SBATCH scripts; exit 8 if there are any.
 
     Output folders are looked for from the current folder, as if you submitted from here.
     """
-    import json
-
     from jobgen import script
     from jobgen.lint import check
+    from jobgen.plain import to_json
 
     found = [finding for path in dict.fromkeys(scripts) for finding in check(script.read(path))]
     if as_json:
-        _print(json.dumps([finding.as_dict() for finding in found], indent=2) + "\n")
+        put_out(to_json({"findings": [finding.as_dict() for finding in found]}))
     else:
-        _print("".join(f"{finding}\n" for finding in found))
+        put_out("".join(f"{finding}\n" for finding in found))
     if found:
         faults = "1 fault" if len(found) == 1 else f"{len(found)} faults"
         raise LintFoundError(f"{faults} found; --json says why each is one, and where to read on")
 
 
 @click.command("import")
-@click.argument("script")
-@click.option("-o", "--output", metavar="FILE", help="Write the spec there; never over a file.")
-def import_(script: str, output: str | None) -> None:
+@click.argument("script", type=FILE)
+@click.option(
+    "-o", "--output", type=FILE, metavar="FILE", help="Write the spec there; never over a file."
+)
+@json_option
+def import_(script: str, output: str | None, as_json: bool) -> None:
     """Print the spec of an existing #PBS or #SBATCH script, for 'jobgen render' to start from.
 
     What a spec cannot say is kept verbatim where possible, and listed on stderr.
     """
     from jobgen.importer import import_script
+    from jobgen.plain import to_json
     from jobgen.script import read
 
     imported = import_script(read(script))
-    if output is None:
-        _print(imported.yaml)
-    else:
+    if as_json:
+        put_out(to_json(imported))
+    elif output is None:
+        put_out(imported.yaml)
+    if output is not None:
         try:
             with open(output, "x", encoding="utf-8") as file:
                 file.write(imported.yaml)
@@ -57,8 +61,3 @@ def import_(script: str, output: str | None) -> None:
 
 
 COMMANDS = {"lint": lint, "import": import_}
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

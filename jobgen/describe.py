@@ -31,6 +31,13 @@ def line(name: str, found: Found) -> str:
     return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':8} {grade:15} {title}\n"
 
 
+def summary(name: str, found: Found) -> dict[str, Any]:
+    """The same, for programs."""
+    profile = found.profile
+    keys = ("scheduler", "title", "as_of", "verified")
+    return {"name": name, **{key: getattr(profile, key) for key in keys}, "files": found.files}
+
+
 def text(found: Found) -> str:
     """The whole profile as YAML that can be read again, each source with its address."""
     comments = "".join(f"# {file}\n" for file in reversed(found.files))
@@ -39,9 +46,15 @@ def text(found: Found) -> str:
 
 
 def verdict(file: str, found: Found) -> str:
-    """What `sites test` says of a profile that is valid: what of it has no source, if anything."""
+    """What `sites test` says of a profile that is valid."""
+    rows = [f"{file}: valid, for {found.profile.scheduler}", *remarks(found)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def remarks(found: Found) -> list[str]:
+    """What of a valid profile has no source or date."""
     profile = found.profile
-    rows = [f"{file}: valid, for {profile.scheduler}"]
+    rows = []
     if profile.sources and profile.as_of is None:
         rows.append("as_of: is missing, so its limits never count as old")
     cited = profile.cited or {}
@@ -57,7 +70,45 @@ def verdict(file: str, found: Found) -> str:
         inherited = queue.source if path.startswith("queues.") else None
         if says and (record.source or inherited) is None:
             rows.append(f"{path}: names no source")
-    return "".join(f"{row}\n" for row in rows)
+    return rows
+
+
+def data(record: Any) -> Any:
+    """A profile, or a part of one, as data that is a profile again; without what is as by default.
+
+    Times and memory are text, as in the file.
+    """
+    return {key: _data(key, value) for key, value in _said(record).items()}
+
+
+def _data(key: str, value: Any) -> Any:
+    if isinstance(value, dict) or hasattr(value, "_asdict"):
+        return data(value)
+    if isinstance(value, tuple):
+        return [_data(key, item) for item in value]
+    words = _in_words(key, value)
+    return value if words is None else words
+
+
+def _said(record: Any) -> dict[str, Any]:
+    """What a record or a mapping says; not what is as by default."""
+    if isinstance(record, dict):
+        return record
+    default = getattr(type(record), "_field_defaults", {})
+    return {
+        key: value
+        for key, value in record._asdict().items()
+        if key not in default or value != default[key]
+    }
+
+
+def _in_words(key: str, value: Any) -> str | None:
+    """A time or an amount of memory as a profile says it; None for what is neither."""
+    if isinstance(value, int) and key == "walltime":
+        return format_duration(value)
+    if isinstance(value, int) and key.startswith("memory"):
+        return "{}{}B".format(*format_memory(value))
+    return None
 
 
 def _rows(
@@ -65,16 +116,7 @@ def _rows(
 ) -> Iterator[str]:
     """The lines of a record, or of a mapping; what is as by default is left out."""
     pad = "  " * depth
-    if isinstance(record, dict):
-        items = record.items()
-    else:
-        default = getattr(type(record), "_field_defaults", {})
-        items = {
-            key: value
-            for key, value in record._asdict().items()
-            if key not in default or value != default[key]
-        }.items()
-    for key, value in items:
+    for key, value in _said(record).items():
         if isinstance(value, dict) or hasattr(value, "_asdict"):
             yield f"{pad}{key}:"
             yield from _rows(value, sources, depth=depth + 1, cited=key == "cited")
@@ -95,10 +137,9 @@ def _value(key: str, value: Any) -> str:
         return "[" + ", ".join(_value(key, item) for item in value) + "]"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and key == "walltime":
-        return format_duration(value)
-    if isinstance(value, int) and key.startswith("memory"):
-        return "{}{}B".format(*format_memory(value))
+    words = _in_words(key, value)
+    if words is not None:
+        return words
     if isinstance(value, int | float):
         return str(value)
     return "'" + str(value).replace("'", "''") + "'"

@@ -44,6 +44,18 @@ class Submission:
         outputs = schedulers.get(self.scheduler).output_folders(self.text)
         return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
 
+    def as_dict(self) -> dict[str, object]:
+        """What is submitted and how, for programs; folders that do not exist yet are made."""
+        return {
+            "name": self.name,
+            "scheduler": self.scheduler,
+            "argv": self.argv,
+            "folder": os.getcwd(),
+            "makes": self.folders,
+            "script": str(self.file),
+            "sha256": hashlib.sha256(self.text.encode()).hexdigest(),
+        }
+
     def preview(self) -> str:
         """The commands that would be run here, and the script."""
         lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]

@@ -32,7 +32,7 @@ jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.render jobgen.explain
-jobgen.check
+jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell
 jobgen.launchers
 jobgen.script
@@ -42,7 +42,8 @@ jobgen.lint jobgen.importer.own jobgen.importer.body
 jobgen.importer
 jobgen.status
 jobgen.submit jobgen.logs
-jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites
+jobgen.cli_target
+jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan
 jobgen.cli
 jobgen.__main__
 """
@@ -51,7 +52,7 @@ HOME = {
     "yaml": {"document"},
     "jinja2": {"render"},
     "markupsafe": {"render"},
-    "click": {"cli", "cli_editors", "cli_scripts", "cli_sites"},
+    "click": {"cli", "cli_editors", "cli_plan", "cli_scripts", "cli_sites", "cli_target"},
 }
 
 

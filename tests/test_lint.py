@@ -164,7 +164,7 @@ def test_a_good_script_exits_0(tmp_path: Path) -> None:
 
 def test_json_has_the_reasons() -> None:
     code, out, _ = jobgen("lint", "--json", ROOT / "tests" / "lint" / "crlf.sbatch")
-    (finding,) = json.loads(out)
+    (finding,) = json.loads(out)["findings"]
     assert code == 8
     assert (finding["line"], finding["rule"]) == (1, "crlf")
     keys = {"file", "line", "column", "rule", "title", "message", "why", "fix", "docs"}

@@ -1,0 +1,78 @@
+"""What the commands share that take a spec: its options, its plan, and how they print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from jobgen.loaded import LoadedSpec
+    from jobgen.plan import Plan
+
+Command = Callable[..., Any]
+DEFAULT_SPEC = "job.yaml"
+FILE = click.Path(readable=False)  # completes names of files, and checks nothing
+json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+def completes(module: str, function: str) -> Callable[..., list[str]]:
+    """For a shell's completion: the words that a function of a module of jobgen gives."""
+
+    def complete(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+        from importlib import import_module
+
+        words: list[str] = getattr(import_module(f"jobgen.{module}"), function)()
+        return [word for word in words if word.startswith(begun)]
+
+    return complete
+
+
+def target_options(command: Command) -> Command:
+    """--scheduler, --site, --set and --no-limits, which all that renders takes."""
+    for decorate in (
+        click.option(
+            "--no-limits", is_flag=True, help="Do not check what the site's profile forbids."
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="PATH=VALUE",
+            help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
+        ),
+        click.option(
+            "--site",
+            metavar="NAME",
+            help="The cluster's profile, not the spec's.",
+            shell_complete=completes("site", "names"),
+        ),
+        click.option(
+            "--scheduler",
+            type=click.Choice(["slurm", "pbs", "local"]),
+            help="The scheduler, not the spec's.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def plan_of(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
+    """The spec in a file and its plan, by the target options; what there is to note is said."""
+    from jobgen.loaded import load
+    from jobgen.plan import resolve
+
+    loaded = load(path, target["overrides"])
+    limits = not target["no_limits"]
+    plan = resolve(loaded, scheduler=target["scheduler"], site=target["site"], limits=limits)
+    for note in plan.notes:
+        click.echo(note, err=True)
+    return loaded, plan
+
+
+def put_out(text: str) -> None:
+    """Data to stdout, now: a pipe that is closed is noticed here and not when Python ends."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
