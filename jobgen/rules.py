@@ -46,21 +46,9 @@ def check_node(
     if node.job_gpus is not None and size.gpus > node.job_gpus:
         message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"
         yield finding("job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}")
-    if cpus_given and node.cpus_rule == "implied":
-        message = "the CPUs follow from the nodes or GPUs here, a job must not ask for them"
-        yield finding("cpus_rule", cpus_key, message, f"leave {cpus_key} out")
-    elif cpus_given and size.widest and node.cpus_per_gpu and size.cpus_per_node:
-        right = node.cpus_per_gpu * size.widest
-        wrong = size.cpus_per_node != right
-        if node.cpus_rule == "exact" and wrong:
-            message = f"there are {node.cpus_per_gpu} CPUs with each GPU, no other number"
-            yield finding("cpus_rule", cpus_key, message, f"leave {cpus_key} out")
-        elif node.cpus_rule == "most" and size.cpus_per_node > right:
-            message = f"{size.cpus_per_node} CPUs a node, more than {node.cpus_per_gpu} a GPU"
-            yield finding("cpus_rule", cpus_key, message, f"leave {cpus_key} out")
-    if cpus_given and not size.widest and node.cpus and (size.cpus_per_node or 0) > node.cpus:
-        message = f"{size.cpus_per_node} CPUs, more than the {node.cpus} of a node"
-        yield finding("cpus", cpus_key, message, f"use at most {node.cpus}")
+    if cpus_given:
+        for rule, message, hint in _cpus(node, size, cpus_key):
+            yield finding(rule, cpus_key, message, hint)
     memory = resources.memory_per_node
     if memory is None:
         if node.memory_rule == "required":
@@ -68,7 +56,9 @@ def check_node(
             yield finding("memory_rule", "", "this site wants the memory of every job", hint)
         return
     if node.memory_rule == "forbidden":
-        message = "the memory follows from the nodes or GPUs here, a job must not ask for it"
+        message = (
+            f"{_memory(memory)}, but the memory follows from the nodes or GPUs here: do not ask"
+        )
         yield finding("memory_rule", given, message, f"leave {given} out")
     elif node.memory is not None and memory > node.memory:
         message = f"{_memory(memory)}, more than the {_memory(node.memory)} of a node"
@@ -78,6 +68,24 @@ def check_node(
         if memory > most:
             message = f"{_memory(memory)}, more than {_memory(node.memory_per_gpu)} for each GPU"
             yield finding("memory_rule", given, message, f"use at most {_memory(most)}")
+
+
+def _cpus(node: Node, size: Size, key: str) -> Iterator[tuple[str, str, str]]:
+    """The CPUs of a node, where the spec says them by `key`: rule, message, hint."""
+    cpus, gpus, each = size.cpus_per_node or 0, size.widest, node.cpus_per_gpu
+    asked = f"{count(cpus, 'CPU')} for {count(gpus, 'GPU')} a node"
+    leave = f"leave {key} out"
+    if node.cpus_rule == "implied":
+        message = f"{asked}, but the CPUs follow from the nodes or GPUs here: do not ask"
+        yield "cpus_rule", message, leave
+    elif node.cpus_rule == "exact" and gpus and each and cpus != each * gpus:
+        message = f"{asked}: there are {each} with each GPU, no other number"
+        yield "cpus_rule", message, leave
+    elif node.cpus_rule == "most" and gpus and each and cpus > each * gpus:
+        yield "cpus_rule", f"{asked}: more than {each} with each GPU", leave
+    elif node.cpus and cpus > node.cpus:
+        message = f"{count(cpus, 'CPU')}, more than the {node.cpus} of a node"
+        yield "cpus", message, f"use at most {node.cpus}"
 
 
 def _memory(kib: int) -> str:

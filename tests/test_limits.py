@@ -178,15 +178,15 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08"
         (
             "alcf-polaris",
             [POLARIS, "resources.cpus_per_node=8"],
-            "resources.cpus_per_node: the CPUs follow from the nodes or GPUs here, a job must not "
-            "ask for them (https://docs.alcf.anl.gov/polaris, as of 2026-08); "
+            "resources.cpus_per_node: 8 CPUs for 4 GPUs a node, but the CPUs follow from the nodes "
+            "or GPUs here: do not ask (https://docs.alcf.anl.gov/polaris, as of 2026-08); "
             "leave cpus_per_node out",
         ),
         (
             "alcf-polaris",
             [POLARIS, "resources.memory_per_node=8GB"],
-            "resources.memory_per_node: the memory follows from the nodes or GPUs here, a job must "
-            "not ask for it (https://docs.alcf.anl.gov/polaris, as of 2026-08); "
+            "resources.memory_per_node: 8GB, but the memory follows from the nodes or GPUs here: "
+            "do not ask (https://docs.alcf.anl.gov/polaris, as of 2026-08); "
             "leave memory_per_node out",
         ),
         (
@@ -240,6 +240,12 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08"
             f"resources.walltime: 101h exceeds preempt's 100h ({DERECHO}); use at most 100h",
         ),
         (
+            "ncar-derecho",
+            ["resources.cpus_per_node=65"],
+            "resources.cpus_per_node: 65 CPUs, more than the 64 of a node (https://ncar-hpc-docs."
+            "readthedocs.io/en/latest/pbs/job-scripts, as of 2026-05); use at most 64",
+        ),
+        (
             "ncar-casper",
             [],
             "resources: every GPU job must name the type (https://ncar-hpc-docs.readthedocs.io/en/"
@@ -288,8 +294,8 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08"
         (
             "olcf-frontier",
             ["resources.cpus_per_gpu=8"],
-            f"resources.cpus_per_gpu: 32 CPUs a node, more than 7 a GPU ({FRONTIER}); "
-            "leave cpus_per_gpu out",
+            "resources.cpus_per_gpu: 32 CPUs for 4 GPUs a node: more than 7 with each GPU "
+            f"({FRONTIER}); leave cpus_per_gpu out",
         ),
         # LUMI.
         (
@@ -302,7 +308,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08"
         (
             "lumi-g",
             ["resources.cpus_per_node=64"],
-            "resources.cpus_per_node: 64 CPUs a node, more than 7 a GPU "
+            "resources.cpus_per_node: 64 CPUs for 4 GPUs a node: more than 7 with each GPU "
             "(https://docs.lumi-supercomputer.eu/runjobs/scheduled-jobs/lumig-job, "
             "as of 2026-05); leave cpus_per_node out",
         ),
@@ -335,8 +341,8 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08"
         (
             "csc-roihu",
             ["resources.cpus_per_gpu=71"],
-            f"resources.cpus_per_gpu: there are 72 CPUs with each GPU, no other number ({ROIHU}); "
-            "leave cpus_per_gpu out",
+            "resources.cpus_per_gpu: 284 CPUs for 4 GPUs a node: there are 72 with each GPU, "
+            f"no other number ({ROIHU}); leave cpus_per_gpu out",
         ),
         # Clariden: a product.
         (
@@ -408,7 +414,7 @@ OLD = "this is more than 12 months old, so it may have changed"
             SCRIPTS,
         ),
         ("nersc-perlmutter", ["account=m1"], "an account whose GPU hours end in _g", SCRIPTS),
-        ("nersc-perlmutter", ["resources.cpus_per_gpu=33"], "more than 32 a GPU", SCRIPTS),
+        ("nersc-perlmutter", ["resources.cpus_per_gpu=33"], "more than 32 with each GPU", SCRIPTS),
         ("lumi-g", ["queue=dev-g", "resources.walltime=4h"], "exceeds dev-g's 3h", OLD),
         ("lumi-g", ["queue=small-g", "resources.nodes=5"], "more than small-g's 4 nodes", OLD),
         ("lumi-g", ["queue=standard-g", "resources.walltime=49h"], "standard-g's 48h", OLD),
@@ -428,8 +434,8 @@ OLD = "this is more than 12 months old, so it may have changed"
             SCRIPTS,
         ),
         ("jsc-jupiter", ["resources.walltime=13h"], "exceeds booster's 12h", SCRIPTS),
-        ("bsc-mn5-acc", ["resources.memory_per_node=8GB"], "must not ask for it", SCRIPTS),
-        ("bsc-mn5-acc", ["resources.cpus_per_gpu=10"], "20 CPUs with each GPU", SCRIPTS),
+        ("bsc-mn5-acc", ["resources.memory_per_node=8GB"], "memory follows", SCRIPTS),
+        ("bsc-mn5-acc", ["resources.cpus_per_gpu=10"], "are 20 with each GPU", SCRIPTS),
         (
             "bsc-mn5-acc",
             ["queue=acc_ehpc", "resources.nodes=101"],
@@ -465,7 +471,7 @@ OLD = "this is more than 12 months old, so it may have changed"
             SCRIPTS,
         ),
         ("pawsey-setonix", ["account=vp91"], "it must be a project and -gpu", SCRIPTS),
-        ("pawsey-setonix", ["resources.cpus_per_gpu=8"], "must not ask for them", SCRIPTS),
+        ("pawsey-setonix", ["resources.cpus_per_gpu=8"], "the CPUs follow", SCRIPTS),
     ],
 )
 def test_what_may_be_impossible_is_only_warned_of(

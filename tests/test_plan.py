@@ -262,14 +262,14 @@ def test_gadi_gives_12_cpus_with_each_gpu() -> None:
         (
             "nodes: 2",
             "cpus_per_gpu: 8",
-            "job.yaml:9:17: resources.cpus_per_gpu: there are 12 CPUs with each GPU, "
-            f"no other number {JOB_COSTS}; leave cpus_per_gpu out",
+            "job.yaml:9:17: resources.cpus_per_gpu: 32 CPUs for 4 GPUs a node: there are 12 with "
+            f"each GPU, no other number {JOB_COSTS}; leave cpus_per_gpu out",
         ),
         (
             "nodes: 2",
             "cpus_per_node: 8",
-            "job.yaml:9:18: resources.cpus_per_node: there are 12 CPUs with each GPU, "
-            f"no other number {JOB_COSTS}; leave cpus_per_node out",
+            "job.yaml:9:18: resources.cpus_per_node: 8 CPUs for 4 GPUs a node: there are 12 with "
+            f"each GPU, no other number {JOB_COSTS}; leave cpus_per_node out",
         ),
         (
             "gpus_per_node: 4",
