@@ -112,7 +112,9 @@ def _findings(
 ) -> Iterator[Finding]:
     """What is wrong with the queue."""
     # A QoS has limits of its own, and a directive of the user's may name one.
-    own_qos = any(re.search(r"\s(-q\b|--qos\b)", line) for line in loaded.spec.directives)
+    own_qos = loaded.spec.qos is not None or any(
+        re.search(r"\s(-q\b|--qos\b)", line) for line in loaded.spec.directives
+    )
     if profile.scheduler == "slurm" and own_qos and profile.slurm.queue_option == "partition":
         return
     others = []

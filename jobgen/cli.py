@@ -132,11 +132,23 @@ def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **ta
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
 @click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="[KIND:]ID",
+    help="Wait for a job to end well, or as KIND says: afterok, afterany, afternotok or after.",
+)
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
 @json_option
 @target_options
 def submit(
-    path: str, dry_run: bool, wait: bool, stale_ok: bool, as_json: bool, **target: Any
+    path: str,
+    dry_run: bool,
+    wait: bool,
+    after: tuple[str, ...],
+    stale_ok: bool,
+    as_json: bool,
+    **target: Any,
 ) -> None:
     """Submit a spec (job.yaml here when none is named) or a rendered script; prints the job's id.
 
@@ -149,7 +161,7 @@ def submit(
     if is_script(path):
         if any(target.values()):
             raise click.UsageError("a rendered script has its scheduler, site and values already")
-        ready = submission.from_script(path, stale_ok=stale_ok)
+        ready = submission.from_script(path, stale_ok=stale_ok, after=after)
     else:
         ready = submission.from_spec(
             path,
@@ -157,6 +169,7 @@ def submit(
             site=target["site"],
             overrides=target["overrides"],
             limits=not target["no_limits"],
+            after=after,
         )
     if ready.warning:
         click.echo(ready.warning, err=True)

@@ -52,6 +52,33 @@ Module = Annotated[
         ("jobgen.trainer",),
     ),
 ]
+# Slurm's features of nodes and what joins them (sbatch(1), --constraint).
+Constraint = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*",
+        "a constraint; write the names of node features, joined by & or |",
+        ("a100", "a100&nvlink"),
+    ),
+]
+Email = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?",
+        "an e-mail address",
+        ("me@example.org",),
+    ),
+]
+# As sbatch, qsub or jobgen prints it; of a task of an array 12_3, or 12[3] as PBS writes it.
+JobId = Annotated[
+    str,
+    Pattern(
+        r"[0-9]+(_[0-9]+|\[[0-9]*\])?(\.[A-Za-z0-9.-]+)?|[0-9]{8}-[0-9]{6}-[0-9]+(_[0-9]+)?",
+        "a job's id; write it as it was printed",
+        ("12345", "12345_7", "12345[7].server"),
+    ),
+]
+JobIds = tuple[Annotated[int, Range(0)] | JobId, ...]
 SchedulerName = Literal["slurm", "pbs", "local"]
 
 # Names of variables that would not arrive: bash or torchrun gives them a value of its own. All

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import site as sites
 from jobgen.errors import Problem, SpecError
@@ -16,6 +16,10 @@ from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
 from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, path_of
+
+if TYPE_CHECKING:
+    from jobgen.dependencies import Dependency
+    from jobgen.request import Request
 
 
 class Plan(NamedTuple):
@@ -50,6 +54,8 @@ class Plan(NamedTuple):
     filesystems: tuple[str, ...] = ()
     site_directives: tuple[str, ...] = ()  # the site's own, without '#PBS' or '#SBATCH'
     module_folders: tuple[str, ...] = ()
+    request: Request | None = None  # what else the scheduler is asked for
+    after: tuple[Dependency, ...] = ()  # what the job waits for
     limits: bool = True  # whether the site's limits were checked
     notes: tuple[str, ...] = ()  # what the user should hear; no part of the script
 
@@ -139,6 +145,20 @@ def resolve(
         )
     groups = tuple(groups_of(loaded, profile, chosen.node))
     problems = [*_conflicts(loaded, profile, groups), *chosen.problems]
+    notes, left_out, request = [*chosen.notes], list[str](), None
+    after: tuple[Dependency, ...] = ()
+    if spec.requests:
+        from jobgen import request as requests
+
+        request = requests.request_of(loaded, profile)
+        problems += requests.conflicts(loaded, profile)
+        left_out += requests.unknown(loaded, profile)
+        notes += requests.notes(request, profile)
+    if spec.after is not None:
+        from jobgen import dependencies
+
+        after = dependencies.dependencies_of(loaded, profile.scheduler)
+        problems += dependencies.conflicts(loaded, profile.scheduler)
     if problems:
         raise SpecError(problems)
     environment, launch = spec.environment, spec.launch
@@ -171,13 +191,15 @@ def resolve(
         directives=tuple(line for line in spec.directives if line.startswith(prefix + " ")),
         site_given=None if site == spec.site else site,
         overrides=loaded.overrides,
-        left_out=tuple(_left_out(loaded, profile, prefix)),
+        left_out=(*_left_out(loaded, profile, prefix), *left_out),
         cpus_asked=chosen.node.cpus_rule != "implied" or cpus_given,
         gpu_type=None if local else chosen.gpu_type,
         filesystems=chosen.filesystems,
         site_directives=chosen.directives,
+        request=request,
+        after=after,
         limits=limits,
-        notes=chosen.notes,
+        notes=tuple(notes),
     )
 
 

@@ -42,6 +42,9 @@ class Pbs(NamedTuple):
         Literal["ngpus", "none"], "none: nodes are given whole, a chunk says nothing of its parts."
     ] = "ngpus"
     gpu_type: Annotated[Label | None, "The chunk resource that names the type of GPU."] = None
+    constraint: Annotated[
+        Label | None, "The chunk resource that a job's `constraint` is the value of."
+    ] = None
     chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
 
 

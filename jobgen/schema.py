@@ -27,7 +27,7 @@ from jobgen.bind import (
 )
 from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
-from jobgen.spec import Environment, JobSpec, Resources, Run
+from jobgen.spec import After, Environment, JobSpec, Notify, Resources, Run
 
 Schema = dict[str, Any]
 
@@ -44,6 +44,7 @@ LIMITS = (
 _EMPTY_LISTS = {
     "resources": {"properties": {"gpus_per_node": {"minItems": 1}}},
     "launch": {"properties": {"processes_per_node": {"minItems": 1}}},
+    "after": {"minItems": 1},
 }
 _OPTION_LIKE = {
     "anyOf": [{"type": "string", "pattern": "^-"}, {"type": "number", "exclusiveMaximum": 0}]
@@ -65,6 +66,11 @@ _CONDITIONS: dict[type, list[Schema]] = {
                 }
             },
         },
+    ],
+    Notify: [{"minProperties": 1}, {"properties": {"on": {"minItems": 1, "uniqueItems": True}}}],
+    After: [
+        {"minProperties": 1},
+        {"properties": {key: {"minItems": 1} for key in After._fields}},
     ],
     JobSpec: [{"properties": _EMPTY_LISTS}],
     Limit: [

@@ -9,11 +9,14 @@ from typing import Annotated, Literal, NamedTuple
 
 from jobgen.fields import (
     TAKEN,
+    Constraint,
     Count,
     CountOrNone,
     Directive,
     Duration,
+    Email,
     Interface,
+    JobIds,
     Label,
     Memory,
     Module,
@@ -38,6 +41,10 @@ class Resources(NamedTuple):
     cpus_per_gpu: Annotated[Count | None, "CPUs for each GPU."] = None
     cpus_per_node: Annotated[Count | None, "CPUs on each node, instead of cpus_per_gpu."] = None
     memory_per_node: Annotated[Memory | None, "Memory on each node, such as 180GB."] = None
+    constraint: Annotated[
+        Constraint | None, "What the nodes must have, in the site's words: Slurm's node features."
+    ] = None
+    exclusive: Annotated[bool | None, "Whether no other job may be on the nodes."] = None
     walltime: Annotated[
         Duration | None, "How long the job may run, such as 02:00:00 or 2h; then it is ended."
     ] = None
@@ -122,6 +129,43 @@ class Launch(NamedTuple):
     ] = None
 
 
+class Notify(NamedTuple):
+    """The e-mail that the scheduler sends."""
+
+    email: Annotated[Email | None, "To whom; without it, to the user who submits."] = None
+    on: Annotated[
+        tuple[Literal["begin", "end", "fail"], ...] | None,
+        "When: begin, end (however it ends) and fail; end and fail if not said.",
+    ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """It says something, and each thing once."""
+        if self.email is None and self.on is None:
+            yield "", "says neither email nor on", "give one of them, or both"
+        if self.on == ():
+            yield "on", "is an empty list", "give some of begin, end and fail, or remove notify"
+        if len(set(self.on or ())) < len(self.on or ()):
+            yield "on", "says the same twice", ""
+
+
+class After(NamedTuple):
+    """Jobs to wait for, by what has to become of them."""
+
+    afterok: Annotated[JobIds | None, "Until they have ended well."] = None
+    afterany: Annotated[JobIds | None, "Until they have ended, well or not."] = None
+    afternotok: Annotated[JobIds | None, "Until they have failed."] = None
+    after: Annotated[JobIds | None, "Until they have begun."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is a job to wait for."""
+        given = {key: jobs for key, jobs in self._asdict().items() if jobs is not None}
+        if not given:
+            yield "", "names no job", "write e.g. afterok: [12345]"
+        for key, jobs in given.items():
+            if not jobs:
+                yield key, "is an empty list", "give the ids of the jobs to wait for"
+
+
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 
@@ -134,20 +178,37 @@ class JobSpec(NamedTuple):
     ] = None
     account: Annotated[Label | None, "The project or account that pays."] = None
     queue: Annotated[Label | None, "The queue; Slurm calls it partition."] = None
+    qos: Annotated[Label | None, "The quality of service, on Slurm."] = None
+    reservation: Annotated[
+        Label | None, "The reservation to run in; on PBS it takes the place of the queue."
+    ] = None
     filesystems: Annotated[
         tuple[Label, ...] | None,
         "The file systems the job uses, where the site wants them listed, such as [home, eagle].",
     ] = None
     environment: Annotated[Environment, "What is set up on every node."] = Environment()
     launch: Annotated[Launch, "How the processes start and find each other."] = Launch()
+    after: Annotated[
+        JobIds | After | None,
+        "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",
+    ] = None
+    notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
     directives: Annotated[
         tuple[Directive, ...],
         "Directives of your own, verbatim, after jobgen's; '#PBS' ones are for PBS alone, "
         "'#SBATCH' ones for Slurm.",
     ] = ()
 
+    @property
+    def requests(self) -> bool:
+        """Whether the scheduler is asked for anything beside nodes, time and a queue."""
+        wanted = self.resources.constraint or self.resources.exclusive
+        return bool(wanted or self.qos or self.reservation or self.notify)
+
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """The lists that name each node's own number are as long as the job is wide."""
+        if self.after == ():
+            yield "after", "is an empty list", "give the ids of the jobs to wait for"
         nodes, said = self.resources.nodes, "resources.nodes"
         for path, value in (
             ("resources.gpus_per_node", self.resources.gpus_per_node),

@@ -16,7 +16,8 @@ from jobgen.schedulers.base import State
 def state(job: Job) -> State:
     """The job's state: by its script's own record, else by the scheduler's word."""
     if job.scheduler == schedulers.LOCAL and process_started(job.pid) == job.started:
-        return State("running")
+        waits = Path(job.run_dir, "waits").exists()
+        return State("queued", "it waits for another job") if waits else State("running")
     ended = runs.outcome(job)
     if ended and (ended[0] != "cancelled" or job.scheduler == schedulers.LOCAL):
         return State(ended[0], "" if ended[0] == "done" else f"exit code {ended[1]}")  # type: ignore[arg-type]

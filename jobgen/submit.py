@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen import process, runs, schedulers, status
+from jobgen import dependencies, process, runs, schedulers, status
 from jobgen.check import read_script
-from jobgen.errors import RefusedError, SpecError, StaleError
+from jobgen.dependencies import Dependency
+from jobgen.errors import RefusedError, SpecError, StaleError, UsageError
 from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
@@ -32,11 +33,17 @@ class Submission:
     write: bool
     source: str | None = None  # the spec's text, to be kept beside the script
     warning: str = ""
+    after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
 
     @property
     def argv(self) -> list[str]:
         """The command that submits it."""
-        return schedulers.get(self.scheduler).submit_argv(str(self.file))
+        argv = schedulers.get(self.scheduler).submit_argv(str(self.file))
+        if self.after:
+            scheduler = schedulers.batch(self.scheduler)
+            own = scheduler.dependencies(self.text)  # which the command's would replace
+            argv[1:1] = scheduler.after_argv(",".join(filter(None, [own, *map(str, self.after)])))
+        return argv
 
     @property
     def folders(self) -> list[str]:
@@ -72,13 +79,18 @@ def from_spec(
     site: str | None,
     overrides: tuple[str, ...],
     limits: bool = True,
+    after: tuple[str, ...] = (),
 ) -> Submission:
     """The script that a spec renders; raises SpecError where it could not run from here.
 
-    What the plan notes is the submission's warning.
+    `after` are jobs to wait for beside those of the spec, as `dependencies.parse` reads them. What
+    the plan notes is the submission's warning.
     """
     loaded = load(path, overrides)
     plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
+    waits = tuple(dependencies.parse(word, plan.scheduler) for word in after)
+    if plan.scheduler == schedulers.LOCAL:  # nobody but the script can wait
+        plan, waits = plan._replace(after=plan.after + waits), ()
     script = loaded.spec.run.script
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
@@ -92,7 +104,7 @@ def from_spec(
         stem=Path(path).stem,
         source=Path(path).read_text(encoding="utf-8"),
     )
-    return replace(ready, warning="\n".join(plan.notes))
+    return replace(ready, warning="\n".join(plan.notes), after=waits)
 
 
 def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:
@@ -105,8 +117,11 @@ def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -
     return Submission(text, name, scheduler, file, write=True, source=source)
 
 
-def from_script(path: str, *, stale_ok: bool) -> Submission:
-    """A rendered script; raises StaleError where its spec no longer renders it."""
+def from_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Submission:
+    """A rendered script; raises StaleError where its spec no longer renders it.
+
+    `after` are jobs to wait for beside those of the script.
+    """
     script = read_script(Path(path))
     spec_path = script.path.parent / script.header.source
     source, warning = None, ""
@@ -118,7 +133,10 @@ def from_script(path: str, *, stale_ok: bool) -> Submission:
     elif not stale_ok:
         warning = f"{path}: {spec_path} is not there, so nobody knows if it is stale"
     name, scheduler = script.header.name, script.header.scheduler
-    return Submission(script.text, name, scheduler, script.path, False, source, warning)
+    waits = tuple(dependencies.parse(word, scheduler) for word in after)
+    if waits and scheduler == schedulers.LOCAL:
+        raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
+    return Submission(script.text, name, scheduler, script.path, False, source, warning, waits)
 
 
 def submit(submission: Submission) -> Job:

@@ -71,6 +71,14 @@ RESOURCES = """
 +{memory_per_node: 1.5T}
 +{memory_per_node: 1.0k}
 +{memory_per_node: "512mb"}
++{constraint: "a100&nvlink|(b*2)", exclusive: true}
++{constraint: "[rack1|rack2]"}
++{exclusive: false}
+{constraint: -a}
+{constraint: "a b"}
+{constraint: ''}
+{exclusive: 1}
+{exclusive: user}
 {nodes: [2]}
 {nodes: 2, node: 2}
 {Nodes: 2}
@@ -212,7 +220,39 @@ LINES = """
 +launch: {interface: hsn0}
 +directives: []
 +directives: ["#PBS -l storage=gdata/a+scratch/b", "#SBATCH -C gpu"]
++qos: high
++reservation: R123.server
++reservation: maint_1
++notify: {email: me@x.org}
++notify: {email: me, on: [begin]}
++notify: {on: [fail, end, begin]}
++after: [12345]
++after: ["12345", 12_3, '12[3].server', "12[].server", 20300101-120000-42]
++after: {afterany: [1], afterok: ["2"], afternotok: [3], after: [4]}
 site: 1
+qos: a b
+qos: 1
+reservation: ~
+notify: {}
+notify: me@x.org
+notify: {email: a b}
+notify: {email: "a@x,b@x"}
+notify: {email: -f@x}
+notify: {on: []}
+notify: {on: [start]}
+notify: {on: [end, end]}
+notify: {on: end}
+after: []
+after: 12345
+after: {}
+after: {afterok: []}
+after: {before: [1]}
+after: {afterok: 1}
+after: [-1]
+after: [1.5]
+after: [a]
+after: ["12 3"]
+after: ["12[a]"]
 site: a b
 site: ''
 site: ~

@@ -167,6 +167,50 @@ def _with_spec(folder: Path) -> Path:
     return folder
 
 
+def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
+    small = {"resources": {"nodes": 1, "cpus_per_node": 1}}
+    first = run(
+        cluster, tmp_path / "first", "--set", f"run.args.sleep-until={tmp_path}/go", **small
+    )
+
+    def then(name: str, kind: str, parent: Job) -> Job:
+        return run(cluster, tmp_path / name, "--after", f"{kind}:{parent.id}", **small)
+
+    well, never = then("well", "afterok", first), then("never", "afternotok", first)
+    begun = then("begun", "after", first)
+    assert begun.wait() == "done 0", begun.everything()
+    for job, name in ((well, "well"), (never, "never")):
+        said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path / name)
+        assert said.stdout == "queued\n"
+        assert job.outcome() is None
+    (tmp_path / "go").touch()
+    assert well.wait() == "done 0", well.everything()
+    assert first.outcome() == "done 0"
+    # What can come true no more does not wait for ever.
+    cluster.wait(never.id, timeout=60)
+    said = jobgen("status", never.id, env=cluster.env, cwd=tmp_path / "never")
+    assert said.stdout == "cancelled\n"
+    assert never.outcome() is None
+
+
+def test_slurm_takes_what_is_asked_for_or_says_what_it_is(slurm: Cluster, tmp_path: Path) -> None:
+    _with_spec(tmp_path)
+    asked = ("resources.exclusive=true", "notify={email: me@x.org, on: [begin, end, fail]}")
+    words = [word for each in (*asked, "qos=normal") for word in ("--set", each)]
+    target = ("--scheduler", "slurm", "-o")
+    jobgen("render", *target, "job.sbatch", *words, env=slurm.env, cwd=tmp_path)
+    tested = slurm.run("sbatch", "--test-only", "job.sbatch", cwd=tmp_path)
+    assert "to start at" in tested.stderr
+    for asked_for, message in (
+        ("resources.constraint=a100&nvlink", "Invalid feature specification"),
+        ("reservation=maint", "Requested reservation is invalid"),
+    ):
+        more = ("bad.sbatch", "--set", asked_for)
+        jobgen("render", *target, *more, env=slurm.env, cwd=tmp_path)
+        tested = slurm.run("sbatch", "--test-only", "bad.sbatch", cwd=tmp_path, check=False)
+        assert (tested.returncode, message in tested.stderr) == (1, True), tested.stderr
+
+
 def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_path: Path) -> None:
     _with_spec(tmp_path)
     jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)

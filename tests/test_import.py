@@ -79,6 +79,7 @@ def test_from_slurm_to_pbs() -> None:
             "cpus_per_node": 48,
             "memory_per_node": "180GB",
             "walltime": "02:00:00",
+            "exclusive": True,
         },
         "environment": {
             "modules": ["cuda/12.4"],
@@ -86,10 +87,66 @@ def test_from_slurm_to_pbs() -> None:
             "variables": {"NCCL_DEBUG": "WARN"},
         },
         "run": {"script": "train.py", "args": ["--lr", "3e-4"]},
-        "directives": ["#SBATCH --exclusive"],
     }
     script = render(plan_of(result.yaml, scheduler="pbs"))
     assert "#PBS -l select=2:ncpus=48:ngpus=4:mem=180gb:mpiprocs=1\n" in script
+
+
+ASKED = {
+    "slurm": [
+        "#SBATCH --qos=high",
+        "#SBATCH --reservation=r1",
+        "#SBATCH -C 'a100&nvlink'",
+        "#SBATCH --gres=gpu:a100:4",
+        "#SBATCH --mail-user=me@x.org --mail-type=END,FAIL",
+        "#SBATCH --dependency=afterok:1:2_3,afterany:4",
+        "#SBATCH --kill-on-invalid-dep=yes",
+    ],
+    "pbs": [
+        "#PBS -q r1",
+        "#PBS -l select=1:ngpus=4",
+        "#PBS -l place=scatter:excl",
+        "#PBS -M me@x.org -m ae",
+        "#PBS -W depend=afterok:1.server:2[3].server,afterany:4[]",
+    ],
+}
+
+
+def test_what_is_asked_of_the_scheduler() -> None:
+    mail = {"email": "me@x.org", "on": ["end", "fail"]}
+    slurm = spec_of("python a.py", *ASKED["slurm"])
+    assert (slurm["qos"], slurm["reservation"], slurm["notify"]) == ("high", "r1", mail)
+    assert slurm["resources"] == {
+        "constraint": "a100&nvlink",
+        "gpu_type": "a100",
+        "gpus_per_node": 4,
+    }
+    assert slurm["after"] == {"afterok": ["1", "2_3"], "afterany": ["4"]}
+    pbs = spec_of("python a.py", *ASKED["pbs"])
+    assert pbs["notify"] == {**mail, "on": ["fail", "end"]}
+    assert pbs["resources"] == {"gpus_per_node": 4, "exclusive": True}
+    assert pbs["after"] == {"afterok": ["1.server", "2[3].server"], "afterany": ["4[]"]}
+    assert "directives" not in {*slurm, *pbs}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#SBATCH --mail-type=ALL",
+        "#SBATCH --exclusive=user",
+        "#SBATCH --dependency=afterok:1?afterany:2",
+        "#SBATCH --dependency=singleton",
+        "#SBATCH --dependency=after:1+10",
+        "#SBATCH --kill-on-invalid-dep=yes",
+        "#PBS -m n",
+        "#PBS -M a@x.org,b@x.org",
+        "#PBS -W depend=beforeok:1",
+        "#PBS -W umask=022",
+    ],
+)
+def test_what_only_the_scheduler_can_say_stays_a_directive(line: str) -> None:
+    spec = spec_of("python a.py", line)
+    assert spec["directives"] == [line]
 
 
 def test_totals_of_gadi_are_divided_by_its_nodes() -> None:

@@ -24,7 +24,7 @@ jobgen.fields
 jobgen.spec jobgen.queues
 jobgen.profile
 jobgen.loaded
-jobgen.site jobgen.limits jobgen.nodes jobgen.program
+jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
 jobgen.rules jobgen.describe
 jobgen.choose
 jobgen.plan jobgen.schema
@@ -37,6 +37,7 @@ jobgen.process jobgen.runs jobgen.shell
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft
+jobgen.importer.wishes
 jobgen.lint.directives jobgen.lint.launching jobgen.lint.rendezvous jobgen.importer.directives
 jobgen.lint jobgen.importer.own jobgen.importer.body
 jobgen.importer

@@ -111,6 +111,46 @@ def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> No
     assert job.wait() == "done 0", job.everything()
 
 
+def test_jobs_come_after_others(tmp_path: Path) -> None:
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    second = run(tmp_path, "--after", first.id)
+    bad = run(tmp_path, "--after", f"afternotok:{first.id}")
+    begun = run(tmp_path, "--after", f"after:{first.id}")
+    last = run(tmp_path, "--after", f"afterany:{bad.id}:{second.id}")
+    assert begun.wait() == "done 0", begun.everything()
+    assert [state(job, tmp_path) for job in (second, bad, last)] == ["queued"] * 3
+    assert not second.ranks()
+    (tmp_path / "go").touch()
+    for job in (first, second, last):
+        assert job.wait() == "done 0", job.everything()
+    assert bad.outcome() == "failed 1"
+    message = f"job {first.id} has ended well, so this one does not run"
+    assert message in (bad.run_dir / "job.out").read_text()
+    assert not bad.ranks()
+
+
+def test_a_job_that_waits_can_be_cancelled_and_sees_that_another_was_killed(
+    tmp_path: Path,
+) -> None:
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    first.wait_for(first.ranks)
+    waits, sees = run(tmp_path, "--after", first.id), run(tmp_path, "--after", first.id)
+    waits.wait_for((waits.run_dir / "waits").exists)
+    assert jobgen("cancel", waits.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert waits.outcome() == "cancelled 143"
+    sees.wait_for((sees.run_dir / "waits").exists)
+    record = json.loads((first.run_dir / "job.json").read_text())
+    os.killpg(record["pid"], signal.SIGKILL)  # without a chance to leave its outcome
+    assert sees.wait() == "failed 1"
+    assert f"job {first.id} has not ended well" in (sees.run_dir / "job.out").read_text()
+
+
+def test_there_is_no_job_to_wait_for(tmp_path: Path) -> None:
+    job = run(tmp_path, "--after", "20300101-120000-1")
+    assert job.wait() == "failed 1"
+    assert "there is no job 20300101-120000-1 below" in (job.run_dir / "job.out").read_text()
+
+
 def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
     rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout

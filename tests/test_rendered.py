@@ -24,6 +24,13 @@ VARIANTS = {
     "conda": ["environment={conda: base}"],
     "unequal nodes": ["resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}"],
     "unequal processes": ["resources={nodes: 2}", "launch.processes_per_node=[2, 1]"],
+    "all asked for": [
+        "qos=high",
+        "reservation=r1",
+        "resources.constraint=a100&nvlink",
+        "resources.exclusive=true",
+        "notify={email: me@x.org, on: [begin, fail]}",
+    ],
     "nothing asked for": ["resources={}", "environment=null"],
     "script": ["run={script: $HOME/a b.py, args: [-x, '$(id)', 'a `b`', 'c\\']}"],
     "command": ['run={command: [./train, "it\'s"]}', "launch.max_restarts=3"],

@@ -6,6 +6,7 @@ import math
 import re
 
 from jobgen import site as sites
+from jobgen.importer import wishes
 from jobgen.importer.draft import Draft
 from jobgen.script import Directive, Script
 from jobgen.units import format_duration, format_memory, parse_memory
@@ -25,8 +26,8 @@ _KEYS = {
 }
 # A number of GPUs, after their kind; not every kind has a name.
 _GPUS = {
-    "--gres": r"gpu:(?:\w[\w.-]*:)?(\d{1,5})",
-    "--gpus-per-node": r"(?:\w[\w.-]*:)?(\d{1,5})",
+    "--gres": r"gpu:(?:(\w[\w.-]*):)?(\d{1,5})",
+    "--gpus-per-node": r"(?:(\w[\w.-]*):)?(\d{1,5})",
 }
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -86,7 +87,7 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
         elif key == "name":
             draft.put("name", re.sub(r"[^A-Za-z0-9._-]+", "-", item.value).strip("-._")[:100])
             draft.leave(item.line, item.text, "no name that a spec can have; made one of it")
-        else:
+        elif not wishes.take(item, scheduler, draft):
             rest.append(item)
     if scheduler == "slurm":
         rest = _slurm(script, rest, draft)
@@ -150,9 +151,8 @@ def _slurm(script: Script, items: list[Directive], draft: Draft) -> list[Directi
         ):
             now[item.option] = number
         elif match := re.fullmatch(_GPUS.get(item.option, "(?!)"), item.value, re.ASCII):
-            now["--gpus-per-node"] = int(match[1])
-            if item.value.removeprefix("gpu:") != match[1]:
-                rest.append(item)  # the kind of GPU, which a spec cannot say
+            now["--gpus-per-node"] = int(match[2])
+            draft.put("resources.gpu_type", match[1])
         elif item.option == "--mem" and memory(item.value):
             draft.put("resources.memory_per_node", memory(item.value))
         elif item.option == "--time" and walltime(item.value, "slurm"):

@@ -107,6 +107,8 @@ def _block(text: str) -> bool:
 
 
 def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, str):
         return str(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not value.startswith("."):

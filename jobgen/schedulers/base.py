@@ -85,6 +85,13 @@ def _node_key(plan: Plan, key: str) -> str:
     return "|".join(f"site.{place}.{key}" for place in places)
 
 
+def after_line(plan: Plan, option: str) -> Directive:
+    """What the job waits for: sbatch and qsub alike read a comma as `and`."""
+    text = option + ",".join(map(str, plan.after))
+    keys = [f"after.{dependency.kind}|after" for dependency in plan.after]
+    return Directive(text, "it starts once these jobs have come that far", *keys)
+
+
 def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
     """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
     for text in plan.site_directives:
@@ -119,6 +126,12 @@ class Scheduler(Protocol):
 
 class BatchScheduler(Scheduler, Protocol):
     """One that is talked to by commands. Lists are for `process.run`, texts what it printed."""
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """The options of a submission that has to wait for these, in the place of its script's."""
+
+    def dependencies(self, script: str) -> str:
+        """What the directives in the text of a script wait for; empty where they do not."""
 
     def parse_job_id(self, output: str) -> str | None:
         """The job's id in what the submission printed; None where there is none."""

@@ -15,6 +15,7 @@ from jobgen.schedulers.base import (
     SHARED_FILES_LAG,
     Directive,
     State,
+    after_line,
     cpu_keys,
     memory_keys,
     output_paths,
@@ -24,6 +25,7 @@ from jobgen.schedulers.base import (
 from jobgen.units import format_duration, format_memory
 
 _STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
+_MAIL = {"begin": "b", "end": "e", "fail": "a"}
 _QUEUED = ("Q", "H", "W", "T", "M")
 
 
@@ -41,7 +43,11 @@ class Pbs:
             option = plan.site.pbs.account_option
             keys = ("account", "site.pbs.account_option")
             lines.append(say(f"{option} {plan.account}", "who pays", *keys))
-        if plan.queue:
+        asked = plan.request
+        if asked and asked.reservation:
+            why = "the reservation that it runs in: on PBS that is a queue"
+            lines.append(say(f"-q {asked.reservation}", why, "reservation"))
+        elif plan.queue:
             lines.append(say(f"-q {plan.queue}", "where it waits and runs", *queue_keys(plan)))
         lines += _totals(plan) if plan.site.pbs.resources == "totals" else _select(plan)
         if plan.walltime is not None:
@@ -54,6 +60,9 @@ class Pbs:
             lines.append(say(text, "the file systems that the job uses", *keys))
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        lines += _notify(plan)
+        if plan.after:
+            lines.append(after_line(plan, "#PBS -W depend="))
         lines += site_lines(plan, "#PBS")
         return [*lines, *plan.directives]
 
@@ -64,6 +73,17 @@ class Pbs:
     def submit_argv(self, script: str) -> list[str]:
         """`qsub`."""
         return ["qsub", script]
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """`-W depend=`."""
+        return ["-W", f"depend={dependencies}"]
+
+    def dependencies(self, script: str) -> str:
+        """The last `depend=` of -W; qsub replaces it by the command line's."""
+        found = re.findall(
+            r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)", script, re.MULTILINE
+        )
+        return found[-1] if found else ""
 
     def parse_job_id(self, output: str) -> str | None:
         """`123.server`, or `123[].server` for an array."""
@@ -138,16 +158,22 @@ def _select(plan: Plan) -> list[Directive]:
             ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type") if plan.gpu_type else ()
         )
         keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
-    alone = "every chunk on a host of its own: two agents on one host would share its GPUs"
-    return [
-        _directive(f"-l select={chunks}", why, *keys),
-        _directive("-l place=scatter", alone),
-    ]
+    asked = plan.request
+    if asked and asked.constraint:
+        keys += ("resources.constraint", "site.pbs.constraint")
+    place = "every chunk on a host of its own: two agents on one host would share its GPUs"
+    scatter = _directive("-l place=scatter", place)
+    if asked and asked.exclusive:
+        place += ", and no other job there"
+        scatter = _directive("-l place=scatter:excl", place, "resources.exclusive")
+    return [_directive(f"-l select={chunks}", why, *keys), scatter]
 
 
 def _chunk(group: NodeGroup, plan: Plan) -> str:
     site = plan.site.pbs
     own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
+    if plan.request and plan.request.constraint:
+        own += f":{site.constraint}={plan.request.constraint}"
     if site.gpus == "none":  # whole nodes: the node file has a line for each
         return f"{group.nodes}{own}"
     chunk = str(group.nodes)
@@ -180,6 +206,18 @@ def _totals(plan: Plan) -> list[Directive]:
         text = f"-l mem={_memory(group.memory * group.nodes)}"
         why = f"the whole job's memory: {group.nodes} x {_memory(group.memory)}"
         lines.append(_directive(text, why, *NODES, *memory_keys(plan), site))
+    return lines
+
+
+def _notify(plan: Plan) -> list[Directive]:
+    notify = plan.request.notify if plan.request else None
+    lines: list[Directive] = []
+    if notify and notify.email:
+        lines.append(_directive(f"-M {notify.email}", "who gets e-mail", "notify.email"))
+    if notify:
+        letters = "".join(sorted(_MAIL[event] for event in notify.on))
+        why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
+        lines.append(_directive(f"-m {letters}", why, "notify.on|notify"))
     return lines
 
 

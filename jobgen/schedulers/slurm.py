@@ -15,6 +15,7 @@ from jobgen.schedulers.base import (
     SHARED_FILES_LAG,
     Directive,
     State,
+    after_line,
     cpu_keys,
     memory_keys,
     output_paths,
@@ -43,6 +44,10 @@ _STATES = {
 }
 
 
+# Without it a job waits for ever for what cannot come true any more.
+_NEVER = "--kill-on-invalid-dep=yes"
+
+
 class Slurm:
     """Slurm."""
 
@@ -63,6 +68,7 @@ class Slurm:
                 text = f"--{plan.site.slurm.queue_option}={plan.queue}"
                 keys = (*queue_keys(plan), "site.slurm.queue_option")
                 lines.append(say(text, "where it waits and runs", *keys))
+            lines += _request(plan)
             lines += _resources(plan, group)
             lines += site_lines(plan, "#SBATCH")
             if plan.walltime is not None:
@@ -75,6 +81,8 @@ class Slurm:
                 )
                 lines.append(say("--output=%x-%j.out", why))
                 lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
+                lines += _notify(plan)
+                lines += _after(plan)
         return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
@@ -101,6 +109,17 @@ class Slurm:
     def submit_argv(self, script: str) -> list[str]:
         """`sbatch --parsable`."""
         return ["sbatch", "--parsable", script]
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """A job that waits for what cannot come true any more is cancelled, as on PBS."""
+        return [f"--dependency={dependencies}", _NEVER]
+
+    def dependencies(self, script: str) -> str:
+        """The last of --dependency; sbatch replaces it by the command line's."""
+        found = re.findall(
+            r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)", script, re.MULTILINE
+        )
+        return found[-1] if found else ""
 
     def parse_job_id(self, output: str) -> str | None:
         """`123` or `123;cluster`."""
@@ -168,6 +187,46 @@ def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
         memory = "--mem={}{}".format(*format_memory(group.memory))
         lines.append(say(memory, "memory of each node", *memory_keys(plan)))
     return lines
+
+
+def _request(plan: Plan) -> list[Directive]:
+    asked, say = plan.request, _directive
+    lines: list[Directive] = []
+    if asked is None:
+        return lines
+    if asked.qos:
+        lines.append(say(f"--qos={asked.qos}", "the quality of service", "qos"))
+    if asked.reservation:
+        text = f"--reservation={asked.reservation}"
+        lines.append(say(text, "the reservation that it runs in", "reservation"))
+    if asked.constraint:
+        text = f"--constraint={asked.constraint}"
+        lines.append(say(text, "what the nodes must have", "resources.constraint"))
+    if asked.exclusive:
+        why = "no other job on the nodes"
+        lines.append(say("--exclusive", why, "resources.exclusive"))
+    return lines
+
+
+def _notify(plan: Plan) -> list[Directive]:
+    notify = plan.request.notify if plan.request else None
+    lines: list[Directive] = []
+    if notify and notify.email:
+        lines.append(_directive(f"--mail-user={notify.email}", "who gets e-mail", "notify.email"))
+    if notify:
+        types = ",".join(event.upper() for event in notify.on)
+        lines.append(_directive(f"--mail-type={types}", "when there is e-mail", "notify.on|notify"))
+    return lines
+
+
+def _after(plan: Plan) -> list[Directive]:
+    if not plan.after:
+        return []
+    why = "once that cannot come true any more, the job is cancelled and does not wait for ever"
+    return [
+        after_line(plan, "#SBATCH --dependency="),
+        _directive(_NEVER, why),
+    ]
 
 
 SCHEDULER = Slurm()
