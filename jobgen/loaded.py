@@ -44,7 +44,7 @@ def load(path: str, overrides: Iterable[str] = ()) -> LoadedSpec:
     for an override that is no PATH=VALUE.
     """
     overrides = tuple(overrides)
-    if not os.path.basename(path).isprintable():
+    if not path or not os.path.basename(path).isprintable():
         raise SpecError([Problem(Position(repr(path)), "", "a script cannot cite such a name")])
     root = document.read(path)
     for override in overrides:

@@ -38,7 +38,8 @@ LIMITS = (
     " as the job has nodes; that an amount of memory with a fraction is a whole number of KB; that"
     " whole numbers are written in decimal, without leading zeros or a fraction; that keys are"
     " printable, given once and no merge keys; that the sources, queues and types of GPU that a"
-    " profile names are there, and its ranges in order; what the site has to say."
+    " profile names are there, its ranges in order, and its regular expressions some; what the site"
+    " has to say."
 )
 
 _EMPTY_LISTS = {
@@ -162,6 +163,8 @@ def _kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         return {"type": "integer" if of_type is int else "number"} | {
             k: v for k, v in limits.items() if v is not None
         }
+    if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
+        return {"type": ["string", "number", "boolean"], "examples": list(rule.examples)}
     return {"type": "string"} | _text(rule)
 
 

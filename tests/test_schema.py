@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from spec_corpus import FRAME, GOOD, corpus
+from spec_walk import Made, walk
 from support import EXAMPLES, ROOT, jobgen, load
 
 from jobgen import document, spec
@@ -234,19 +235,22 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "directives": st.lists(st.sampled_from(["#PBS -m e", "#SBATCH -C a", "-C a"]), max_size=2),
 }
 GOOD_JOB = {"name": "a", "resources": {}, "run": {"module": "m"}}
+# One key of the spec at a time: a record of its own keys, or any.
+PARTS = {
+    name: one_of_keys(field.kinds[0].type)
+    for name, field in fields(spec.JobSpec).items()
+    if is_record(field.kinds[0].type)
+}
 PART = st.one_of(
-    one_of_keys(spec.Resources).map(lambda value: {"resources": value}),
-    one_of_keys(spec.Environment).map(lambda value: {"environment": value}),
-    one_of_keys(spec.Run).map(lambda value: {"run": value}),
-    one_of_keys(spec.Launch).map(lambda value: {"launch": value}),
+    *(part.map(lambda value, name=name: {name: value}) for name, part in PARTS.items()),
     one_of_keys(spec.JobSpec),
 )
 # Of what draft-07 cannot say, all that these strategies make.
 LIST_LENGTH = re.compile(r": lists [1-9]\d* nodes, ")
-NAMES_NOTHING = re.compile(r": no such (source|queue|type) |is no range")
+NAMES_NOTHING = re.compile(r": no such (source|queue|type) |is no (range|regular expression)")
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(PART, PART)
 def test_schema_and_jobgen_agree_on_what_a_machine_thinks_of(
     one: dict[str, Any], other: dict[str, Any]
@@ -268,6 +272,46 @@ def test_schema_and_jobgen_agree_on_site_profiles(profile: dict[str, Any]) -> No
     found = profile_problems(json.dumps(profile))
     found = [problem for problem in found if not NAMES_NOTHING.search(problem)]
     assert SITE.is_valid(profile) == (not found), found
+
+
+WALKED = {
+    "job": list(walk(spec.JobSpec, JOB.is_valid)),
+    "site": list(walk(SiteProfile, SITE.is_valid)),
+}
+
+
+def agreed(what: str, made: Made) -> bool:
+    """Whether a document is good, once schema and jobgen have said the same of it."""
+    text = json.dumps(made.document)
+    found = problems(text) if what == "job" else profile_problems(text)
+    beyond = LIST_LENGTH if what == "job" else NAMES_NOTHING
+    valid = (JOB if what == "job" else SITE).is_valid(made.document)
+    if valid:
+        assert [problem for problem in found if not beyond.search(problem)] == [], made
+    else:
+        assert found, made
+    return valid
+
+
+@pytest.mark.parametrize("what", ROOTS)
+def test_schema_and_jobgen_agree_on_every_key_there_is(what: str) -> None:
+    """With values that fit its annotation and values that do not, whatever the key."""
+    verdicts: dict[str, set[bool]] = {}
+    for made in WALKED[what]:
+        verdicts.setdefault(made.path, set()).add(agreed(what, made))
+    assert verdicts.keys() == set(paths(ROOTS[what]))
+    assert [path for path, seen in verdicts.items() if seen != {True, False}] == []
+    assert len(WALKED[what]) >= 500
+
+
+def paths(cls: type, above: str = "") -> Iterator[str]:
+    """Every key of a record and of the records in it."""
+    for name, field in fields(cls).items():
+        yield above + name
+        for kind in field.kinds:
+            for inner in (kind, *kind.members):
+                if is_record(inner.type):
+                    yield from paths(inner.type, f"{above}{name}.")
 
 
 def profile_problems(text: str) -> list[str]:
