@@ -61,6 +61,7 @@ class _Group(click.Group):
         "explain": "jobgen.cli_plan",
         "schema": "jobgen.cli_editors",
         "completion": "jobgen.cli_editors",
+        "diagnose": "jobgen.cli_jobs",
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",
         "sites": "jobgen.cli_sites",

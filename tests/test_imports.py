@@ -41,10 +41,11 @@ jobgen.importer.wishes
 jobgen.lint.directives jobgen.lint.launching jobgen.lint.rendezvous jobgen.importer.directives
 jobgen.lint jobgen.importer.own jobgen.importer.body
 jobgen.importer
-jobgen.status
-jobgen.submit jobgen.logs
+jobgen.status jobgen.diagnose.cause jobgen.diagnose.evidence
+jobgen.diagnose.machine jobgen.diagnose.program
+jobgen.submit jobgen.logs jobgen.diagnose
 jobgen.cli_target
-jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan
+jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan jobgen.cli_jobs
 jobgen.cli
 jobgen.__main__
 """
@@ -53,13 +54,9 @@ HOME = {
     "yaml": {"document"},
     "jinja2": {"render"},
     "markupsafe": {"render"},
-    "click": {"cli", "cli_editors", "cli_plan", "cli_scripts", "cli_sites", "cli_target"},
-}
-# What the trainer uses beyond torch, where it is installed.
-TRAINERS_HOME = {
-    "flags": {"yaml"},
-    "hub": {"datasets", "safetensors", "transformers"},
-    "tokenizers": {"tiktoken"},
+    "click": {
+        *("cli", "cli_editors", "cli_jobs", "cli_plan", "cli_scripts", "cli_sites", "cli_target")
+    },
 }
 
 
@@ -99,8 +96,7 @@ def test_a_library_is_known_to_one_module(path: Path) -> None:
 @pytest.mark.parametrize("path", TRAINER, ids=name_of)
 def test_the_trainer_can_be_copied_anywhere(path: Path) -> None:
     libraries = {name.partition(".")[0] for name in imports(path) if not name.startswith(".")}
-    known = {"torch", "numpy"} | TRAINERS_HOME.get(path.stem, set())
-    assert libraries <= sys.stdlib_module_names | known
+    assert libraries <= sys.stdlib_module_names | {"torch", "numpy"}
     depth = len(path.relative_to(PACKAGE / "trainer").parts)
     assert not any(name.startswith("." * (depth + 1)) for name in imports(path))
 

@@ -4,7 +4,6 @@ Reads top to bottom: `run` is one start of the run, `_Training.until_done` is th
 `_Training.step` is one step.
 """
 
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from torch import Tensor, nn
 from . import order, stop, tasks
 from .checkpoint import Checkpoints, read_part, read_state
 from .config import Config, TrainerError
-from .files import replace_text
 from .metrics import Log
 from .parallel import World, accumulating, join
 from .status import Status
@@ -38,7 +36,6 @@ def run(config: Config) -> None:
     try:
         world = join(config.device)
         print(f"{world}\n", end="", flush=True)
-        world.first(lambda: _prepare(config))
         training = _Training(config, world, checkpoints)
         training.resume()
         with closing(Log(config, step=training.done, writes=world.main)) as log:
@@ -48,13 +45,6 @@ def run(config: Config) -> None:
             # torchrun blames the error file of the earliest second: let it be the culprit's.
             time.sleep(1)
         raise
-
-
-def _prepare(config: Config) -> None:
-    """Record the settings, and make the data ready if they are not yet."""
-    replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
-    if news := tasks.prepare(config, fetch=False):
-        print(news, flush=True)
 
 
 def learning_rate(step: int, config: Config) -> float:
@@ -73,9 +63,9 @@ class _Training:
         self.world = world
         self.checkpoints = checkpoints
         self.task = tasks.load(config)
-        self.batch_items = config.batch_units // self.task.units_per_item
+        self.batch_items = config.batch_tokens // self.task.units_per_item
         self.slots = order.deal(self.batch_items, rank=world.rank, size=world.size)
-        chosen = order.spread(self.task.val_items, config.val_items)
+        chosen = order.spread(self.task.val_items, config.val_sequences)
         self.val_units = len(chosen) * self.task.units_per_item
         self.val_share = chosen[world.rank :: world.size]
 
@@ -173,7 +163,7 @@ class _Training:
         loss_here = 0.0
         for part, last in _parts(items, config.micro_batch):
             with accumulating(model, more=not last):
-                loss = self.loss(model, part, training=True) / config.batch_units
+                loss = self.loss(model, part, training=True) / config.batch_tokens
                 # DDP averages over the ranks, each of which has only its share of the sum.
                 torch.autograd.backward(loss * world.size)
             loss_here += float(loss.detach())

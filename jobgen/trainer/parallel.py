@@ -7,9 +7,8 @@ them, so a rank is used for nothing but dealing out work and choosing who writes
 
 import os
 import socket
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -17,7 +16,6 @@ from typing import TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -38,7 +36,6 @@ class World:
     size: int
     device: torch.device
     backend: str | None
-    store: Store | None = None
 
     @property
     def main(self) -> bool:
@@ -76,33 +73,6 @@ class World:
         dist.broadcast_object_list(box, src=0, device=self.device)
         return cast(T, box[0])
 
-    def first(self, work: Callable[[], object]) -> None:
-        """Have rank 0 do the work while the others wait, however long it takes.
-
-        All ranks must call it; where rank 0 fails all fail. The wait is no collective, as those
-        give up after a while: text may take hours to prepare.
-        """
-        if self.store is None:
-            work()
-            return
-        # A store may outlive a restart: what it holds of an earlier start must not count.
-        key = self.agree(lambda: f"jobgen/first/{time.time_ns()}")
-        if self.main:
-            try:
-                work()
-            except BaseException as error:
-                self.store.set(key, f"{type(error).__name__}: {error}")
-                raise
-            self.store.set(key, "")
-            return
-        while True:
-            with suppress(dist.DistStoreError):  # Not yet. A lost store is another error.
-                self.store.wait([key], timedelta(seconds=60))
-                break
-        if failure := self.store.get(key).decode():
-            time.sleep(1)  # So that rank 0 is the first to say what went wrong.
-            raise TrainerError(f"rank 0 failed: {failure}")
-
 
 def accumulating(model: nn.Module, more: bool) -> AbstractContextManager[None]:
     """Return a context in which backward keeps gradients local while `more` parts are to come."""
@@ -137,7 +107,7 @@ def join(device: str) -> World:
             f"{first}; check the GPUs that each node gives, or choose with --device"
         )
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
-    return World(rank, local_rank, size, chosen, backend, store)
+    return World(rank, local_rank, size, chosen, backend)
 
 
 def leave() -> None:

@@ -1,0 +1,225 @@
+"""Causes that lie with the cluster: the scheduler, nodes, memory, GPUs, the network.
+
+The messages are those of Slurm's and PBS's daemons, torch, NCCL, container runtimes, and the job
+script itself. `tests/diagnose/` has an output for each.
+"""
+
+from jobgen.diagnose.cause import ALL, NODE, RANK, SCHEDULER, Cause
+
+CAUSES = (
+    # The scheduler's word.
+    Cause(
+        "walltime",
+        SCHEDULER,
+        r"\bTIMEOUT\b|DUE TO TIME LIMIT|job killed: walltime \d+ exceeded limit",
+        "the walltime was over",
+        "ask for more with resources.walltime, or let the job go on in another: walltime: "
+        "{notice: 5m, then: resubmit}; the trainer resumes from its newest checkpoint",
+    ),
+    Cause(
+        "out-of-memory-host",
+        (*SCHEDULER, "rank", "agent"),
+        r"OUT_OF_MEMORY|[Oo]ut [Oo]f [Mm]emory handler|[Dd]etected \d+ oom[-_]kill"
+        r"|job killed: (v?mem|pmem|pvmem) \S+ exceeded limit|Exceeded (job|step) memory limit"
+        r"|Memory cgroup out of memory|oom-kill:",
+        "the node's memory was used up, and the system killed a process for it",
+        "ask for more with resources.memory_per_node; fewer data-loader workers and smaller "
+        "prefetch use less",
+    ),
+    Cause(
+        "preempted",
+        SCHEDULER,
+        r"\bPREEMPTED\b|DUE TO PREEMPTION",
+        "the job was preempted by another",
+        "submit again, or let it go on by itself with walltime: {then: requeue}; other queues or "
+        "QoS are not preempted",
+    ),
+    Cause(
+        "node-lost",
+        (*SCHEDULER, "agent"),
+        r"\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|nothing is heard from"
+        r"|node \S+ .*\bdown\b.*killing job",
+        "a node was lost",
+        "submit again; leave the node out (Slurm: --exclude) and tell your administrators",
+    ),
+    Cause(
+        "dependency",
+        SCHEDULER,
+        r"DependencyNeverSatisfied|Dependency deleted|depend\w* .*never be satisfied",
+        "the job it waits for has failed, so it will never start",
+        "cancel it, mend the first job, and submit both again; afterany waits for any end",
+    ),
+    Cause(
+        "output-folder",
+        SCHEDULER,
+        r"JobLaunchFailure|RaisedSignal:53|Could not open stdout file|Unable to copy file",
+        "the job's output could not be written, so it was not even started",
+        "make the folder of --output (or -o) before you submit; `jobgen submit` does",
+    ),
+    Cause(
+        "cancelled",
+        SCHEDULER,
+        r"^cancelled\b|ENDED by SIG|job deleted|\*\*\* JOB \d+ ON \S+ CANCELLED",
+        "the job was cancelled",
+        "nothing is wrong, if that was you",
+    ),
+    Cause(
+        "refused-resources",
+        SCHEDULER,
+        r"Can Never Run|Requested node configuration is not available|PartitionNodeLimit"
+        r"|PartitionTimeLimit|AssocGrp\w+Limit|QOSMax\w+|BadConstraints|Invalid account",
+        "the scheduler will not start the job as it is asked for",
+        "compare resources, queue and account with the site's limits (`jobgen sites show`)",
+    ),
+    # What the script itself says.
+    Cause(
+        "wrong-node-count",
+        ("script",),
+        r"this script is for \d+ nodes?, the job has",
+        "the job was given another number of nodes than its script is for",
+        "submit without -N, --nodes or -l select on the command line, or render for that number",
+    ),
+    Cause(
+        "port-in-use",
+        ALL,
+        r"port \d+ on \S+ is in use|EADDRINUSE|[Aa]ddress already in use|errno: ?98\b",
+        "another program has the port",
+        "submit again: the port follows from the job's id. A program that opens a fixed port of "
+        "its own (a debugger, TensorBoard) must not do so on every rank",
+    ),
+    Cause(
+        "name-resolution",
+        ALL,
+        r"cannot resolve the name of the first node|gai error|Name or service not known"
+        r"|[Tt]emporary failure in name resolution|nodename nor servname|\bgetaddrinfo\b.*fail",
+        "a host's name is not known on this node",
+        "between nodes: set launch.interface, and the address is used. To the outside: compute "
+        "nodes often have no internet; fetch models and data on a login node first",
+    ),
+    Cause(
+        "no-internet",
+        ALL,
+        r"couldn't connect to 'https?://|Max retries exceeded with url|LocalEntryNotFoundError"
+        r"|huggingface_hub.*(Connect|Offline)|URLError|ProxyError",
+        "the program wants something from the internet, which this node does not reach",
+        "fetch it on a login node first, and set HF_HUB_OFFLINE=1 or the like in "
+        "environment.variables; some sites have a proxy",
+    ),
+    Cause(
+        "module-missing",
+        ALL,
+        r"module load failed on|there is no module command|Lmod has detected the following error"
+        r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
+        "an environment module could not be loaded",
+        "try `module load` of it in a job on that node; modules can differ between node types",
+    ),
+    Cause(
+        "environment-missing",
+        ALL,
+        r"there is no (torch|python3) (on|for|in)|there is no virtual environment|conda activate "
+        r"failed|there is no conda command|EnvironmentNameNotFound|not find conda environment",
+        "the Python environment is not there on this node",
+        "check environment.venv or conda; it must lie on a file system that all nodes share",
+    ),
+    Cause(
+        "container",
+        ALL,
+        r"FATAL:\s+[Cc]ould not open image|FATAL:.*(image|container|bind)|unable to pull|pyxis: .*"
+        r"(fail|error)|enroot.*\[ERROR\]|mount .*->.* error",
+        "the container could not be started",
+        "check environment.container: the image's path as seen by the node, and its binds",
+    ),
+    # Memory.
+    Cause(
+        "out-of-memory-gpu",
+        RANK,
+        r"(CUDA|HIP|XPU|NPU) out of memory|torch(\.cuda)?\.OutOfMemoryError|CUDA error: out of mem"
+        r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory",
+        "a GPU's memory is used up",
+        "use a smaller micro-batch (accumulate to keep the batch), activation checkpointing or "
+        "FSDP; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True helps against fragmentation",
+    ),
+    Cause(
+        "out-of-memory-host",
+        NODE,
+        r"\bMemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
+        r"|std::bad_alloc|errno: ?12\b|ENOMEM",
+        "the memory of the node, or of the job on it, is used up",
+        "ask for more with resources.memory_per_node; fewer data-loader workers use less",
+    ),
+    Cause(
+        "shared-memory",
+        NODE,
+        r"unable to (open|mmap|write|allocate) (a )?shared memory|insufficient shared memory"
+        r"|DataLoader worker \(pid.*\) is killed by signal: Bus error|/dev/shm.*No space",
+        "shared memory (/dev/shm) is used up",
+        "use fewer data-loader workers, or torch.multiprocessing.set_sharing_strategy("
+        "'file_system'); in a container, bind /dev/shm",
+    ),
+    # GPUs and drivers.
+    Cause(
+        "gpu-error",
+        ALL,
+        r"\bXid\b.*\d+|[Uu]ncorrectable (NVLink |double bit )?(ECC )?error|GPU is lost|GPU has "
+        r"fallen off the bus|CUDA error: (unspecified launch failure|an illegal memory access|"
+        r"misaligned address|hardware stack error)|CUDA error: device-side assert|HSA_STATUS_ERROR|"
+        r"Unable to determine the device handle",
+        "a GPU, or the program on it, has failed",
+        "if it comes back on the same node, leave that node out and tell your administrators; on "
+        "any node it is the program: run with CUDA_LAUNCH_BLOCKING=1 to see where",
+    ),
+    Cause(
+        "gpu-missing",
+        ALL,
+        r"no CUDA-capable device is detected|No CUDA GPUs are available|invalid device ordinal"
+        r"|No HIP GPUs are available|[Nn]o devices were found|sees \d+ GPUs?, |CUDA_ERROR_NO_DEVICE"
+        r"|Torch not compiled with CUDA enabled|needs \d+ GPUs?, (and )?sees",
+        "a process has no GPU to use",
+        "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
+        "the local ranks; a torch built for CPUs alone sees none",
+    ),
+    Cause(
+        "driver-mismatch",
+        ALL,
+        r"driver (version )?(on your system )?is (insufficient|too old)|CUDA driver version is "
+        r"insufficient|no kernel image is available|Driver/library version mismatch|forward "
+        r"compatibility was attempted",
+        "the node's driver and this build of torch do not go together",
+        "use a torch built for the driver's CUDA (nvidia-smi shows it), or the site's module",
+    ),
+    # The network.
+    Cause(
+        "interface",
+        ALL,
+        r"no socket interface found|Unable to find (address for|interface)|there is no (network )?"
+        r"interface|has no address|ifname .*not found|leads to a loopback address|remote=\["
+        r"(::ffff:)?127\.0\.1\.1\]",
+        "the network interface is not there, or is the wrong one",
+        "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
+    ),
+    Cause(
+        "nccl-version",
+        ALL,
+        r"NCCL version mismatch|Mismatched NCCL|undefined symbol: nccl",
+        "nodes or libraries disagree on NCCL's version",
+        "use one environment on all nodes; an LD_LIBRARY_PATH with another NCCL wins over torch's",
+    ),
+    Cause(
+        "network-hardware",
+        ALL,
+        r"ibv_\w+ failed|Call to ibv_|IBV_WC_\w+|NET/(IB|OFI).*(error|failed|No route)|fi_\w+ "
+        r"failed|local catastrophic error|Got completion .* with (error|status)|cxil?_\w+.*fail",
+        "the fast network has failed under NCCL",
+        "submit again; if the same node comes back, leave it out. NCCL_DEBUG=INFO names the port",
+    ),
+    Cause(
+        "rendezvous",
+        ALL,
+        r"client socket has (timed out|failed to connect)|RendezvousTimeoutError|No route to host"
+        r"|Timed out after \d+ seconds waiting for clients|(connect|connection) to .*timed out"
+        r"|failed to connect to .*:\d+|cannot reach \S+:\d+|[Cc]onnection refused",
+        "a node could not reach the rendezvous, or not all came to it",
+        "look at the agent.log of the node that is missing. If all are there: a firewall, or the "
+        "wrong interface; set launch.interface",
+    ),
+)

@@ -1,0 +1,174 @@
+"""Causes that lie with the program, its files and its packages; and what is but a consequence.
+
+The messages are Python's, torch's and NCCL's. `tests/diagnose/` has an output for each.
+"""
+
+from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
+
+CAUSES = (
+    # Time-outs among ranks; whoever is missing in the collective is the one to look at.
+    Cause(
+        "collective-timeout",
+        RANK,
+        r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
+        r"|Some (NCCL|ranks).* (timed out|failed)|wait timeout after \d+ms|collective .*hung"
+        r"|ran for \d+ milliseconds before timing out",
+        "the ranks waited in vain for one of them",
+        "look at the rank that did not take part: its log, and errors/*-flight-*; ranks that do "
+        "not run the same collectives in the same order wait for ever",
+    ),
+    # The program and its files.
+    Cause(
+        "no-space",
+        ALL,
+        r"No space left on device|ENOSPC|errno: ?28\b",
+        "a file system is full",
+        "free some space, or write elsewhere; `df` and `df -i` on the node tell which, and /tmp "
+        "of a node may be memory",
+    ),
+    Cause(
+        "quota",
+        ALL,
+        r"[Dd]isk quota exceeded|EDQUOT|errno: ?122\b",
+        "your quota is used up",
+        "remove what is old, or write to the project's or scratch file system",
+    ),
+    Cause(
+        "too-many-files",
+        ALL,
+        r"[Tt]oo many open files|EMFILE|errno: ?24\b|received 0 items of ancdata",
+        "too many files are open",
+        "write `ulimit -n 65536` into environment.setup; fewer data-loader workers open fewer",
+    ),
+    Cause(
+        "permission",
+        ALL,
+        r"PermissionError|[Pp]ermission denied|Read-only file system|errno: ?(13|30)\b|Operation "
+        r"not permitted",
+        "something may not be read, written or run",
+        "look whose it is (`ls -ld`), and whether compute nodes mount it for writing",
+    ),
+    Cause(
+        "import",
+        NODE,
+        r"ModuleNotFoundError|\bImportError\b|No module named|cannot open shared object file"
+        r"|undefined symbol|version `?\w+_[\d.]+' not found",
+        "a Python package or a library is not there, or is of another version",
+        "install it into the environment of the job; where it is missing on some nodes only, the "
+        "environment is not on a shared file system",
+    ),
+    Cause(
+        "compiler",
+        NODE,
+        r"InductorError|BackendCompilerFailed|cannot find (ptxas|-lcuda)|Failed to find C compiler"
+        r"|triton.*(Error|failed)|InvalidCxxCompiler",
+        "torch.compile has found no compiler that works on this node",
+        "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
+    ),
+    Cause(
+        "bad-argument",
+        NODE,
+        r"error: (unrecognized arguments|the following arguments are required|argument \S+:"
+        r"|ambiguous option)|[Nn]o such option|[Uu]nknown (flag|option|argument)|\(--help lists "
+        r"the flags\)|Error: (Invalid value|Missing option|Got unexpected)|unexpected keyword arg",
+        "the program does not know one of its arguments",
+        "compare run.args with what the program's --help lists",
+    ),
+    Cause(
+        "command-missing",
+        ALL,
+        r"command not found|can't open file '|exec: .*not found|failed to run command|Exec format "
+        r"error|execve\(\): .*No such file",
+        "a command or the program's file is not there on this node",
+        "check run and environment; the path must be the same on all nodes",
+    ),
+    Cause(
+        "file-missing",
+        NODE,
+        r"FileNotFoundError|No such file or directory|NotADirectoryError|does not exist",
+        "a file that the program wants is not there",
+        "paths are relative to the folder you submit from; the file must be on a file system that "
+        "all nodes share",
+    ),
+    Cause(
+        "damaged-file",
+        NODE,
+        r"UnpicklingError|PytorchStreamReader failed|central directory|BadZipFile|invalid load key"
+        r"|SafetensorError|MetadataIncompleteBuffer|[Cc]hecksum mismatch|unexpected EOF",
+        "a file, perhaps a checkpoint, is damaged or cut short",
+        "remove it and use the one before; it may have been written while a disk was full",
+    ),
+    Cause(
+        "data-loader",
+        RANK,
+        r"DataLoader worker .*(exited unexpectedly|is killed by signal)|dataloader worker.*died",
+        "a data-loader worker died",
+        "run with num_workers=0 to see its error; a killed one often lacked memory",
+        vague=True,
+    ),
+    Cause(
+        "shape-mismatch",
+        RANK,
+        r"size mismatch for|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict"
+        r"|was made with --",
+        "a checkpoint belongs to another model",
+        "resume with the settings it was made with, or write to another folder",
+    ),
+    Cause(
+        "not-a-number",
+        RANK,
+        r"FloatingPointError|[Ll]oss (is|became|=|:|was)\s*'?(nan|inf)\b|NaN (or Inf )?(found|in|"
+        r"detected)|contains (nan|inf)|returned nan values",
+        "the loss is no longer a number",
+        "lower the learning rate or lengthen its warm-up; use bf16 rather than fp16; look at the "
+        "batch of that step",
+    ),
+    # Consequences: another process went first.
+    Cause(
+        "peer-lost",
+        ALL,
+        r"[Cc]onnection (was likely )?(closed|reset)|(closed|reset) by peer|Broken pipe"
+        r"|ncclRemoteError|remote process exited|NCCL communicator was aborted|RendezvousConnection"
+        r"Error|DistNetworkError|DistStoreError|SignalException|RendezvousClosedError"
+        r"|Process group watchdog thread terminated|abort_comms|Failed to recv, got 0 bytes"
+        r"|another rank|TCPStore.*(recv|connection|wait)",
+        "it lost the connection to another process, or was told to stop",
+        "look for what went wrong before",
+        symptom=True,
+    ),
+    Cause(
+        "nccl",
+        RANK,
+        r"ncclSystemError|ncclUnhandledCudaError|ncclInternalError|ncclInvalidUsage|NCCL error in",
+        "NCCL has failed",
+        "set NCCL_DEBUG=INFO in environment.variables: NCCL's last WARN line says why",
+        vague=True,
+    ),
+)
+
+# How a process ends, where it says nothing: by the exit code that its agent reports.
+EXITS = {
+    -9: (
+        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+        "look at the node's memory; resources.memory_per_node asks for more",
+    ),
+    -11: (
+        "it made a forbidden memory access (SIGSEGV)",
+        "often two libraries that do not go together: look for mixed CUDA, MPI or compiler modules",
+    ),
+    -7: (
+        "it was ended by a bus error (SIGBUS), as when /dev/shm is full",
+        "use fewer data-loader workers; in a container, bind /dev/shm",
+    ),
+    -6: (
+        "it ended itself (SIGABRT), as libraries do that have met an error",
+        "the last lines of its log tell which",
+    ),
+    -4: (
+        "it met an instruction that this CPU does not know (SIGILL)",
+        "some package was built for another CPU; build it on the kind of node it runs on",
+    ),
+    126: ("its command may not be run", "make the file executable, and check its first line"),
+    127: ("its command is not there on this node", "check run, PATH and environment.modules"),
+    2: ("it ended with code 2, by which programs refuse their arguments", "compare run.args"),
+}
