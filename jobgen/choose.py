@@ -152,6 +152,7 @@ def _listed(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     environment, run = spec.environment, spec.run
     texts = [environment.venv, environment.conda, environment.setup, run.script]
     texts += [*(environment.variables or {}).values(), *(run.command or ())]
+    texts += getattr(environment.modules, "use", ())
     for value in (run.args.values() if isinstance(run.args, dict) else run.args) or ():
         texts += value if isinstance(value, tuple) else [str(value)]
     found: set[str] = set()

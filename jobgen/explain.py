@@ -204,9 +204,9 @@ def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[R
 def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     """The script's own but those that the site or the spec sets, whose values win; then theirs."""
     for name, value, why, *keys in _own_variables(plan):
-        if name not in plan.variables:
+        if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
-    for name, value in plan.variables.items():
+    for name, value in plan.environment.variables.items():
         if name in (origins.loaded.spec.environment.variables or {}):
             key, why = f"environment.variables.{name}", "your own"
         else:
@@ -243,6 +243,10 @@ def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     why = "a store of its own for each restart: with a shared one, restarts of torchrun often hang"
     yield "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", why
     yield "PYTHONUNBUFFERED", "1", "lines reach the logs as they are printed"
+    yield "TMPDIR", "/tmp", "only where the node cannot write to the one it is given"
+    why = "what is compiled is kept on the node's own disk, and goes with the job"
+    for name in plan.environment.caches:
+        yield name, f"TMPDIR/jobgen-JOB/{name}", why
     yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", _RECORDER
     yield "TORCH_FR_BUFFER_SIZE", "2000", f"{_RECORDER}; torch before 2.9 has another name for it"
     yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes; likewise"

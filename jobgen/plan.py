@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import site as sites
+from jobgen.environment import NodeEnvironment, settle
 from jobgen.errors import Problem, SpecError
 from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
@@ -40,11 +40,7 @@ class Plan(NamedTuple):
     interface: str | None = None
     address: Address | None = None  # how the nodes' addresses follow from their names
     script: ShellPath | None = None  # the program's file, where there is one to look for
-    modules: tuple[str, ...] = ()
-    venv: ShellPath | None = None
-    conda: ShellPath | None = None
-    variables: Mapping[str, str] = MappingProxyType({})
-    setup: str | None = None
+    environment: NodeEnvironment = NodeEnvironment()
     directives: tuple[str, ...] = ()  # the user's own, for this scheduler
     site_given: str | None = None  # a site that was given in the place of the spec's own
     overrides: tuple[str, ...] = ()  # PATH=VALUE that were given on top of the spec
@@ -53,7 +49,6 @@ class Plan(NamedTuple):
     gpu_type: str | None = None
     filesystems: tuple[str, ...] = ()
     site_directives: tuple[str, ...] = ()  # the site's own, without '#PBS' or '#SBATCH'
-    module_folders: tuple[str, ...] = ()
     request: Request | None = None  # what else the scheduler is asked for
     after: tuple[Dependency, ...] = ()  # what the job waits for
     limits: bool = True  # whether the site's limits were checked
@@ -161,9 +156,7 @@ def resolve(
         problems += dependencies.conflicts(loaded, profile.scheduler)
     if problems:
         raise SpecError(problems)
-    environment, launch = spec.environment, spec.launch
-    site_variables = {key: ShellPath(value) for key, value in chosen.variables.items()}
-    conda = environment.conda or chosen.modules.conda
+    launch = spec.launch
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     prefix = {"slurm": "#SBATCH", "pbs": "#PBS"}.get(profile.scheduler, "#-")
     return Plan(
@@ -182,12 +175,7 @@ def resolve(
         interface=None if local else launch.interface or chosen.interface,
         address=chosen.address,
         script=None if spec.run.script is None else path_of(spec.run.script),
-        modules=() if local else environment.modules or chosen.modules.load,
-        module_folders=chosen.modules.use,
-        venv=None if environment.venv is None else path_of(environment.venv),
-        conda=None if conda is None else ShellPath(conda),
-        variables={**site_variables, **(environment.variables or {})},
-        setup=environment.setup,
+        environment=settle(loaded, profile, chosen),
         directives=tuple(line for line in spec.directives if line.startswith(prefix + " ")),
         site_given=None if site == spec.site else site,
         overrides=loaded.overrides,

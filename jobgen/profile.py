@@ -19,6 +19,7 @@ from jobgen.queues import Node as Node
 from jobgen.queues import Pbs as Pbs
 from jobgen.queues import Queue as Queue
 from jobgen.queues import Slurm as Slurm
+from jobgen.software import First, Load, Use
 
 
 def _regex(text: str) -> str:
@@ -67,8 +68,9 @@ class Variables(NamedTuple):
 class Modules(NamedTuple):
     """Environment modules and conda, for a job that names no modules, venv or conda itself."""
 
-    use: Annotated[tuple[str, ...], "Folders for `module use`."] = ()
-    load: Annotated[tuple[str, ...], "What to load, in order."] = ()
+    first: First = None
+    use: Use = ()
+    load: Load = ()
     conda: Annotated[str | None, "The conda environment to activate then."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 

@@ -27,7 +27,8 @@ from jobgen.bind import (
 )
 from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
-from jobgen.spec import After, Environment, JobSpec, Notify, Resources, Run
+from jobgen.software import Environment
+from jobgen.spec import After, JobSpec, Notify, Resources, Run
 
 Schema = dict[str, Any]
 

@@ -3,12 +3,10 @@
 The records below are the manual of the format; `plan` decides what a key left out means.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
 from jobgen.fields import (
-    TAKEN,
     Constraint,
     Count,
     CountOrNone,
@@ -21,12 +19,11 @@ from jobgen.fields import (
     Memory,
     Module,
     Name,
-    NoOption,
     Option,
     SchedulerName,
-    Variable,
     Word,
 )
+from jobgen.software import Environment as Environment
 
 
 class Resources(NamedTuple):
@@ -53,29 +50,6 @@ class Resources(NamedTuple):
         """CPUs are said in one way."""
         if self.cpus_per_gpu is not None and self.cpus_per_node is not None:
             yield "cpus_per_node", "stands beside cpus_per_gpu", "give one of the two"
-
-
-class Environment(NamedTuple):
-    """What is set up on every node before the program starts, in this order."""
-
-    modules: Annotated[tuple[NoOption, ...] | None, "Environment modules to load, in order."] = None
-    venv: Annotated[
-        str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
-    ] = None
-    conda: Annotated[NoOption | None, "A conda environment, by name or path."] = None
-    variables: Annotated[
-        dict[Variable, Word] | None, "Environment variables; the values are taken as they are."
-    ] = None
-    setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
-
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """There is one Python, and the variables arrive."""
-        if self.venv is not None and self.conda is not None:
-            yield "conda", "stands beside venv", "give one of the two"
-        for name in self.variables or ():
-            if re.fullmatch(TAKEN, name):
-                message = "would not arrive: the script, bash or torchrun sets it"
-                yield f"variables.{name}", message, "choose another name"
 
 
 class Run(NamedTuple):

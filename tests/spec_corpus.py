@@ -202,6 +202,10 @@ LINES = """
 +environment: {}
 +environment: {modules: []}
 +environment: {modules: [cuda/12.4, "a b"]}
++environment: {modules: {}}
++environment: {modules: {first: purge, use: [$HOME/modulefiles, ~/m], load: [cuda/12.4]}}
++environment: {modules: {first: force-purge}}
++environment: {modules: {first: reset, load: []}}
 +environment: {venv: ~/venv}
 +environment: {venv: /scratch/$USER/é}
 +environment: {conda: base}
@@ -281,6 +285,13 @@ environment: {modules: [-a]}
 environment: {modules: ['']}
 environment: {modules: ["a\\tb"]}
 environment: {modules: [~]}
+environment: {modules: {first: true}}
+environment: {modules: {purge: true}}
+environment: {modules: {use: /soft}}
+environment: {modules: {use: [-a]}}
+environment: {modules: {load: ["a\\tb"]}}
+environment: {modules: {load: [1]}}
+environment: {modules: {swap: [a, b]}}
 environment: {venv: 1}
 environment: {venv: "a\\x85b"}
 environment: {venv: [a]}

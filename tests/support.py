@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import yaml
@@ -143,11 +144,13 @@ def run_node(
     scheduler: str = "local",
     home: str = "/home/of user",
     program: str = "PROGRAM",
+    around: Mapping[str, str] = MappingProxyType({}),
 ) -> Program:
     """Render `job` and run the script's part for one node, up to the program of its rank 0.
 
     The program that reports back is on PATH by the name of `program`, and is what `python3 -u`
-    runs. Raises JobgenError where jobgen refuses the job.
+    runs; the node has the variables `around` too. Raises JobgenError where jobgen refuses the job,
+    and AssertionError, with what was logged, where the program is not reached.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt, bin_folder, work = (Path(folder, name) for name in ("attempts/0", "bin", "work"))
@@ -162,9 +165,11 @@ def run_node(
         script = attempt / "script"
         script.write_text(render(plan_of(job, scheduler=scheduler)), newline="")
         index = [] if scheduler == "slurm" else ["0"]  # srun says it by a variable
-        argv = ["bash", str(script), "node", *index, str(work), "127.0.0.1", str(PORT), folder]
+        argv = ["bash", str(script), "node", *index, str(work), "127.0.0.1", str(PORT)]
+        argv.append(os.path.basename(folder))  # the rendezvous id
         path = f"{bin_folder}:{os.environ['PATH']}"
         environment = {"PATH": path, "HOME": home, "SLURM_PROCID": "0", "SLURM_CPUS_PER_TASK": "8"}
+        environment |= around
         ended = subprocess.run(argv, env=environment, capture_output=True, cwd=work)
         if not Path(result).exists():
             logs = "".join(log.read_text() for log in Path(folder).glob("logs/n1/*"))

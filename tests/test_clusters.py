@@ -1,6 +1,8 @@
 """The promise, on a real Slurm and on the emulated PBS: every node, every time, or a clear end."""
 
 import json
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -149,6 +151,35 @@ def test_an_environment_that_is_not_there_is_said_within_seconds(
     assert any("no virtual environment on n" in log for log in logs), job.everything()
 
 
+def test_modules_are_loaded_on_every_node_and_one_that_is_not_there_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """With Environment Modules as Debian has them, and a job that inherits a loaded module."""
+    if not Path("/usr/share/modules/init/bash").exists():
+        assert os.environ.get("CI") != "true", "CI must have environment-modules"
+        pytest.skip("there is no environment-modules")
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text(f"#%Module\nsetenv WITH_{name.upper()} 1\n")
+    modules = {"first": "purge", "use": [f"{tmp_path}/new"], "load": ["new"]}
+    command = ["sh", "-c", 'echo "${WITH_OLD-no} ${WITH_NEW-no} ${LOADEDMODULES-no}"']
+    # The job is submitted by somebody who has a module loaded; Slurm hands that on.
+    loaded = {"WITH_OLD": "1", "LOADEDMODULES": "old", "_LMFILES_": f"{tmp_path}/old/old"}
+    loaded["MODULEPATH"] = f"{tmp_path}/old"
+    environment = {"venv": sys.prefix, "modules": modules}
+    changes = spec(environment=environment, run={"command": command})
+    env = {**cluster.env, **loaded}
+    job = submit(changes, scheduler=cluster.kind, cwd=tmp_path / "good", env=env)
+    assert job.wait() == "done 0", job.everything()
+    printed = [path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out")]
+    assert printed == ["no 1 new\n"] * 6
+    changes["environment"]["modules"]["load"] = ["new", "none"]
+    job = submit(changes, scheduler=cluster.kind, cwd=tmp_path / "bad", env=env)
+    assert job.wait(60) == "failed 1", job.everything()
+    logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
+    assert any("error: module load failed on n" in log for log in logs), job.everything()
+
+
 def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -215,6 +246,21 @@ def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_p
     _with_spec(tmp_path)
     jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
     job = Job(slurm.submit("--export=NONE", "job.sbatch", cwd=tmp_path), tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+def test_slurm_job_is_its_own_where_another_job_submits_it(slurm: Cluster, tmp_path: Path) -> None:
+    """sbatch hands on the variables of the job around; srun would take them for options."""
+    resources = {**spec()["resources"], "memory_per_node": "1GB"}
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(resources=resources)))
+    jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
+    asked = "--nodes=1 --ntasks-per-node=2 --gpus-per-node=2 --mem-per-cpu=100M"
+    outer = f"#!/bin/bash\n#SBATCH {asked}\n#SBATCH hetjob\n#SBATCH {asked}\n"
+    submit = "srun --cpu-bind=none --ntasks=1 --overlap sbatch --parsable job.sbatch >id.new"
+    (tmp_path / "outer").write_text(f"{outer}{submit}\nmv id.new id\n")
+    around = slurm.submit("outer", cwd=tmp_path)
+    slurm.wait(around)
+    job = Job((tmp_path / "id").read_text().strip(), tmp_path, "reduce")
     assert job.wait() == "done 0", job.everything()
 
 

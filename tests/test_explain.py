@@ -237,7 +237,9 @@ def exported(script: str) -> set[str]:
     for indirect in ("$recorder", "$dump"):  # by the version of torch
         names.remove(indirect)
         names |= set(re.findall(rf"^ *local .*\b{indirect[1:]}=(\w+)", script, re.MULTILINE))
-    return names
+    for caches in re.findall("^ *for name in (.*); do", script, re.MULTILINE):
+        names |= set(caches.split())
+    return names - {"$name"}
 
 
 @pytest.mark.parametrize("site", SITES)

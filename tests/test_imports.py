@@ -21,11 +21,12 @@ jobgen.errors jobgen.plain
 jobgen.units jobgen.document
 jobgen.bind
 jobgen.fields
+jobgen.software
 jobgen.spec jobgen.queues
 jobgen.profile
 jobgen.loaded
 jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
-jobgen.rules jobgen.describe
+jobgen.rules jobgen.describe jobgen.environment
 jobgen.choose
 jobgen.plan jobgen.schema
 jobgen.schedulers.base

@@ -207,8 +207,8 @@ def test_only_a_path_expands(run: str) -> None:
     text = edited(("{module: m}", run), ("", "environment: {venv: $HOME/v, variables: {A: $B}}\n"))
     plan = plan_of(text)
     assert isinstance(plan.command[-1], ShellPath)
-    assert isinstance(plan.venv, ShellPath)
-    assert type(plan.variables["A"]) is str
+    assert isinstance(plan.environment.venv, ShellPath)
+    assert type(plan.environment.variables["A"]) is str
 
 
 def test_local_leaves_out_what_this_machine_has_no_use_for() -> None:
@@ -220,8 +220,8 @@ def test_local_leaves_out_what_this_machine_has_no_use_for() -> None:
     plan = plan_of(text)
     assert plan.groups == (NodeGroup(nodes=1, processes=2, gpus=2, cpus=None, memory=None),)
     assert (plan.account, plan.queue, plan.interface) == (None, None, None)
-    assert (plan.modules, plan.directives) == ((), ())
-    assert (plan.venv, plan.walltime) == ("v", 3600)
+    assert (plan.environment.modules, plan.directives) == (None, ())
+    assert (plan.environment.venv, plan.walltime) == ("v", 3600)
     assert plan.left_out == (
         "account",
         "queue",

@@ -14,6 +14,7 @@ from support import EXAMPLES, jobgen, load
 from jobgen import site as sites
 from jobgen.plan import Plan, resolve
 from jobgen.render import render
+from jobgen.software import Modules
 
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable")
 TODAY = "2026-09-01"
@@ -208,8 +209,8 @@ def test_gadi_is_told_the_file_systems_that_paths_lie_on(overrides: list[str], l
 
 
 def test_variables_of_the_network_are_for_several_nodes_where_the_site_says_so() -> None:
-    one = plan_for("olcf-frontier", "resources.nodes=1").variables
-    two = plan_for("olcf-frontier").variables
+    one = plan_for("olcf-frontier", "resources.nodes=1").environment.variables
+    two = plan_for("olcf-frontier").environment.variables
     assert (one["NCCL_NET"], two["NCCL_NET"]) == ("Socket", "OFI")
     assert "NCCL_SOCKET_IFNAME" not in one
     assert two["NCCL_SOCKET_IFNAME"] == "hsn0,hsn1,hsn2,hsn3"
@@ -221,21 +222,21 @@ def test_variables_of_the_network_are_for_several_nodes_where_the_site_says_so()
 def test_what_the_spec_says_wins_over_the_site() -> None:
     own = ["environment={variables: {NCCL_NET: IB}, modules: [a]}", "launch={interface: hsn0}"]
     plan = plan_for("olcf-frontier", *own)
-    assert plan.variables["NCCL_NET"] == "IB"
-    assert "NCCL_SOCKET_IFNAME" not in plan.variables
-    assert (plan.modules, plan.interface) == (("a",), "hsn0")
+    assert plan.environment.variables["NCCL_NET"] == "IB"
+    assert "NCCL_SOCKET_IFNAME" not in plan.environment.variables
+    assert (plan.environment.modules, plan.interface) == (Modules(load=("a",)), "hsn0")
     assert plan_for("jsc-jupiter").interface == "ib0"
 
 
 def test_modules_of_the_site_are_for_a_spec_that_names_no_environment() -> None:
     def environment(*overrides: str) -> tuple[object, ...]:
-        plan = plan_for("alcf-polaris", *overrides)
-        return plan.module_folders, plan.modules, plan.conda, plan.venv
+        found = plan_for("alcf-polaris", *overrides).environment
+        return found.modules, found.conda, found.venv
 
-    assert environment() == (("/soft/modulefiles",), ("conda",), "base", None)
-    venv = "environment={venv: v}"
-    assert environment(venv) == (("/soft/modulefiles",), ("conda",), None, "v")
-    assert environment("environment={modules: [a]}") == ((), ("a",), None, None)
+    sites = Modules(None, ("/soft/modulefiles",), ("conda",))
+    assert environment() == (sites, "base", None)
+    assert environment("environment={venv: v}") == (sites, None, "v")
+    assert environment("environment={modules: [a]}") == (Modules(load=("a",)), None, None)
 
 
 @pytest.mark.parametrize(

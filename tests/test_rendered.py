@@ -21,6 +21,10 @@ VARIANTS = {
     "static": ["launch.rendezvous=static"],
     "interface": ["launch.interface=hsn0"],
     "modules and venv": ["environment={modules: [a/1, b/2], venv: '~/my venv'}"],
+    "modules in full": [
+        "environment={modules: {first: purge, use: [$HOME/m], load: [a, 'b c']}}",
+    ],
+    "modules from scratch": ["environment={modules: {first: reset}, conda: ~/envs/a}"],
     "conda": ["environment={conda: base}"],
     "unequal nodes": ["resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}"],
     "unequal processes": ["resources={nodes: 2}", "launch.processes_per_node=[2, 1]"],

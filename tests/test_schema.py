@@ -224,7 +224,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "cpus_per_node": COUNT,
     "memory_per_node": st.sampled_from(["8GB", "1.5T", "8", "0G"]),
     "walltime": st.sampled_from(["4h", "2:00:00", "7200", "90:00"]),
-    "modules": WORDS,
+    "modules": WORDS
+    | st.fixed_dictionaries(
+        {}, optional={"first": st.sampled_from(["purge", "x"]), "use": WORDS, "load": WORDS}
+    ),
     "variables": st.dictionaries(KEY, SCALAR, max_size=2),
     "module": st.sampled_from(["m", "a.b", "a b"]),
     "command": WORDS,

@@ -133,7 +133,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "environment: {modules: cuda}",
-            "5:24: environment.modules: expected a list, got text ('cuda')",
+            "5:24: environment.modules: expected a list or keys and values, got text ('cuda')",
         ),
         (
             "environment: {modules: [3.11]}",

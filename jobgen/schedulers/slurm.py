@@ -104,7 +104,13 @@ class Slurm:
                 ShellPath(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}")
                 for index in range(len(components))
             ]
-        return {"steps": steps, "node_lists": lists, "limit": None, "lag": SHARED_FILES_LAG}
+        return {
+            "steps": steps,
+            "node_lists": lists,
+            "one_shape": len(components) == 1,
+            "limit": None,
+            "lag": SHARED_FILES_LAG,
+        }
 
     def submit_argv(self, script: str) -> list[str]:
         """`sbatch --parsable`."""

@@ -22,6 +22,12 @@ load_environment() {
     set +eu
     set -e
     set -u
+    # What libraries compile is kept on the node's own disk, unless somebody has said where: a home
+    # folder that all nodes share is slow, and its file locks fail.
+    local name
+    for name in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR; do
+        if [[ -z ${!name-} ]]; then export "$name=$tmp_dir/$name"; fi
+    done
 
     # What torch is there decides the names of NCCL's flight recorder, by which a hang leaves a
     # trace: new ones since 2.9, which warns of the old.
@@ -90,7 +96,13 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
     # Nothing is taken over from where the job was submitted, but the folder and the user.
     cd "$workdir"
     export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}
-    unset "${!PET_@}" OMP_NUM_THREADS
+    unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
+    # A folder on this node's own disk, gone when the node's part ends.
+    if [[ ! -w ${TMPDIR:-/tmp} ]]; then
+        say "$node cannot write to $TMPDIR, its TMPDIR; it takes /tmp"
+        export TMPDIR=/tmp
+    fi
+    tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-$rdzv_id.XXXXXX")
     local_world_size=4
     claim_node
     load_environment
@@ -155,6 +167,7 @@ sweep() {    # sweep MARKER
 report_node() {    # report_node INDEX STATUS
     trap '' TERM INT HUP
     if (($2)); then (set -o noclobber && echo "$1 $2" >"$attempt_dir/failed") 2>/dev/null || :; fi
+    rm -rf "${tmp_dir-}"
     echo "$2" >"$attempt_dir/node-$1.new"
     mv "$attempt_dir/node-$1.new" "$attempt_dir/node-$1.ended"
 }
