@@ -1,83 +1,78 @@
 """Checkpoints that are whole or not there.
 
-    <run folder>/checkpoints/
-      step-00000500/    model.pt optimizer.pt state.json manifest.json
-      latest            the name of the newest, as text
+<run folder>/checkpoints/
+  step-00000500/    *.distcp .metadata   tensors, by torch.distributed.checkpoint: each rank's part
+                    state.json           all else; manifest.json: size and SHA-256 of every file
+  latest            the name of the newest, as text
 
 A checkpoint is written to a hidden folder, synced to disk, then renamed: a crash at any moment
-leaves the ones before it as they were. `manifest.json` holds the size and SHA-256 of every file,
-checked before anything is loaded, because torch loads a file with a flipped bit without a word.
+leaves the ones before it as they were. Digests are checked before anything is loaded, because torch
+loads a file with a flipped bit without a word. Any number of ranks, and any strategy, can load what
+any other has saved.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import time
+import warnings
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from .config import TrainerError
 from .files import replace_text, sync
+from .parallel import World
 
 _MANIFEST = "manifest.json"
 
 
+class Saved(NamedTuple):
+    """How writing a checkpoint ended."""
+
+    step: int
+    seconds: float  # from the start to its being on disk
+    blocked: float  # of them, those in which training waited
+    problem: str | None
+
+
 class Checkpoints:
-    """The checkpoints of one run folder. Only one process may write; any may read."""
+    """The checkpoints of one run folder."""
 
     def __init__(self, run_folder: Path) -> None:
         self.folder = run_folder / "checkpoints"
 
-    def save(
-        self, step: int, *, parts: Mapping[str, object], state: Mapping[str, object], keep: int
-    ) -> Path:
-        """Write the checkpoint of this step, point `latest` at it, drop all but the last `keep`.
+    def newest_step(self) -> int:
+        """Return the step of the newest checkpoint, whole or not; 0 when there is none."""
+        return max(map(_step, self.all()), default=0)
 
-        Each of `parts` becomes a file of tensors, `state` becomes `state.json`.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        target = self.folder / f"step-{step:08d}"
-        for leftover in self.folder.glob(".tmp-step-*"):
-            shutil.rmtree(leftover)
-        temporary = self.folder / f".tmp-{target.name}"
-        temporary.mkdir()
-        for name, part in parts.items():
-            torch.save(part, temporary / f"{name}.pt")
-        (temporary / "state.json").write_text(json.dumps(state, indent=1) + "\n")
-        files = {
-            path.name: {"bytes": path.stat().st_size, "sha256": _digest(path)}
-            for path in sorted(temporary.iterdir())
-        }
-        manifest = {"version": 1, "step": step, "files": files}
-        (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-        for path in temporary.iterdir():
-            sync(path)
-        sync(temporary)
-        # Only a checkpoint that was refused at the start can be in the way.
-        _remove(target)
-        os.rename(temporary, target)
-        sync(self.folder)
-        replace_text(self.folder / "latest", target.name + "\n")
-        # Later ones were refused too; counted, they would push out the good ones.
-        for old in [path for path in self._all() if path.name <= target.name][:-keep]:
-            _remove(old)
-        return target
-
-    def newest_whole(self) -> tuple[Path | None, list[str]]:
+    def newest_whole(self, world: World | None = None) -> tuple[Path | None, list[str]]:
         """Return the newest checkpoint whose files are as written, and why newer ones are not.
+
+        With a world, all its ranks must call it, and share the work.
 
         Raises TrainerError when there are checkpoints and none is whole: to start from nothing
         is then for the user to decide.
         """
         skipped: list[str] = []
-        for path in reversed(self._all()):
-            damage = self.damage(path)
-            if damage is None:
+        # Rank 0 lists for all, so that none is misled by a file system that lags behind.
+        for path in reversed(world.agree(self.all) if world else self.all()):
+            share = (world.rank, world.size) if world else (0, 1)
+            found = damage(path, *share)
+            problem = next(filter(None, world.gather(found) if world else [found]), None)
+            if problem is None:
                 return path, skipped
-            skipped.append(f"{path}: {damage}")
+            skipped.append(f"{path}: {problem}")
         if skipped:
             listed = "\n  ".join(skipped)
             raise TrainerError(
@@ -85,50 +80,180 @@ class Checkpoints:
             )
         return None, skipped
 
-    def newest_step(self) -> int:
-        """Return the step of the newest checkpoint, whole or not; 0 when there is none."""
-        return max((int(path.name.removeprefix("step-")) for path in self._all()), default=0)
-
-    @staticmethod
-    def damage(path: Path) -> str | None:
-        """Return what differs from the checkpoint's manifest, or None when it is whole."""
-        try:
-            manifest = json.loads((path / _MANIFEST).read_text())
-            if path.name != f"step-{manifest['step']:08d}":
-                return f"{_MANIFEST} is of step {manifest['step']}"
-            for name, expected in manifest["files"].items():
-                size = (path / name).stat().st_size
-                if size != expected["bytes"]:
-                    return f"{name} has {size} bytes instead of {expected['bytes']}"
-                if _digest(path / name) != expected["sha256"]:
-                    return f"{name} has changed since it was written"
-        except OSError as error:
-            return f"{Path(error.filename or path).name}: {error.strerror}"
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return f"{_MANIFEST} cannot be read"
-        return None
-
-    def _all(self) -> list[Path]:
+    def all(self) -> list[Path]:
+        """Return the checkpoints, oldest first."""
         return sorted(self.folder.glob("step-" + "[0-9]" * 8))
+
+    def tidy(self, newest: Path | None) -> None:
+        """Remove what a kill left half written, and point `latest` at this one."""
+        for leftover in self.folder.glob(".tmp-*"):
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        if newest:
+            replace_text(self.folder / "latest", newest.name + "\n")
+
+
+class Writer:
+    """Writes checkpoints while training goes on, one at a time; every rank has one."""
+
+    def __init__(
+        self, checkpoints: Checkpoints, world: World, *, keep: int, keep_every: int
+    ) -> None:
+        self.checkpoints = checkpoints
+        self.world = world
+        self.keep, self.keep_every = keep, keep_every
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[Saved] | None = None
+
+    def start(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> Saved | None:
+        """Copy the tensors and begin to write them; all ranks must call it at the same step.
+
+        Waits for the checkpoint before, if that is still being written, and returns its outcome.
+        """
+        began = time.monotonic()
+        before = self.wait()
+        folder = self.checkpoints.folder / f".tmp-step-{step:08d}"
+        stored = async_save(
+            tensors,
+            storage_writer=FileSystemWriter(folder),
+            process_group=self.world.background,
+        )
+        blocked = time.monotonic() - began
+        self._pending = self._thread.submit(
+            self._complete, stored, folder, state, Saved(step, began, blocked, None)
+        )
+        return before
+
+    def poll(self) -> Saved | None:
+        """Return the outcome of a checkpoint that has since been completed, once."""
+        return self.wait() if self._pending and self._pending.done() else None
+
+    def wait(self) -> Saved | None:
+        """Return the outcome of the checkpoint that is being written, once it is on disk."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        began = time.monotonic()
+        saved = pending.result()
+        return saved._replace(blocked=saved.blocked + time.monotonic() - began)
+
+    def _complete(self, stored: Any, folder: Path, state: Mapping[str, Any], begun: Saved) -> Saved:
+        """Once all ranks' tensors are there, make the folder a checkpoint; rank 0 does, for all."""
+        digests: dict[str, Any] = {}
+        problem = None
+        try:
+            stored.result()
+            own = sorted(folder.glob(f"__{self.world.rank}_*"))
+            digests = {path.name: _describe(path) for path in own}
+        except (Exception, CheckpointException) as error:
+            problem = _cause(error)
+        everyone = self.world.gather((digests, problem))
+        problem = next((problem for _, problem in everyone if problem), None)
+        if self.world.main:
+            if problem is None:
+                try:
+                    self._publish(folder, begun.step, state, [digests for digests, _ in everyone])
+                except OSError as error:
+                    problem = str(error)
+            if problem is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        seconds = time.monotonic() - begun.seconds
+        return begun._replace(seconds=seconds, problem=self.world.tell(problem))
+
+    def _publish(
+        self, folder: Path, step: int, state: Mapping[str, Any], parts: list[dict[str, Any]]
+    ) -> None:
+        _write(folder / "state.json", state)
+        files = {name: known for part in parts for name, known in part.items()}
+        files |= {name: _describe(folder / name) for name in (".metadata", "state.json")}
+        _write(folder / _MANIFEST, {"version": 2, "step": step, "files": files})
+        sync(folder)
+        target = self.checkpoints.folder / f"step-{step:08d}"
+        # Only a checkpoint that was refused at the start can be in the way.
+        _remove(target)
+        os.rename(folder, target)
+        sync(target.parent)
+        replace_text(target.parent / "latest", target.name + "\n")
+        # Later ones were refused too; counted, they would push out the good ones.
+        for old in [path for path in self.checkpoints.all() if path <= target][: -self.keep]:
+            if not self.keep_every or _step(old) % self.keep_every:
+                _remove(old)
+
+
+def damage(path: Path, share: int = 0, of: int = 1) -> str | None:
+    """Return what differs from the checkpoint's manifest, or None when it is whole.
+
+    Looks at one share of the files.
+    """
+    try:
+        manifest = json.loads((path / _MANIFEST).read_text())
+        if path.name != f"step-{manifest['step']:08d}":
+            return f"{_MANIFEST} is of step {manifest['step']}"
+        for name, expected in sorted(manifest["files"].items())[share::of]:
+            size = (path / name).stat().st_size
+            if size != expected["bytes"]:
+                return f"{name} has {size} bytes instead of {expected['bytes']}"
+            if _describe(path / name) != expected:
+                return f"{name} has changed since it was written"
+    except OSError as error:
+        return f"{Path(error.filename or path).name}: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{_MANIFEST} cannot be read"
+    return None
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Return what was saved as `state`."""
+    """Return what was saved beside the tensors."""
     state: dict[str, Any] = json.loads((path / "state.json").read_text())
     return state
 
 
-def read_part(path: Path, name: str) -> Any:
-    """Return one of the saved parts, its tensors on the CPU; runs no code from the file."""
-    return torch.load(path / f"{name}.pt", map_location="cpu", weights_only=True)
+def read_into(path: Path, tensors: dict[str, Any], world: World) -> None:
+    """Fill the tensors from the checkpoint, each rank its part; all ranks must call it."""
+    load(tensors, storage_reader=FileSystemReader(path), process_group=world.background)
 
 
-def _digest(path: Path) -> str:
+def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
+    """Return the checkpoint's tensors of one part (model or optimizer), whole, on the CPU.
+
+    Needs no process group, whatever the number of ranks that saved.
+    """
+    reader = FileSystemReader(path)
+    known = reader.read_metadata().state_dict_metadata
+    prefix = f"{part}."
+    tensors = {
+        name: torch.empty(about.size, dtype=about.properties.dtype)
+        for name, about in known.items()
+        if name.startswith(prefix) and isinstance(about, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It warns that there is no process group, as is meant.
+        load(dict(tensors), storage_reader=reader, no_dist=True)
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _describe(path: Path) -> dict[str, Any]:
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
-    return digest.hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    sync(path)
+
+
+def _cause(error: BaseException) -> str:
+    """Return one line: of what torch raises, each rank's own error is at the end of a traceback."""
+    failures = getattr(error, "failures", {})
+    rank, error = next(((rank, pair[0]) for rank, pair in failures.items()), (None, error))
+    where = "" if rank is None else f"rank {rank}: "
+    return f"{where}{type(error).__name__}: {error}"
 
 
 def _remove(path: Path) -> None:

@@ -66,6 +66,16 @@ def _number(*, zero: bool = False) -> Callable[[str], float]:
     return convert
 
 
+def _shares(text: str) -> list[int]:
+    shares = [int(part) for part in text.split(":")]
+    if min(shares) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive numbers with colons")
+    return shares
+
+
+_shares.__name__ = "shares"
+
+
 def _flag(
     explanation: str, read: Callable[[str], object], choices: Sequence[str] | None = None
 ) -> dict[str, Any]:
@@ -109,10 +119,60 @@ class Config:
     )
     clip: float = field(default=1.0, metadata=_flag("largest norm of the gradient", _number()))
     seed: int = field(default=0, metadata=_flag("of weights and order of samples", _integer(0)))
+    shares: list[int] | None = field(
+        default=None,
+        metadata=_flag("micro-batches of each rank, as 2:4:6 (default: equal)", _shares),
+    )
+    reduce: str = field(
+        default="fast",
+        metadata=_flag(
+            "exact: weights do not depend on the number of processes, to the last bit",
+            str,
+            ("fast", "exact"),
+        ),
+    )
+    strategy: str = field(
+        default="ddp",
+        metadata=_flag(
+            "each process holds the whole model, a shard, or a shard of its node's",
+            str,
+            ("ddp", "fsdp", "hybrid"),
+        ),
+    )
+    dtype: str = field(
+        default="fp32",
+        metadata=_flag("type of the arithmetic; weights are fp32", str, ("fp32", "bf16", "fp16")),
+    )
+    compile: bool = field(default=False, metadata=_flag("torch.compile the model", bool))
+    recompute: bool = field(
+        default=False, metadata=_flag("layers in backward instead of keeping activations", bool)
+    )
+    backend: str = field(
+        default="auto",
+        metadata=_flag("of torch.distributed", str, ("auto", "nccl", "gloo", "mpi", "xccl")),
+    )
+    on_nan: str = field(
+        default="stop",
+        metadata=_flag(
+            "what to do when loss or gradient is no number, or the loss leaps",
+            str,
+            ("stop", "skip", "rollback"),
+        ),
+    )
+    spike: float = field(
+        default=0.0,
+        metadata=_flag("a loss so many times the usual is a leap; 0: none is", _number(zero=True)),
+    )
+    hang_after: float = field(
+        default=600.0,
+        metadata=_flag("seconds without progress after which the run ends", _number()),
+    )
     device: str = field(
         default="auto",
         metadata=_flag(
-            "auto takes a GPU for each process where there are GPUs", str, ("auto", "cuda", "cpu")
+            "auto takes a GPU for each process where there are GPUs",
+            str,
+            ("auto", "cuda", "xpu", "cpu"),
         ),
     )
     log_every: int = field(default=10, metadata=_flag("steps from line to line", _integer(1)))
@@ -120,6 +180,12 @@ class Config:
     val_sequences: int = field(default=192, metadata=_flag("length of a validation", _integer(1)))
     save_every: int = field(default=100, metadata=_flag("steps between checkpoints", _integer(1)))
     keep: int = field(default=3, metadata=_flag("checkpoints to keep", _integer(1)))
+    keep_every: int = field(
+        default=0, metadata=_flag("keep those of every so many steps for ever", _integer(0))
+    )
+    async_save: bool = field(
+        default=True, metadata=_flag("write checkpoints while training goes on", bool)
+    )
     sample_chars: int = field(
         default=200, metadata=_flag("length of the text written at the end", _integer(0))
     )
@@ -157,6 +223,14 @@ def parse_flags(arguments: Sequence[str]) -> Config:
             explanation += " (default: as the model)"
         elif item.default is not MISSING and item.default is not None:
             explanation += f" (default: {item.default})"
+        if item.metadata["read"] is bool:
+            parser.add_argument(
+                "--" + item.name.replace("_", "-"),
+                action=argparse.BooleanOptionalAction,
+                default=argparse.SUPPRESS,
+                help=explanation,
+            )
+            continue
         parser.add_argument(
             "--" + item.name.replace("_", "-"),
             type=item.metadata["read"],

@@ -15,7 +15,8 @@ and by kind
   (before clipping), step_s (seconds per step, mean since the line before, validations and saves
   left out), tokens_per_s (over all ranks, same span), tokens (all that the run has trained on)
 - val: loss (mean over the validation sequences, nats per token), val_s (seconds it took)
-- save: save_s (seconds until the checkpoint was on disk)
+- save: save_s (seconds until the checkpoint was on disk), ckpt_s (of them, those in which training
+  waited)
 
 After a restart the lines beyond the step it continues from are dropped, so each step is there once.
 """
@@ -46,9 +47,8 @@ class Log:
             given = os.environ.get("JOBGEN_ATTEMPT")
             before = max((int(line["attempt"]) for line in lines), default=-1)
             self._attempt = int(given) if given else before + 1
-            kept = [json.dumps(line) + "\n" for line in lines if line["step"] <= step]
-            replace_text(self._path, "".join(kept))
             self._stream = self._path.open("a", encoding="utf-8", buffering=1)
+        self.rewind(step)
 
     def start(self, step: int, **facts: object) -> None:
         """Record what is about to be trained."""
@@ -96,9 +96,18 @@ class Log:
         if step == self._config.steps:
             self.say(f"validation loss {loss:.4f}")
 
-    def saved(self, step: int, *, seconds: float) -> None:
+    def saved(self, step: int, *, seconds: float, blocked: float) -> None:
         """Record a checkpoint."""
-        self._write("save", step, save_s=seconds)
+        self._write("save", step, save_s=seconds, ckpt_s=blocked)
+
+    def rewind(self, step: int) -> None:
+        """Drop what was written beyond this step, from which the run goes on."""
+        self._spans.clear()
+        if self._writes:
+            self._stream.close()
+            kept = [json.dumps(line) + "\n" for line in _lines(self._path) if line["step"] <= step]
+            replace_text(self._path, "".join(kept))
+            self._stream = self._path.open("a", encoding="utf-8", buffering=1)
 
     def say(self, text: str, *, passing: bool = False) -> None:
         """Print a line; on a terminal a passing one gives way to the next."""

@@ -7,8 +7,6 @@ item comes twice in one epoch.
 
 from collections.abc import Iterable
 
-from .config import TrainerError
-
 _MASK = (1 << 64) - 1
 
 
@@ -23,20 +21,6 @@ def spread(count: int, wanted: int) -> list[int]:
     return [i * count // wanted for i in range(wanted)]
 
 
-def deal(slots: int, *, rank: int, size: int) -> range:
-    """Return the slots of a batch that belong to one of `size` ranks.
-
-    Shares differ by at most one slot, so any number of ranks can run any batch. Raises
-    TrainerError when a rank would get none.
-    """
-    if slots < size:
-        raise TrainerError(
-            f"a step of {slots} items cannot be dealt to {size} ranks; "
-            f"raise --batch-tokens or start fewer processes"
-        )
-    return range(rank * slots // size, (rank + 1) * slots // size)
-
-
 def permute(index: int, *, size: int, key: tuple[int, int]) -> int:
     """Return where a pseudo-random permutation of range(size), chosen by key, sends index.
 
@@ -46,17 +30,22 @@ def permute(index: int, *, size: int, key: tuple[int, int]) -> int:
     """
     half = max(1, ((size - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1
-    start = _mix(_mix(key[0]) ^ key[1])
+    start = mix(*key)
     while True:
         left, right = index >> half, index & mask
         for turn in range(4):
-            left, right = right, left ^ (_mix(start ^ (turn << 58) ^ right) & mask)
+            left, right = right, left ^ (_scramble(start ^ (turn << 58) ^ right) & mask)
         index = (left << half) | right
         if index < size:
             return index
 
 
-def _mix(value: int) -> int:
+def mix(one: int, other: int) -> int:
+    """Return a number of 64 bits that looks drawn at random for each pair."""
+    return _scramble(_scramble(one) ^ other)
+
+
+def _scramble(value: int) -> int:
     """Scramble 64 bits (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA 2014)."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

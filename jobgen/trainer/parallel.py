@@ -1,28 +1,28 @@
 """The processes of a run: who they are, which device each uses, what they tell each other.
 
 Everything comes from torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
-MASTER_ADDR, MASTER_PORT). Ranks may change at every restart and nodes may hold unequal numbers of
-them, so a rank is used for nothing but dealing out work and choosing who writes.
+MASTER_ADDR, MASTER_PORT), which other launchers can set as well. Ranks may change at every restart
+and nodes may hold unequal numbers of them, so a rank is used for nothing but dealing out work and
+choosing who writes. A process alone is a world of one: the rest of the trainer knows no difference.
 """
 
 import os
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
 
-from .config import TrainerError
+from .config import Config, TrainerError
 
-# A node that loses power closes no connection; its peers notice after this long.
-_TIMEOUT = timedelta(minutes=10)
+# What else may have started this process as one of several: their number, by variable.
+_OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
 
 T = TypeVar("T")
 
@@ -34,8 +34,12 @@ class World:
     rank: int
     local_rank: int
     size: int
+    local_size: int
     device: torch.device
-    backend: str | None
+    backend: str
+    # Apart from the training's: a checkpoint is written while the next steps reduce gradients, and
+    # on one group their operations would wait for each other for ever.
+    background: dist.ProcessGroup
 
     @property
     def main(self) -> bool:
@@ -43,77 +47,109 @@ class World:
         return self.rank == 0
 
     def __str__(self) -> str:
-        backend = self.backend or "alone"
+        backend = self.backend if self.size > 1 else "alone"
         return (
             f"rank {self.rank} of {self.size} on {socket.gethostname()}, local rank "
             f"{self.local_rank}, pid {os.getpid()}, {self.device}, {backend}, "
             f"{torch.get_num_threads()} threads"
         )
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """Return the model such that backward averages gradients over the ranks."""
-        if self.backend is None:
-            return model
-        devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
-
-    def sum(self, values: Sequence[float]) -> list[float]:
+    def sum(self, values: torch.Tensor) -> list[float]:
         """Return the sums over the ranks; all ranks must call it, with as many values."""
-        if self.backend is None:
-            return list(values)
-        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor)
-        return [float(value) for value in tensor.tolist()]
+        if self.size > 1:
+            dist.all_reduce(values)
+        return [float(value) for value in values.tolist()]
+
+    def tell(self, found: T, *, group: dist.ProcessGroup | None = None) -> T:
+        """Return what rank 0 found, on every rank; all ranks must call it."""
+        box = [found]
+        if self.size > 1:
+            dist.broadcast_object_list(box, src=0, group=group or self.background)
+        return box[0]
 
     def agree(self, find: Callable[[], T]) -> T:
-        """Return what rank 0 finds, on every rank; all ranks must call it."""
-        if self.backend is None:
-            return find()
-        box = [find() if self.main else None]
-        dist.broadcast_object_list(box, src=0, device=self.device)
-        return cast(T, box[0])
+        """Return what `find` returns on rank 0, the only one to call it, on every rank.
+
+        What it raises there, TrainerError says on the others.
+        """
+        found: tuple[T | None, BaseException | None] = (None, None)
+        if self.main:
+            try:
+                found = find(), None
+            except BaseException as error:
+                self.tell((None, f"{type(error).__name__}: {error}"))
+                raise
+        result, error_of_first = self.tell(found)
+        if error_of_first is not None:
+            raise TrainerError(f"rank 0: {error_of_first}")
+        return cast(T, result)
+
+    def gather(self, value: T) -> list[T]:
+        """Return the value of each rank, on every rank."""
+        box = [value] * self.size
+        if self.size > 1:
+            dist.all_gather_object(box, value, group=self.background)
+        return box
 
 
-def accumulating(model: nn.Module, more: bool) -> AbstractContextManager[None]:
-    """Return a context in which backward keeps gradients local while `more` parts are to come."""
-    if more and isinstance(model, DistributedDataParallel):
-        return cast(AbstractContextManager[None], model.no_sync())
-    return nullcontext()
-
-
-def join(device: str) -> World:
+def join(config: Config) -> World:
     """Become part of the run that the environment describes, or a run of one without it.
 
-    `device` is auto, cuda or cpu. Raises TrainerError when this node's GPUs do not suffice for
-    its processes, or differ in kind from rank 0's.
+    Raises TrainerError when this node's GPUs do not suffice for its processes, or differ in kind
+    from rank 0's, or when the environment is half there.
     """
-    if "RANK" not in os.environ:
-        return World(0, 0, 1, _device(device, local_rank=0, local_size=1), None)
-    rank, local_rank, size = (_number(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
-    chosen = _device(device, local_rank=local_rank, local_size=local_size)
-    if chosen.type == "cuda":
-        torch.cuda.set_device(chosen)
-    backend = "nccl" if chosen.type == "cuda" else "gloo"
+    timeout = timedelta(seconds=max(600, 2 * config.hang_after))
+    alone = "RANK" not in os.environ
+    if alone:
+        for name in _OTHER_LAUNCHERS:
+            if os.environ.get(name, "1") != "1":
+                raise TrainerError(
+                    f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
+                    f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
+                    f"MASTER_ADDR and MASTER_PORT in each of them"
+                )
+        rank, local_rank, size, local_size = 0, 0, 1, 1
+    else:
+        rank, local_rank, size = (_number(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+        local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+    device = _device(config.device, local_rank=local_rank, local_size=local_size)
+    if device.type != "cpu":
+        getattr(torch, device.type).set_device(device)
+    backend = _BACKENDS[device.type] if config.backend == "auto" else config.backend
+    if not dist.is_backend_available(backend):
+        raise TrainerError(f"--backend {backend}: this build of torch does not have it")
+    if config.reduce == "exact":
+        _pin_arithmetic()
 
-    store, _, _ = next(rendezvous("env://", rank, size, timeout=_TIMEOUT))
-    # Ranks with different backends would wait for each other without a word.
-    if rank == 0:
-        store.set("jobgen/device", f"{chosen.type} on {socket.gethostname()}")
-    first = store.get("jobgen/device").decode()
-    if not first.startswith(chosen.type):
-        raise TrainerError(
-            f"rank {rank} would use {chosen.type} on {socket.gethostname()}, but rank 0 uses "
-            f"{first}; check the GPUs that each node gives, or choose with --device"
-        )
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
-    return World(rank, local_rank, size, chosen, backend)
+    if backend == "mpi":  # It knows rank and size by itself.
+        dist.init_process_group(backend)
+        rank, size = dist.get_rank(), dist.get_world_size()
+    else:
+        store: Store = torch._C._distributed_c10d.HashStore()
+        if not alone:
+            store, _, _ = next(rendezvous("env://", rank, size, timeout=timeout))
+        _compare(store, device, rank)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    background = dist.new_group(backend="mpi" if backend == "mpi" else "gloo", timeout=timeout)
+    return World(rank, local_rank, size, local_size, device, backend, background)
 
 
 def leave() -> None:
     """End the process group if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _compare(store: Store, device: torch.device, rank: int) -> None:
+    """Raise TrainerError where ranks differ in kind: their backends would wait without a word."""
+    if rank == 0:
+        store.set("jobgen/device", f"{device.type} on {socket.gethostname()}")
+    first = store.get("jobgen/device").decode()
+    if not first.startswith(device.type):
+        raise TrainerError(
+            f"rank {rank} would use {device.type} on {socket.gethostname()}, but rank 0 uses "
+            f"{first}; check the GPUs that each node gives, or choose with --device"
+        )
 
 
 def _number(name: str) -> int:
@@ -126,15 +162,33 @@ def _number(name: str) -> int:
 
 
 def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
-    seen = torch.cuda.device_count()
-    if wanted == "cpu" or (wanted == "auto" and seen == 0):
+    kinds = ("cuda", "xpu") if wanted == "auto" else (wanted,)
+    kind = next((kind for kind in kinds if _devices(kind)), "cpu" if wanted == "auto" else wanted)
+    if kind == "cpu":
         return torch.device("cpu")
+    seen = _devices(kind)
     if seen == 0:
-        raise TrainerError(f"--device cuda: no GPU is visible on {socket.gethostname()}")
+        raise TrainerError(f"--device {kind}: no GPU is visible on {socket.gethostname()}")
     if max(local_rank + 1, local_size) > seen:
         raise TrainerError(
             f"{local_size} processes on {socket.gethostname()}, the one with local rank "
             f"{local_rank} among them, but only {seen} GPUs are visible; start one process per "
             f"GPU, or choose --device cpu"
         )
-    return torch.device("cuda", local_rank)
+    return torch.device(kind, local_rank)
+
+
+def _devices(kind: str) -> int:
+    module = getattr(torch, kind, None)
+    return module.device_count() if module and module.is_available() else 0
+
+
+def _pin_arithmetic() -> None:
+    """Make a micro-batch's numbers the same in every process of every world.
+
+    The number of threads changes the order in which a sum is taken, and launchers choose it by
+    the number of processes.
+    """
+    torch.set_num_threads(1)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)

@@ -1,31 +1,37 @@
-"""Requests to stop early: SIGTERM, SIGUSR1, or a file named STOP in the job's folder.
+"""Requests to stop early: SIGTERM, SIGUSR1, a file named STOP in the job's folder, the time limit.
 
 A handler only raises a flag. The flags of all ranks are added up inside the all-reduce of each
-step, so that all ranks stop after the same step whichever of them was told.
+step, so that all ranks stop after the same step whichever of them was told. The time limit is
+$JOBGEN_END, else $SLURM_JOB_END_TIME: the end of the job in seconds of Unix time.
 """
 
+import os
 import signal
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+REASONS = [*(number.name for number in SIGNALS), "STOP file", "time limit"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_RESERVE = 5.0  # seconds to end the processes
 
 
 class StopRequests:
     """Listens for requests between `with` and its end; before and after, signals act as usual.
 
-    `stop_file` is None on ranks that need not look for it: one looking rank is enough, and
+    `stop_file` and `end` are None on ranks that need not look: one looking rank is enough, and
     thousands would burden a shared file system.
     """
 
-    def __init__(self, stop_file: Path | None) -> None:
-        self._stop_file = stop_file
+    def __init__(self, stop_file: Path | None, end: float | None = None) -> None:
+        self.stop_file = stop_file
+        self.end = end
         self._next_look = 0.0
-        self._flags = [0] * (len(SIGNALS) + 1)
+        self._asked = [0] * 3
         self._usual: list[signal._HANDLER] = []
 
     def __enter__(self) -> "StopRequests":
@@ -42,19 +48,51 @@ class StopRequests:
             signal.signal(number, handler)
 
     def _raise_flag(self, number: int, frame: FrameType | None) -> None:
-        self._flags[SIGNALS.index(signal.Signals(number))] = 1
+        self._asked[SIGNALS.index(signal.Signals(number))] = 1
 
-    def flags(self) -> list[int]:
-        """Return a 0 or 1 for each kind of request, as this rank knows it now."""
+    def flags(self, *, needed: float = 0.0) -> list[int]:
+        """Return a 0 or 1 for each of REASONS, as this rank knows it now.
+
+        The time limit is one when the seconds needed to go on, and end in order, are not left.
+        """
         now = time.monotonic()
-        if self._stop_file is not None and now >= self._next_look:
+        if self.stop_file is not None and now >= self._next_look:
             self._next_look = now + _SECONDS_BETWEEN_LOOKS
-            self._flags[-1] = int(self._stop_file.exists())
-        return list(self._flags)
+            self._asked[-1] = int(self.stop_file.exists())
+        return [*self._asked, int(not self.time_for(needed))]
+
+    def time_for(self, seconds: float) -> bool:
+        """Return whether so many seconds are left, and some more to end in order."""
+        return self.end is None or time.time() + seconds + _RESERVE < self.end
+
+
+class Pace:
+    """How long things take here, from how long they took."""
+
+    def __init__(self) -> None:
+        self._steps: deque[float] = deque(maxlen=20)
+        self.save = 0.0
+        self.validation = 0.0
+
+    def took(self, step: float) -> None:
+        """Take note of a step's seconds."""
+        self._steps.append(step)
+
+    @property
+    def step(self) -> float:
+        """Seconds of the slowest of the last steps."""
+        return max(self._steps, default=0.0)
+
+
+def end_of_job() -> float | None:
+    """Return when the scheduler ends the job, Unix time in seconds, if that is known."""
+    for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"):
+        if os.environ.get(name, "").isdigit():
+            return float(os.environ[name])
+    return None
 
 
 def reason(flags: Sequence[float]) -> str | None:
     """Return what was asked, given the flags of all ranks added up; None if nothing was."""
-    names = [*(number.name for number in SIGNALS), "STOP file"]
-    asked = [name for name, count in zip(names, flags, strict=True) if count]
+    asked = [name for name, count in zip(REASONS, flags, strict=True) if count]
     return " and ".join(asked) or None

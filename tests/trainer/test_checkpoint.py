@@ -1,48 +1,94 @@
 """A checkpoint is whole, or it is not used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer.checkpoint import Checkpoints, read_part, read_state  # noqa: E402
-from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.checkpoint import Checkpoints, Writer, read_state, read_whole  # noqa: E402
+from jobgen.trainer.config import TrainerError, parse_flags  # noqa: E402
+from jobgen.trainer.parallel import World, join, leave  # noqa: E402
+
+TENSORS = "__0_0.distcp"
 
 
-def save(checkpoints: Checkpoints, step: int, keep: int = 3) -> Path:
-    parts = {"model": {"w": torch.full((100,), float(step))}}
-    return checkpoints.save(step, parts=parts, state={"step": step}, keep=keep)
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """A world of this process alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RANK", raising=False)
+        yield join(parse_flags(["--device", "cpu"]))
+        leave()
 
 
-def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
+@pytest.fixture
+def save(tmp_path: Path, world: World) -> Callable[..., Path]:
+    """Write a checkpoint of a step, as a run does."""
+
+    def save(step: int, keep: int = 3, keep_every: int = 0) -> Path:
+        writer = Writer(Checkpoints(tmp_path), world, keep=keep, keep_every=keep_every)
+        tensors = {"model": {"w": torch.full((100,), float(step))}}
+        assert writer.start(step, tensors, {"step": step}) is None
+        tensors["model"]["w"].fill_(-1)  # training goes on
+        saved = writer.wait()
+        assert saved is not None
+        assert (saved.step, saved.problem) == (step, None)
+        return tmp_path / "checkpoints" / f"step-{step:08d}"
+
+    return save
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path: Path, save: Callable[..., Path]) -> None:
     checkpoints = Checkpoints(tmp_path)
     assert checkpoints.newest_whole() == (None, [])
-    save(checkpoints, 5)
-    path = save(checkpoints, 10)
+    save(5)
+    path = save(10)
     assert checkpoints.newest_whole() == (path, [])
     assert read_state(path) == {"step": 10}
-    assert torch.equal(read_part(path, "model")["w"], torch.full((100,), 10.0))
+    assert torch.equal(read_whole(path)["w"], torch.full((100,), 10.0))
     assert (tmp_path / "checkpoints" / "latest").read_text() == "step-00000010\n"
 
 
-def test_only_the_last_ones_are_kept_and_nothing_else_is_left(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    for step in (1, 2, 3, 4):
-        save(checkpoints, step, keep=2)
-    names = sorted(path.name for path in checkpoints.folder.iterdir())
-    assert names == ["latest", "step-00000003", "step-00000004"]
+def test_only_the_last_ones_and_every_so_many_are_kept_and_nothing_else_is_left(
+    tmp_path: Path, save: Callable[..., Path]
+) -> None:
+    for step in (1, 2, 3, 4, 5, 6):
+        save(step, keep=2, keep_every=3)
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["latest", "step-00000003", "step-00000005", "step-00000006"]
+
+
+def test_a_full_disk_keeps_the_one_before_and_says_why(
+    tmp_path: Path, world: World, save: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = save(5)
+
+    def full(path: Path, content: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    for place in ("jobgen.trainer.checkpoint._write", "os.fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, full if place.endswith("_write") else lambda handle: full(good, 0))
+            writer = Writer(Checkpoints(tmp_path), world, keep=3, keep_every=0)
+            writer.start(10, {"model": {"w": torch.ones(100)}}, {"step": 10})
+            saved = writer.wait()
+        assert saved is not None
+        assert "No space left on device" in str(saved.problem)
+        assert "\n" not in str(saved.problem)
+        assert Checkpoints(tmp_path).newest_whole() == (good, [])
+        assert sorted(path.name for path in good.parent.iterdir()) == ["latest", good.name]
 
 
 def flip_a_bit(path: Path) -> None:
-    content = bytearray((path / "model.pt").read_bytes())
+    content = bytearray((path / TENSORS).read_bytes())
     content[len(content) // 2] ^= 1
-    (path / "model.pt").write_bytes(content)
+    (path / TENSORS).write_bytes(content)
 
 
 def truncate(path: Path) -> None:
-    (path / "model.pt").write_bytes((path / "model.pt").read_bytes()[:-1])
+    (path / TENSORS).write_bytes((path / TENSORS).read_bytes()[:-1])
 
 
 def lose_a_file(path: Path) -> None:
@@ -64,8 +110,8 @@ def take_another_step(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (flip_a_bit, "model.pt has changed since it was written"),
-        (truncate, "model.pt has "),
+        (flip_a_bit, "__0_0.distcp has changed since it was written"),
+        (truncate, "__0_0.distcp has "),
         (lose_a_file, "state.json: No such file"),
         (lose_the_manifest, "manifest.json: No such file"),
         (break_the_manifest, "manifest.json cannot be read"),
@@ -73,50 +119,57 @@ def take_another_step(path: Path) -> None:
     ],
 )
 def test_a_damaged_one_is_skipped_for_the_one_before_and_named(
-    tmp_path: Path, damage: Callable[[Path], None], said: str
+    tmp_path: Path, save: Callable[..., Path], damage: Callable[[Path], None], said: str
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
-    good = save(checkpoints, 5)
-    damage(save(checkpoints, 10))
+    good = save(5)
+    damage(save(10))
     path, skipped = checkpoints.newest_whole()
     assert path == good
     assert len(skipped) == 1
     assert said in skipped[0]
 
 
-def test_torch_itself_would_load_the_flipped_bit(tmp_path: Path) -> None:
+def test_torch_itself_would_load_the_flipped_bit(save: Callable[..., Path]) -> None:
     """Why there is a manifest at all."""
-    path = save(Checkpoints(tmp_path), 10)
-    before = read_part(path, "model")["w"]
-    flip_a_bit(path)
-    assert not torch.equal(read_part(path, "model")["w"], before)
+    path = save(10)
+    before = read_whole(path)["w"]
+    content = (path / TENSORS).read_bytes()
+    (path / TENSORS).write_bytes(content.replace(b"\x20\x41", b"\x21\x41"))  # the end of 10.0
+    assert not torch.equal(read_whole(path)["w"], before)
 
 
-def test_when_none_is_whole_the_run_does_not_silently_begin_anew(tmp_path: Path) -> None:
+def test_when_none_is_whole_the_run_does_not_silently_begin_anew(
+    tmp_path: Path, save: Callable[..., Path]
+) -> None:
     checkpoints = Checkpoints(tmp_path)
-    flip_a_bit(save(checkpoints, 5))
+    flip_a_bit(save(5))
     with pytest.raises(TrainerError, match="no checkpoint is whole") as caught:
         checkpoints.newest_whole()
-    assert "step-00000005: model.pt has changed" in str(caught.value)
+    assert "step-00000005: __0_0.distcp has changed" in str(caught.value)
 
 
-def test_damaged_ones_are_replaced_and_never_push_out_good_ones(tmp_path: Path) -> None:
+def test_damaged_ones_are_replaced_and_never_push_out_good_ones(
+    tmp_path: Path, save: Callable[..., Path]
+) -> None:
     checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 5)
+    save(5)
     for step in (10, 15):
-        flip_a_bit(save(checkpoints, step))
-    save(checkpoints, 7, keep=1)
+        flip_a_bit(save(step))
+    save(7, keep=1)
     assert checkpoints.newest_whole()[0] == checkpoints.folder / "step-00000007"
-    path = save(checkpoints, 15, keep=1)
+    path = save(15, keep=1)
     assert checkpoints.newest_whole() == (path, [])
 
 
-def test_what_a_kill_left_half_written_is_ignored_and_later_removed(tmp_path: Path) -> None:
+def test_what_a_kill_left_half_written_is_ignored_and_later_removed(
+    tmp_path: Path, save: Callable[..., Path]
+) -> None:
     checkpoints = Checkpoints(tmp_path)
-    good = save(checkpoints, 5)
+    good = save(5)
     half = checkpoints.folder / ".tmp-step-00000010"
     half.mkdir()
-    (half / "model.pt").write_bytes(b"PK")
+    (half / TENSORS).write_bytes(b"PK")
     assert checkpoints.newest_whole() == (good, [])
-    save(checkpoints, 12)
+    checkpoints.tidy(good)
     assert not half.exists()

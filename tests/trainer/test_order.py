@@ -1,9 +1,8 @@
-"""The order of the items, and how they are dealt to ranks."""
+"""The order of the items."""
 
 import pytest
 
 from jobgen.trainer import order
-from jobgen.trainer.config import TrainerError
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1000])
@@ -30,15 +29,3 @@ def test_the_order_depends_on_seed_and_epoch_and_is_shuffled() -> None:
     assert epoch_of(0, 0) == epoch_of(0, 0)
     near = sum(abs(a - b) < 10 for a, b in zip(epoch_of(0, 0), epoch_of(0, 0)[1:], strict=False))
     assert near < 60  # by chance about 19 of 999 neighbours are that close
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 24])
-def test_ranks_get_every_slot_once_in_order_and_almost_equal_shares(size: int) -> None:
-    shares = [order.deal(24, rank=rank, size=size) for rank in range(size)]
-    assert [slot for share in shares for slot in share] == list(range(24))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_a_rank_without_work_is_refused_with_what_to_do() -> None:
-    with pytest.raises(TrainerError, match="2 items cannot be dealt to 3 ranks; raise --batch"):
-        order.deal(2, rank=0, size=3)

@@ -12,8 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
+from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
 from jobgen.trainer.config import parse_flags  # noqa: E402
-from jobgen.trainer.loop import learning_rate  # noqa: E402
+from jobgen.trainer.step import learning_rate  # noqa: E402
 
 from .conftest import Run, Start  # noqa: E402
 
@@ -79,21 +80,18 @@ def test_killed_and_started_again_it_ends_with_the_same_bits(
     assert "continuing after step 20" in again.output
     assert again.losses() == whole.losses()
     assert {line["attempt"] for line in again.metrics("step")} == {0, 1}
-    for part in ("model.pt", "optimizer.pt"):
-        name = Path("checkpoints/step-00000040") / part
-        assert same_bits(again.out / name, whole.out / name)
+    assert weights(again) == weights(whole)
 
 
-def same_bits(one: Path, other: Path) -> bool:
-    def flat(value: object) -> object:
-        if isinstance(value, torch.Tensor):
-            return value.dtype, tuple(value.shape), value.numpy().tobytes()
-        if isinstance(value, dict):
-            return {key: flat(item) for key, item in value.items()}
-        return value
-
-    first, second = (torch.load(path, weights_only=True) for path in (one, other))
-    return bool(flat(first) == flat(second))
+def weights(run: Run) -> dict[str, bytes]:
+    """The bits of model and optimizer in the newest checkpoint."""
+    path, _ = Checkpoints(run.out).newest_whole()
+    assert path is not None
+    return {
+        f"{part}.{name}": tensor.numpy().tobytes()
+        for part in ("model", "optimizer")
+        for name, tensor in read_whole(path, part).items()
+    }
 
 
 def test_one_process_without_torchrun_learns_the_same(
@@ -182,16 +180,16 @@ def test_the_stop_file_stops_a_job_once(start: Start, tmp_path: Path) -> None:
 
 BROKEN_ON_RANK_1 = """
 import os, sys
-from jobgen.trainer import __main__, loop
+from jobgen.trainer import __main__, step
 
-usual = loop.learning_rate
+usual = step.learning_rate
 
-def breaks(step, config):
-    if os.environ["RANK"] == "1" and step == 3:
+def breaks(number, config):
+    if os.environ["RANK"] == "1" and number == 3:
         {fault}
-    return usual(step, config)
+    return usual(number, config)
 
-loop.learning_rate = breaks
+step.learning_rate = breaks
 sys.exit(__main__.main())
 """
 

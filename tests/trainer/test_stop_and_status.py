@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,25 @@ def test_the_stop_file_is_seen(tmp_path: Path) -> None:
 
 
 def test_flags_of_several_ranks_add_up() -> None:
-    assert stop.reason([0.0, 3.0, 0.0]) == "SIGUSR1"
-    assert stop.reason([0.0, 0.0, 0.0]) is None
+    assert stop.reason([0.0, 3.0, 0.0, 0.0]) == "SIGUSR1"
+    assert stop.reason([0.0, 0.0, 0.0, 0.0]) is None
+
+
+def test_the_time_limit_leaves_room_for_what_is_still_to_be_done() -> None:
+    requests = stop.StopRequests(None, end=time.time() + 60)
+    assert stop.reason(requests.flags(needed=50)) is None
+    assert stop.reason(requests.flags(needed=56)) == "time limit"
+    assert stop.StopRequests(None).flags(needed=1e9)[-1] == 0
+
+
+def test_the_end_of_the_job_is_the_scripts_or_slurms(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"):
+        monkeypatch.delenv(name, raising=False)
+    assert stop.end_of_job() is None
+    monkeypatch.setenv("SLURM_JOB_END_TIME", "200")
+    assert stop.end_of_job() == 200
+    monkeypatch.setenv("JOBGEN_END", "100")
+    assert stop.end_of_job() == 100
 
 
 @pytest.fixture

@@ -1,0 +1,178 @@
+"""One step: forward and backward over this rank's micro-batches, sums over all ranks, an update.
+
+Also what is as close to the numbers: the learning rate, and a validation.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from . import order
+from .config import Config
+from .feed import Feed, deal
+from .parallel import World
+from .policy import LossScale, LossWatch
+from .spread import DTYPES, spread
+from .tasks import Task
+from .watchdog import Clock, Stragglers
+
+# The learning rate ends at this share of its peak.
+_FINAL_LR = 0.1
+
+
+def learning_rate(step: int, config: Config) -> float:
+    """Return the rate of a step, counted from 0: up linearly, then down on half a cosine."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    way = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
+    return config.lr * (_FINAL_LR + (1 - _FINAL_LR) * 0.5 * (1 + math.cos(math.pi * way)))
+
+
+class Step(NamedTuple):
+    """What a step has shown; sums are over all ranks."""
+
+    loss: float
+    lr: float
+    grad_norm: float
+    flags: list[float]  # each the sum of what the ranks gave
+    slow: list[str]  # stragglers, by name
+    problem: str | None  # why the weights were left as they were
+
+
+class Stepper:
+    """The model and its optimizer on this rank, and the place in the data."""
+
+    def __init__(self, task: Task, config: Config, world: World) -> None:
+        """Build the model, the same on every rank, and spread it over them."""
+        self.task, self.config, self.world = task, config, world
+        self.deal = deal(config, config.batch_tokens // task.units_per_item, world.size)
+        self.val = order.spread(task.val_items, config.val_sequences)
+        torch.manual_seed(config.seed)
+        self.model = task.build().to(world.device)
+        self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        even = len(set(self.deal.counts)) == 1
+        self.spread = spread(self.model, task, config, world, even=even)
+        self.optimizer = torch.optim.AdamW(
+            _parameter_groups(self.model, config.weight_decay),
+            lr=config.lr,
+            betas=(0.9, 0.95),
+            fused=world.device.type != "cpu",
+        )
+        self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
+        self.stragglers = Stragglers(world, self.deal.counts)
+        self.clock = Clock(world.device)  # of this rank's forward passes
+        self.losses = LossWatch(config.spike)
+        self.scale = LossScale(config.dtype)
+        self.done = self.position = 0
+
+    def settle(self) -> None:
+        """Do what a first step needs; torch may compile here for minutes."""
+        self.spread.settle(self.backward_for_nothing)
+        self.model.train()
+
+    def step(self, flags: Sequence[float]) -> Step:
+        """Take one step, unless its loss or gradient says better not.
+
+        All ranks must call it, with as many flags; their sums are among what is returned.
+        """
+        config, world = self.config, self.world
+        lr = learning_rate(self.done, config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        loss = torch.zeros((), dtype=torch.float64, device=world.device)
+        own = self.deal.of(world.rank)
+        for number in own:
+            batch = self.feed.take()
+            # What is drawn at random depends on the place in the data alone: not on the ranks, nor
+            # on what was drawn before. So no state of a generator has to be kept.
+            torch.manual_seed(order.mix(config.seed, self.position + number * self.deal.size))
+            with self.spread.micro_batch(last=number == own[-1]):
+                with self.clock:
+                    part = self.loss(self.spread.model, batch)
+                self.backward(part)
+            # In steps of 2^-32, so that the order of addition makes no difference.
+            loss += torch.round(part.detach().double() * 2**32) / 2**32
+        self.spread.reduce()
+        norm = self.clip()
+        due = (self.done + 1) % config.log_every == 0
+        mine = self.stragglers.mine(self.clock.take(), self.feed.take_wait()) if due else []
+        sums = world.sum(self.vector([0.0, *flags, *mine], loss))
+        loss_mean, grad_norm = sums[0] / config.batch_tokens, float(norm)
+
+        overflowed = self.scale.update(overflowed=not math.isfinite(grad_norm))
+        problem = None if overflowed else self.losses.judge(loss_mean, grad_norm)
+        if not overflowed and problem is None:
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.done += problem is None
+        self.position += self.deal.items
+        slow = self.stragglers.find(sums[1 + len(flags) :]) if due else []
+        return Step(loss_mean, lr, grad_norm, sums[1 : 1 + len(flags)], slow, problem)
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return the loss summed over the batch's units, computed in the chosen type."""
+        dtype, device = DTYPES[self.config.dtype], self.world.device.type
+        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
+            return self.task.loss(model, batch)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add this part of the step's mean loss to the gradients."""
+        torch.autograd.backward(
+            loss * (self.spread.gain * self.scale.factor / self.config.batch_tokens)
+        )
+
+    def clip(self) -> Tensor:
+        """Return the norm of the whole gradient, after shortening it where it is too long."""
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        if self.scale.factor != 1:
+            torch._foreach_mul_(
+                [p.grad for p in parameters if p.grad is not None], 1 / self.scale.factor
+            )
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def backward_for_nothing(self) -> None:
+        """Run one micro-batch without any effect but what torch learns from it."""
+        batch = self.task.batch([0] * self.deal.size, training=True)
+        self.backward(self.loss(self.spread.model, self.on_device(batch)))
+
+    def validate(self) -> float:
+        """Return the mean loss over the validation items, each used exactly once."""
+        world, size = self.world, self.deal.size
+        self.model.eval()
+        total = torch.zeros((), dtype=torch.float64, device=world.device)
+        share = self.val[world.rank :: world.size]
+        rounds = math.ceil(math.ceil(len(self.val) / world.size) / size)
+        with torch.no_grad():
+            for first in range(0, rounds * size, size):
+                part = share[first : first + size]
+                if part or self.spread.lockstep:
+                    batch = self.task.batch(part or self.val[:1], training=False)
+                    loss = self.loss(self.model, self.on_device(batch))
+                    total += loss if part else 0
+        self.model.train()
+        return world.sum(self.vector([0.0], total))[0] / (len(self.val) * self.task.units_per_item)
+
+    def vector(self, values: Sequence[float], first: Tensor | None = None) -> Tensor:
+        """Return the values on the rank's device, the first of them from there."""
+        vector = torch.tensor(values, dtype=torch.float64).to(self.world.device)
+        if first is not None:
+            vector[0] = first
+        return vector
+
+    def on_device(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the batch on the rank's device."""
+        return tuple(part.to(self.world.device) for part in batch)
+
+
+def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return AdamW's groups: matrices decay, vectors (biases, norms) do not."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
