@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jobgen.profile import Queue, records
+from jobgen.profile import Queue, SiteProfile, records
 from jobgen.site import Found
 from jobgen.units import format_duration, format_memory
 
@@ -26,7 +26,8 @@ _NOTHING: tuple[Any, ...] = (None, (), False)
 def line(name: str, found: Found) -> str:
     """The profile's line in the list of all."""
     profile = found.profile
-    grade = {"docs": "documentation", "scripts": "users' scripts", None: "-"}[profile.verified]
+    words = {"docs": "documentation", "scripts": "users' scripts", "captured": "captured"}
+    grade = words[profile.verified] if profile.verified else "-"
     title = profile.title or "-"
     return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':8} {grade:15} {title}\n"
 
@@ -40,9 +41,12 @@ def summary(name: str, found: Found) -> dict[str, Any]:
 
 def text(found: Found) -> str:
     """The whole profile as YAML that can be read again, each source with its address."""
-    comments = "".join(f"# {file}\n" for file in reversed(found.files))
-    sources = found.profile.sources or {}
-    return comments + "".join(f"{row}\n" for row in _rows(found.profile, sources, depth=0))
+    return "".join(f"# {file}\n" for file in reversed(found.files)) + yaml(found.profile)
+
+
+def yaml(profile: SiteProfile) -> str:
+    """A profile as YAML."""
+    return "".join(f"{row}\n" for row in _rows(profile, profile.sources or {}, depth=0))
 
 
 def verdict(file: str, found: Found) -> str:

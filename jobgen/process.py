@@ -11,7 +11,7 @@ from jobgen.errors import Position, Problem, RefusedError, SchedulerUnavailableE
 TIMEOUT_SECONDS = 120
 
 
-def run(argv: Sequence[str]) -> str:
+def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
     """What a scheduler's command printed on stdout.
 
     Raises SchedulerUnavailableError where there is no such command or no answer in time, and
@@ -24,7 +24,7 @@ def run(argv: Sequence[str]) -> str:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=TIMEOUT_SECONDS,
+            timeout=timeout,
         )
     except FileNotFoundError:
         raise SchedulerUnavailableError(
@@ -33,9 +33,7 @@ def run(argv: Sequence[str]) -> str:
     except PermissionError:
         raise SchedulerUnavailableError(f"{argv[0]} may not be run here") from None
     except subprocess.TimeoutExpired:
-        raise SchedulerUnavailableError(
-            f"{argv[0]} has not answered for {TIMEOUT_SECONDS} s"
-        ) from None
+        raise SchedulerUnavailableError(f"{argv[0]} has not answered for {timeout:g} s") from None
     if result.returncode:
         words = (result.stderr.strip() or result.stdout.strip() or "no message")[:2000]
         raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")

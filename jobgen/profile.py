@@ -120,6 +120,19 @@ class Container(NamedTuple):
     source: Annotated[Label | None, "Where this is from."] = None
 
 
+class Recognise(NamedTuple):
+    """What tells that a machine is of this cluster; one of these is enough."""
+
+    variables: Annotated[
+        dict[Variable, Word] | None, "Environment variables and their values there."
+    ] = None
+    domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
+    cluster: Annotated[
+        Label | None, "What its scheduler calls it: Slurm's ClusterName, or PBS's server."
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
 class SiteProfile(NamedTuple):
     """One cluster. What is not known of it is left out."""
 
@@ -127,13 +140,16 @@ class SiteProfile(NamedTuple):
     title: Annotated[str | None, "The cluster's name for people."] = None
     extends: Annotated[Label | None, "Another profile that this one changes."] = None
     as_of: Annotated[Date | None, "When the sources were read."] = None
-    verified: Annotated[Verified | None, "From documentation, or from users' scripts."] = None
+    verified: Annotated[
+        Verified | None, "From documentation, users' scripts, or the cluster itself."
+    ] = None
     sources: Annotated[
         dict[Label, str] | None, "Where the facts are from: an id and an address."
     ] = None
     cited: Annotated[
         dict[Label, Label] | None, "Keys that have no source of their own, and the id of theirs."
     ] = None
+    recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
     slurm: Annotated[Slurm, "What differs between Slurm clusters."] = Slurm()
     pbs: Annotated[Pbs, "What differs between PBS clusters."] = Pbs()
     node: Annotated[Node, "A node."] = Node()
@@ -182,7 +198,8 @@ class SiteProfile(NamedTuple):
 
 
 Sourced = (
-    Node
+    Recognise
+    | Node
     | Queue
     | Account
     | Filesystems
@@ -206,7 +223,10 @@ def records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
         yield f"queues.{name}.node", queue.node
         if queue.charge is not None:
             yield f"queues.{name}.charge", queue.charge
-    for name in ("account", "filesystems", "variables", "modules", "launch", "container", "charge"):
+    for name in (
+        *("recognise", "account", "filesystems", "variables", "modules", "launch", "container"),
+        "charge",
+    ):
         record = getattr(profile, name)
         if record is not None:
             yield name, record

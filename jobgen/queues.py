@@ -18,7 +18,7 @@ Rate = Annotated[float, Range(0)]
 Words = Annotated[
     str, Pattern(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", "plain ASCII without blanks around it")
 ]
-Verified = Literal["docs", "scripts"]
+Verified = Literal["docs", "scripts", "captured"]
 
 
 class Slurm(NamedTuple):
@@ -133,4 +133,6 @@ class Queue(NamedTuple):
     note: Annotated[str | None, "What else to know of it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
     as_of: Annotated[Date | None, "When its source was read."] = None
-    verified: Annotated[Verified | None, "From documentation, or from users' scripts."] = None
+    verified: Annotated[
+        Verified | None, "From documentation, users' scripts, or the cluster itself."
+    ] = None
