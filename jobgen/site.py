@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from typing import NamedTuple
 
 from jobgen import document
 from jobgen.bind import bind
 from jobgen.document import Mapping, Scalar
-from jobgen.errors import Position, Problem, SpecError
+from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.profile import SiteProfile as SiteProfile
 
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sites")
@@ -28,10 +29,9 @@ def folders() -> list[str]:
     Built-in, the machine's, $JOBGEN_SITE_PATH's (a centre sets it in a module), the user's, and
     the project's: `.jobgen/sites` here or in the nearest folder above, up to that of `.git`.
     """
-    user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
     found = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
-    found.append(os.path.join(user, "jobgen", "sites"))
+    found.append(_own_folder())
     here = os.getcwd()
     while True:
         project = os.path.join(here, ".jobgen", "sites")
@@ -41,6 +41,18 @@ def folders() -> list[str]:
         if above == here or os.path.exists(os.path.join(here, ".git")):
             return found
         here = above
+
+
+def _own_folder() -> str:
+    user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(user, "jobgen", "sites")
+
+
+def own_file(name: str) -> str:
+    """Where the user's own profile called `name` is kept; raises UsageError for no name."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
+        raise UsageError(f"{name!r}: is no name of a site; use letters, digits and any of _ . + -")
+    return os.path.join(_own_folder(), f"{name}.yaml")
 
 
 def names() -> list[str]:

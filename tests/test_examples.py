@@ -52,6 +52,8 @@ def test_commands_and_options_of_readme_exist() -> None:
     for command, rest in used:
         found = cli.get_command(click.Context(cli), command)
         assert found, command
+        if isinstance(found, click.Group) and rest.split():
+            found = found.get_command(click.Context(found), rest.split()[0]) or found
         known = {option for param in found.params for option in param.opts}
         assert set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest)) <= known, f"{command}{rest}"
 

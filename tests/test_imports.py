@@ -35,6 +35,8 @@ jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.render jobgen.explain
 jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell
+jobgen.live
+jobgen.capture
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft

@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import qsub
+import queues
 import resources
-from link import UNKNOWN_SIGNAL, Link, RefusedError, client_host, host_name, settings
+from link import (
+    UNKNOWN_QUEUE,
+    UNKNOWN_SIGNAL,
+    VERSION,
+    Link,
+    RefusedError,
+    client_host,
+    host_name,
+    settings,
+)
 
 WIDTH = 78
-VERSION = "23.06.06"
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -32,7 +41,12 @@ def _options(command: str, arguments: list[str], letters: str) -> tuple[dict[str
 
 
 def qstat(run: Path, arguments: list[str]) -> int:
-    options, names = _options("qstat", arguments, "fF:xtwHD:")
+    if arguments == ["--version"]:
+        print(f"pbs_version = {VERSION}")
+        return 0
+    options, names = _options("qstat", arguments, "fF:xtwHD:QB")
+    if "Q" in options or "B" in options:
+        return _qstat_of_server(run, options, names)
     form = options.get("F", "default")
     if form not in ("default", "json", "dsv"):
         raise RefusedError(2, "qstat: invalid -F option")
@@ -59,6 +73,40 @@ def qstat(run: Path, arguments: list[str]) -> int:
         print(f"qstat: {text}", file=sys.stderr)
         status = code & 255
     return status
+
+
+def _qstat_of_server(run: Path, options: dict[str, str], names: list[str]) -> int:
+    """qstat -Q and -B: queues, or the server, with what qmgr has set."""
+    now, jobs = settings(run), Link(run).ask(op="status", jobs=[], members=False, history=False)
+    kind, known = "Queue", {name: queues.queue(now, name, jobs["jobs"]) for name in now["queues"]}
+    if "B" in options:
+        kind, known = "Server", {now["server"]: queues.server(now, jobs["jobs"])}
+    found = {name: known[name] for name in names or known if name in known}
+    if options.get("F") == "json":
+        print(_document(run, kind, found))
+    elif "f" in options:
+        for name, attributes in found.items():
+            print(f"{kind}: {name}")
+            for line in _flat(attributes):
+                print(line if "w" in options else _wrap(line))
+            print()
+    elif "Q" in options:
+        columns = "Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type"
+        print(f"Queue              {columns}")
+        print(f"---------------- ----- ----- --- --- {'----- ' * 6}----")
+        for name, attributes in found.items():
+            total, on = attributes["total_jobs"], {"True": "yes", "False": " no"}
+            counts = dict(re.findall(r"(\w+):(\d+)", attributes["state_count"]))
+            states = ("Queued", "Running", "Held", "Waiting", "Transit", "Exiting")
+            cells = " ".join(f"{counts[state]:>5}" for state in states)
+            flags = f"{on[attributes['enabled']]} {on[attributes['started']]}"
+            kind = attributes["queue_type"][:3]
+            print(f"{name:<16} {0:>5} {total:>5} {flags} {cells} {kind}*")
+    for name in names:
+        if name not in known:
+            print(f"qstat: Unknown queue {name}", file=sys.stderr)
+            return UNKNOWN_QUEUE & 255
+    return 0
 
 
 def _row(name: str, attributes: dict[str, Any]) -> str:
@@ -116,16 +164,24 @@ def _as_json(run: Path, jobs: dict[str, Any]) -> str:
             return json.loads(item) if NUMBER.fullmatch(item) else item
         return item
 
-    document = {
+    return _document(
+        run,
+        "Jobs",
+        {
+            name: {key: value(key, item) for key, item in attributes.items()}
+            for name, attributes in jobs.items()
+        },
+    )
+
+
+def _document(run: Path, key: str, found: dict[str, Any]) -> str:
+    document: dict[str, Any] = {
         "timestamp": int(time.time()),
         "pbs_version": VERSION,
         "pbs_server": settings(run)["server"],
     }
-    if jobs:
-        document["Jobs"] = {
-            name: {key: value(key, item) for key, item in attributes.items()}
-            for name, attributes in jobs.items()
-        }
+    if found:
+        document[key] = found
     return json.dumps(document, indent="\t", separators=(",", ":\t"), ensure_ascii=False)
 
 
@@ -219,13 +275,7 @@ def pbsnodes(run: Path, arguments: list[str]) -> int:
             "sharing": "default_shared",
         }
     if options.get("F") == "json":
-        document = {
-            "timestamp": int(time.time()),
-            "pbs_version": VERSION,
-            "pbs_server": now["server"],
-            "nodes": shown,
-        }
-        print(json.dumps(document, indent="\t", separators=(",", ":\t")))
+        print(_document(run, "nodes", shown))
         return 0
     for name, attributes in shown.items():
         print(name)

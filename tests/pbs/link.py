@@ -6,6 +6,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+VERSION = "23.06.06"
+
 DEFAULTS: dict[str, Any] = {
     "server": "login",  # the part of a job id after the number; PBS_SERVER
     "domain": "",  # with "cluster.test" node files hold n1.cluster.test
@@ -16,6 +18,8 @@ DEFAULTS: dict[str, Any] = {
     },
     "resources": [],  # names of further job-wide resources: storage, jobfs
     "queues": ["workq"],  # the first is the default
+    # by queue: what qmgr has set beside queue_type, enabled and started; shown, not enforced
+    "queue_attributes": {},
     "kill_delay": 10.0,  # seconds between SIGTERM and SIGKILL; as the real default
     "poll": 1.0,  # of the mom's checks; really 10, growing to 120
     "down_delay": 2.0,  # until a silent node counts as down; really 60 to 70
