@@ -91,7 +91,6 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     # However the agent ends, its exit code is left where the first node looks for it.
     trap 'report_node "$index" "$?"' EXIT
-    : >"$attempt_dir/node-$index.started"
     say "$node is node $index; the rendezvous is at $head:$port"
 
     # Nothing is taken over from where the job was submitted, but the folder and the user.
@@ -104,6 +103,10 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
         export TMPDIR=/tmp
     fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-$rdzv_id.XXXXXX")
+    local marker=JOBGEN_AGENT=$rdzv_id-$index
+    setsid bash "${BASH_SOURCE[0]}" watch "$index" "$$" "$marker" "$tmp_dir" &
+    watch=$!
+    disown "$watch"
     local_world_size=2
     claim_node
     load_environment
@@ -114,37 +117,41 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
     if ((index == 0)) && (: <>"/dev/tcp/$head/$port") 2>/dev/null; then
         die "port $port on $node is in use by another program"
     fi
+    : >"$attempt_dir/node-$index.started"
 
-    # The agent runs in the background, so that a signal is handled when it comes. The marker in its
-    # environment finds all that it started, also what outlived it.
-    local marker=JOBGEN_AGENT=$rdzv_id-$index status=0
-    stop_by=
-    trap 'stop_by=${stop_by:-$((SECONDS + $(grace)))}; kill -TERM "$agent" 2>/dev/null || :' TERM INT HUP
-    env "$marker" python3 -m torch.distributed.run \
+    attend "$marker" python3 -m torch.distributed.run \
         --nnodes=2 --nproc-per-node="$local_world_size" --max-restarts=0 \
         --rdzv-backend=c10d --rdzv-conf="is_host=$((index == 0)),join_timeout=600,read_timeout=600" \
         --rdzv-endpoint="$head:$port" --rdzv-id="$rdzv_id" --local-addr="$address" \
-        --log-dir="$attempt_dir/torchrun" --no-python bash "${BASH_SOURCE[0]}" rank &
-    agent=$!
-    while kill -0 "$agent" 2>/dev/null; do
+        --log-dir="$attempt_dir/torchrun" --no-python bash "${BASH_SOURCE[0]}" rank
+    exit "$status"
+}
+
+# Run a command to its end, in the background, so that a signal is handled when it comes. The marker in
+# its environment finds all that it started, also what outlived it.
+attend() {    # attend MARKER COMMAND...: sets status
+    stop_by=
+    trap 'stop_by=${stop_by:-$((SECONDS + $(grace)))}; kill -TERM "${child-}" 2>/dev/null || :' TERM INT HUP
+    env "$@" &
+    child=$!
+    while kill -0 "$child" 2>/dev/null; do
         if [[ -z $stop_by ]]; then
             status=0
-            wait "$agent" || status=$?
+            wait "$child" || status=$?
         elif ((SECONDS < stop_by)); then
             sleep 0.5
         else
             say "$node: the agent did not stop in time; it is killed"
-            sweep "$marker"
+            sweep "$1"
         fi
     done
     if [[ -n $stop_by ]]; then
         status=0
-        wait "$agent" || status=$?
+        wait "$child" || status=$?
         # torchrun calls every stop an error; the program says by a file that it stopped in order.
         if [[ -e $run_dir/STOPPED ]]; then status=0; fi
     fi
-    sweep "$marker"
-    exit "$status"
+    sweep "$1"
 }
 
 # How long an agent may take to stop: where another node has failed there is nothing left to save.
@@ -164,9 +171,25 @@ sweep() {    # sweep MARKER
     done
 }
 
+# Runs beside each agent, in a session of its own: gives a sign of life every 20 s, by which the first
+# node knows of this one, and cleans up if the shell around the agent is killed.
+watch_node() {    # watch_node INDEX PID MARKER TMP_DIR
+    local seconds=0
+    tmp_dir=$4
+    attempt_dir=${BASH_SOURCE[0]%/*}
+    while kill -0 "$2" 2>/dev/null; do
+        if ((seconds++ % 20 == 0)); then echo "$seconds" >"$attempt_dir/node-$1.alive" || :; fi
+        sleep 1
+    done
+    say "the shell around the agent was killed"
+    sweep "$3"
+    report_node "$1" 137
+}
+
 # The first node to fail leaves its number and code in `failed`; every node leaves its code.
 report_node() {    # report_node INDEX STATUS
     trap '' TERM INT HUP
+    kill "${watch-}" 2>/dev/null || :
     if (($2)); then (set -o noclobber && echo "$1 $2" >"$attempt_dir/failed") 2>/dev/null || :; fi
     rm -rf "${tmp_dir-}"
     echo "$2" >"$attempt_dir/node-$1.new"
@@ -177,6 +200,7 @@ report_node() {    # report_node INDEX STATUS
 case ${1-} in
     node) shift; run_node "$@" ;;
     rank) run_rank ;;
+    watch) shift; watch_node "$@"; exit ;;
 esac
 
 # Where am I: on the one machine that plays every node, in the folder of submission.
@@ -246,10 +270,41 @@ nodes_without() {    # nodes_without started|ended: the names of those that have
     done
     echo "${names[*]}"
 }
-lost=
+# A look at the records, every 20 s: a node is lost that gives no sign of life in 6 looks, or none
+# at all in 15, or that has started no agent 15 looks after another has. Looks are counted and
+# not seconds, as a file system that stands still for everybody is no node's fault.
+looked=
+look() {    # sets lost, to the names of those nodes, and why
+    looked=$(
+        {
+            echo "$looked"
+            find "$attempt_dir" -maxdepth 1 -name 'node-*' -printf 'now %f %T@\n' 2>/dev/null || :
+        } | awk -v silent=6 -v missing=15 -v beat=20 '
+            NR == FNR { name[nodes++] = $1 }
+            $1 == "since" { since = $2 }
+            $1 == "was" { was[$2] = $3; same[$2] = $4 }
+            $1 == "now" { split($2, word, /[-.]/); now[word[2], word[3]] = $3 }
+            $1 == "now" && word[3] == "started" { ready = 1 }
+            END {
+                if (ready) print "since", ++since
+                for (node = 0; node < nodes; node++) {
+                    if ((node, "ended") in now) continue
+                    sign = (node, "alive") in now ? now[node, "alive"] : "none"
+                    same[node] = sign == was[node] ? same[node] + 1 : 0
+                    print "was", node, sign, same[node]
+                    if (same[node] >= (sign == "none" ? missing : silent))
+                        print "lost", name[node], "no sign of life for", same[node] * beat, "s"
+                    else if (since >= missing && !((node, "started") in now))
+                        print "lost", name[node], "not ready", since * beat, "s after another node"
+                }
+            }' "$attempt_dir/nodes" -
+    )
+    lost=$(awk '$1 == "lost" { printf "%s%s", sign, $2; sign = " " }' <<<"$looked")
+    why=$(sed -n '/^lost /{s/^lost [^ ]* //p;q}' <<<"$looked")
+}
+lost='' why=''
 supervise() {
-    local begin=$SECONDS expected=${#nodes[@]} missing_since='' start_by gone ended pid patience=5
-    start_by=$((SECONDS + 300))
+    local begin=$SECONDS expected=${#nodes[@]} missing_since='' next_look=0 gone ended pid patience=5
     while [[ -z $stop && ! -e $attempt_dir/failed ]]; do
         gone=$(launchers_gone)
         ((gone < ${#launchers[@]})) || break
@@ -263,12 +318,11 @@ supervise() {
             lost=$(nodes_without ended) expected=$((ended + ${#launchers[@]} - gone))
             break
         fi
-        # A node that has not begun by now never will.
-        if [[ -n $start_by ]] && ((SECONDS > start_by)); then
-            start_by=
-            lost=$(nodes_without started)
+        if ((SECONDS >= next_look)); then
+            look
+            next_look=$((SECONDS + 20))
             if [[ -n $lost ]]; then
-                expected=$(nodes_with started)
+                expected=$((expected - $(wc -w <<<"$lost")))
                 break
             fi
         fi
@@ -299,8 +353,6 @@ for index in "${!nodes[@]}"; do
     launchers+=($!)
 done
 supervise
-# A node's shell that was killed has left its agent behind; a cluster would clear it away.
-for index in "${!nodes[@]}"; do sweep "JOBGEN_AGENT=$rdzv_id-$index"; done
 
 # The outcome: success only if every node says so; else the first error, and where it is.
 secondary() {    # secondary ERROR_FILE: a process only says that it has lost another
@@ -342,6 +394,7 @@ if [[ -n $stop ]]; then
     exit 143
 fi
 if [[ -n $lost ]]; then
+    if [[ -n $why ]]; then die "FAILED: $lost is lost: $why; logs are in $run_dir"; fi
     die "FAILED: nothing is heard from $lost; do all nodes share the folder $PWD?"
 fi
 if [[ -e $attempt_dir/failed ]]; then

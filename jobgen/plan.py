@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from jobgen.request import Request
 
 
+class Watch(NamedTuple):
+    """How the loss of a node is noticed, by files that nodes write anew and the first one looks at.
+
+    Twice an NFS client's longest belief in what it knows of a file (nfs(5), acregmax: 60 s) passes
+    before a node counts as lost: 120 s without a sign of life, or 300 s where none ever came.
+    """
+
+    beat: int = 20  # seconds between two signs of life, and between two looks
+    silent: int = 6  # looks without a new sign
+    missing: int = 15  # looks without a first sign, or without the agent that others have
+
+
 class Plan(NamedTuple):
     """Everything that a script says, decided."""
 
@@ -53,6 +65,7 @@ class Plan(NamedTuple):
     after: tuple[Dependency, ...] = ()  # what the job waits for
     limits: bool = True  # whether the site's limits were checked
     notes: tuple[str, ...] = ()  # what the user should hear; no part of the script
+    watch: Watch = Watch()
 
     @property
     def nodes(self) -> int:

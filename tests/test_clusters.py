@@ -4,15 +4,17 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_fixtures import Cluster
+from cluster_fixtures import Cluster, wait_until
 from jobs import Job, jobgen, spec, submit
 
 pytest.importorskip("torch", reason="jobs need torch")
 
 LAST_RANK = 5
+LOST_NODE_BOUND = 240  # seconds, as README says
 
 
 @pytest.fixture(params=["slurm", "pbs"])
@@ -122,6 +124,38 @@ def test_a_cancelled_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> 
     assert not any(cluster.processes(r"allreduce\.py").values())
     said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
     assert said.stdout == "cancelled\n"
+
+
+@pytest.fixture
+def patient(cluster: Cluster) -> Iterator[None]:
+    """A scheduler that leaves it to the job to notice, as real ones do for five minutes."""
+    if cluster.kind == "pbs":
+        yield
+        return
+    conf = cluster.run_folder / "etc/slurm/slurm.conf"
+    text = conf.read_text()
+    conf.write_text(text.replace("SlurmdTimeout=20\n", "SlurmdTimeout=300\n"))
+    cluster.run("scontrol", "reconfigure")
+    yield
+    conf.write_text(text)
+    cluster.run("scontrol", "reconfigure")
+
+
+def test_the_loss_of_another_node_ends_the_job_and_names_it(
+    cluster: Cluster, tmp_path: Path, patient: None
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    cluster.fail("n2")
+    try:
+        assert job.wait(LOST_NODE_BOUND) == "failed 1", job.everything()
+        (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
+        assert "FAILED: n2 is lost: no sign of life for 1" in output.read_text()
+        wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=60)
+    finally:
+        cluster.heal("n2")
+        if not cluster.ended(job.id):
+            cluster.cancel(job.id)
 
 
 def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_it_begins_with_what_it_is_and_how_to_make_it_again(name: str) -> None:
 @EVERY
 def test_every_node_runs_one_agent(name: str) -> None:
     (agent,) = lines_with("torch.distributed.run", SCRIPTS[name])
-    assert agent.split()[:5] == ["env", '"$marker"', "python3", "-m", "torch.distributed.run"]
+    assert agent.split()[:5] == ["attend", '"$marker"', "python3", "-m", "torch.distributed.run"]
     for option in (
         '--nproc-per-node="$local_world_size"',
         '--rdzv-endpoint="$head:$port"',
