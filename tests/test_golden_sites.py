@@ -72,7 +72,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
         r"ngpus|ncpus|mem=|-q (small|medium|large)\b",
         [
             "module use /soft/modulefiles",
-            "module load conda",
+            "load_module conda",
             "NCCL_NET=\"?'?AWS Libfabric",
             "https_proxy=http://proxy.alcf.anl.gov:3128",
         ],
@@ -83,7 +83,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
         r"ngpus|ncpus|mem=|system=",
         [
             r"\.hsn\.cm\.aurora\.alcf\.anl\.gov",
-            "module load frameworks",
+            "load_module frameworks",
             "CCL_PROCESS_LAUNCHER=pmix",
             "ZE_FLAT_DEVICE_HIERARCHY=FLAT",
             "getent",
@@ -94,7 +94,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
         "gpu_type|filesystems|storage",
         [
             r"(?m)^#PBS -l select=2:ncpus=64(:mpiprocs=\d)?:ngpus=4:mem=480gb",
-            "module load cuda",
+            "load_module cuda",
             "NCCL_SOCKET_IFNAME=hsn",
             "NCCL_IB_DISABLE=1",
         ],
@@ -123,7 +123,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
         [
             "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
             "NCCL_NET=OFI",
-            r"module load rocm/7[\s\S]*module load rccl-net-plugin",
+            r"load_module rocm/7[\s\S]*module load rccl-net-plugin",
             "getent ahostsv4",
         ],
     ),
@@ -143,7 +143,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
     "csc-roihu": (
         ["--account=project_1", "--partition=gpularge", "--nodes=2", "--gres=gpu:gh200:4"],
         "--mem|--gpus-per-node",
-        ["--cpus-per-task=288", "module load python-pytorch"],
+        ["--cpus-per-task=288", "load_module python-pytorch"],
     ),
     "cineca-leonardo": (
         ["--account=a", "--partition=boost_usr_prod", "--nodes=2", "--gres=gpu:4"],
@@ -187,7 +187,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
     "isambard-ai": (
         ["--nodes=2", "--gpus-per-node=4", "--time=01:00:00"],
         "--mem",
-        ["module load brics/nccl", "srun "],
+        ["load_module brics/nccl", "srun "],
     ),
     # Jobs are routed by size: no partition; the type of GPU is required; StdEnv stays loaded.
     "alliance-rorqual": (
