@@ -9,7 +9,8 @@ import os
 import sys
 import traceback
 
-from .config import TrainerError, UsageError, parse_flags
+from .config import TrainerError, UsageError
+from .flags import parse_flags
 
 
 def main() -> int:

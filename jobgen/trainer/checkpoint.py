@@ -11,7 +11,6 @@ loads a file with a flipped bit without a word. Any number of ranks, and any str
 any other has saved.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -31,7 +30,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from .config import TrainerError
-from .files import replace_text, sync
+from .files import digest, replace_text, sync
 from .parallel import World
 
 _MANIFEST = "manifest.json"
@@ -236,11 +235,7 @@ def _step(path: Path) -> int:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while piece := stream.read(1 << 20):
-            digest.update(piece)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": digest(path)}
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,18 +1,15 @@
-"""Every setting of a run: one dataclass, from which the flags are generated.
+"""Every setting of a run: one dataclass, from which flags and the keys of a file are generated.
 
 Imports no torch: `--help` and a wrong flag answer at once.
 """
 
-import argparse
 import dataclasses
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
-
-from . import tasks
+from typing import Any
 
 
 class TrainerError(Exception):
@@ -20,234 +17,265 @@ class TrainerError(Exception):
 
 
 class UsageError(TrainerError):
-    """A flag is unknown, misspelt or out of range."""
+    """A setting is unknown, misspelt or out of range."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """A model's shape and the batch and learning rate that go with it."""
+def integer(minimum: int) -> Callable[[str], int]:
+    """Return what reads a whole number; ValueError when it is none, or less than the minimum."""
 
-    layers: int
-    heads: int
-    width: int
-    context: int
-    batch_tokens: int
-    lr: float
-
-
-# gpt2-124m has GPT-2's shape; its name counts GPT-2's 50,257 tokens. With the hundred or so
-# characters of a text it has about 86 million parameters.
-PRESETS = {
-    "gpt-tiny": Preset(layers=4, heads=4, width=128, context=64, batch_tokens=1536, lr=3e-3),
-    "gpt-small": Preset(layers=6, heads=6, width=384, context=256, batch_tokens=16384, lr=1e-3),
-    "gpt2-124m": Preset(layers=12, heads=12, width=768, context=1024, batch_tokens=524288, lr=6e-4),
-}
-
-
-def _integer(minimum: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
         if value < minimum:
-            raise argparse.ArgumentTypeError(f"{value} is less than {minimum}")
+            raise ValueError(f"{value} is less than {minimum}")
         return value
 
-    convert.__name__ = "integer"  # argparse names the type in its messages by this
+    convert.__name__ = "integer"  # the help shows it
     return convert
 
 
-def _number(*, zero: bool = False) -> Callable[[str], float]:
+def number(*, zero: bool = False) -> Callable[[str], float]:
+    """Return what reads a positive number; ValueError when it is none."""
+
     def convert(text: str) -> float:
-        value = float(text)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
         if not 0 <= value < math.inf or (value == 0 and not zero):
-            raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+            raise ValueError(f"{text} is not a positive number")
         return value
 
     convert.__name__ = "number"
     return convert
 
 
-def _shares(text: str) -> list[int]:
-    shares = [int(part) for part in text.split(":")]
-    if min(shares) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive numbers with colons")
-    return shares
+def numbers(text: str) -> tuple[int, ...]:
+    """Read positive whole numbers with colons between them."""
+    try:
+        found = tuple(int(part) for part in text.split(":"))
+    except ValueError:
+        found = (0,)
+    if min(found) < 1:
+        raise ValueError(f"{text!r} is not positive whole numbers with colons, such as 2:4")
+    return found
 
 
-_shares.__name__ = "shares"
+def span(text: str) -> tuple[int, int]:
+    """Read FIRST:LAST, two steps counted from 1, or one step."""
+    pair = numbers(text)
+    if len(pair) > 2 or pair[0] > pair[-1]:
+        raise ValueError(f"{text!r} is not FIRST:LAST, two steps counted from 1")
+    return pair[0], pair[-1]
 
 
-def _flag(
-    explanation: str, read: Callable[[str], object], choices: Sequence[str] | None = None
-) -> dict[str, Any]:
-    return {"help": explanation, "read": read, "choices": choices}
+def setting(
+    topic: str,
+    explanation: str,
+    read: Callable[[str], object],
+    *,
+    default: object = MISSING,
+    choices: Sequence[str] | None = None,
+    factory: Any = MISSING,
+) -> Any:
+    """Return a field: its topic in the help, what it is, how its text is read.
+
+    Without a default it is the task's or the model's; when they have none either, it is None.
+    """
+    what = {"topic": topic, "help": explanation, "read": read, "choices": choices}
+    what["tasks"] = default is MISSING and factory is MISSING
+    if what["tasks"]:
+        default = None
+    return dataclasses.field(default=default, default_factory=factory, metadata=what)
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of one run. Lengths are in tokens, which here are characters."""
+    """The settings of one run. A unit is a token or a sample, as the task counts."""
 
-    out: Path = field(
-        default_factory=lambda: Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer"),
-        metadata=_flag(
-            "run folder; a run found there is continued "
-            "(default: $JOBGEN_RUN_DIR, else runs/trainer)",
-            Path,
-        ),
+    out: Path = setting(
+        "run",
+        "run folder; a run found there is continued (default: $JOBGEN_RUN_DIR, else runs/trainer)",
+        Path,
+        factory=_folder,
     )
-    task: str = field(default="gpt", metadata=_flag("what to train", str, tasks.names()))
-    data: Path | None = field(
+    steps: int = setting("run", "optimizer steps in the run", integer(1), default=200)
+    seed: int = setting("run", "of weights and order of samples", integer(0), default=0)
+    dry_run: bool = setting("run", "print sizes and times, train nothing", bool, default=False)
+
+    task: str = setting(
+        "task", "what to train: a task's name, or a file or module with one", str, default="gpt"
+    )
+    model: str | None = setting("task", "which model: gpt-tiny, gpt-small, ... or a folder", str)
+    norm: str = setting("task", "of gpt", str, default="layer", choices=("layer", "rms"))
+    positions: str = setting(
+        "task", "of gpt's tokens", str, default="learned", choices=("learned", "rotary")
+    )
+    tie: bool = setting("task", "gpt: one matrix for tokens in and out", bool, default=True)
+    weights: str = setting(
+        "task",
+        "hf-causal-lm: what it starts from",
+        str,
+        default="pretrained",
+        choices=("pretrained", "random"),
+    )
+
+    data: str | None = setting(
+        "data",
+        "a text, a folder of texts (.txt, .jsonl), or hf:NAME of a data set "
+        "(default: what --tokens holds, else the manual inside Python, 0.5 MB)",
+        str,
         default=None,
-        metadata=_flag("UTF-8 text (default: the manual inside Python, 0.5 MB)", Path),
     )
-    model: str = field(default="gpt-tiny", metadata=_flag("size of the model", str, tuple(PRESETS)))
-    context: int = field(metadata=_flag("length of a sequence", _integer(1)))
-    batch_tokens: int = field(
-        metadata=_flag("tokens in a step, over all ranks together", _integer(1))
+    tokens: Path | None = setting(
+        "data", "folder for the text made tokens (default: tokens in the run folder)", Path
     )
-    micro_batch: int = field(
+    tokenizer: str | None = setting(
+        "data",
+        "char, byte, tiktoken:NAME or hf:NAME (default: as prepared, else char; the model's own "
+        "for hf-causal-lm)",
+        str,
+        default=None,
+    )
+    context: int | None = setting("data", "length of a sequence", integer(1))
+
+    batch_tokens: int | None = setting(
+        "optimization", "tokens in a step, over all ranks together", integer(1)
+    )
+    batch_samples: int | None = setting(
+        "optimization", "the same, for a task that counts samples", integer(1)
+    )
+    micro_batch: int = setting(
+        "optimization",
+        "most items a rank runs at once; more are accumulated",
+        integer(1),
         default=32,
-        metadata=_flag("most sequences a rank runs at once; more are accumulated", _integer(1)),
     )
-    steps: int = field(default=200, metadata=_flag("optimizer steps in the run", _integer(1)))
-    lr: float = field(metadata=_flag("highest learning rate", _number()))
-    warmup_steps: int = field(
+    lr: float = setting("optimization", "highest learning rate", number())
+    warmup_steps: int = setting(
+        "optimization",
+        "steps to rise to it, before a cosine down to a tenth",
+        integer(0),
         default=20,
-        metadata=_flag("steps to rise to it, before a cosine down to a tenth", _integer(0)),
     )
-    weight_decay: float = field(
-        default=0.1, metadata=_flag("of the matrices (AdamW)", _number(zero=True))
+    weight_decay: float = setting(
+        "optimization", "of the matrices (AdamW)", number(zero=True), default=0.1
     )
-    clip: float = field(default=1.0, metadata=_flag("largest norm of the gradient", _number()))
-    seed: int = field(default=0, metadata=_flag("of weights and order of samples", _integer(0)))
-    shares: list[int] | None = field(
-        default=None,
-        metadata=_flag("micro-batches of each rank, as 2:4:6 (default: equal)", _shares),
+    clip: float = setting("optimization", "largest norm of the gradient", number(), default=1.0)
+
+    device: str = setting(
+        "processes",
+        "auto takes a GPU for each process where there are GPUs",
+        str,
+        default="auto",
+        choices=("auto", "cuda", "xpu", "cpu"),
     )
-    reduce: str = field(
-        default="fast",
-        metadata=_flag(
-            "exact: weights do not depend on the number of processes, to the last bit",
-            str,
-            ("fast", "exact"),
-        ),
+    backend: str = setting(
+        "processes",
+        "of torch.distributed",
+        str,
+        default="auto",
+        choices=("auto", "nccl", "gloo", "mpi", "xccl"),
     )
-    strategy: str = field(
+    strategy: str = setting(
+        "processes",
+        "each holds the whole model, a shard, or a shard of its node's",
+        str,
         default="ddp",
-        metadata=_flag(
-            "each process holds the whole model, a shard, or a shard of its node's",
-            str,
-            ("ddp", "fsdp", "hybrid"),
-        ),
+        choices=("ddp", "fsdp", "hybrid"),
     )
-    dtype: str = field(
+    shares: tuple[int, ...] | None = setting(
+        "processes", "micro-batches of each, as 2:4:6 (default: equal)", numbers, default=None
+    )
+    reduce: str = setting(
+        "processes",
+        "exact: weights do not depend on the number of processes, to the last bit",
+        str,
+        default="fast",
+        choices=("fast", "exact"),
+    )
+
+    dtype: str = setting(
+        "arithmetic",
+        "its type; weights are fp32",
+        str,
         default="fp32",
-        metadata=_flag("type of the arithmetic; weights are fp32", str, ("fp32", "bf16", "fp16")),
+        choices=("fp32", "bf16", "fp16"),
     )
-    compile: bool = field(default=False, metadata=_flag("torch.compile the model", bool))
-    recompute: bool = field(
-        default=False, metadata=_flag("layers in backward instead of keeping activations", bool)
+    compile: bool = setting("arithmetic", "torch.compile the model", bool, default=False)
+    recompute: bool = setting(
+        "arithmetic", "layers in backward instead of keeping activations", bool, default=False
     )
-    backend: str = field(
-        default="auto",
-        metadata=_flag("of torch.distributed", str, ("auto", "nccl", "gloo", "mpi", "xccl")),
-    )
-    on_nan: str = field(
+
+    on_nan: str = setting(
+        "trouble",
+        "what to do when loss or gradient is no number, or the loss leaps",
+        str,
         default="stop",
-        metadata=_flag(
-            "what to do when loss or gradient is no number, or the loss leaps",
-            str,
-            ("stop", "skip", "rollback"),
-        ),
+        choices=("stop", "skip", "rollback"),
     )
-    spike: float = field(
+    spike: float = setting(
+        "trouble",
+        "a loss so many times the usual is a leap; 0: none is",
+        number(zero=True),
         default=0.0,
-        metadata=_flag("a loss so many times the usual is a leap; 0: none is", _number(zero=True)),
     )
-    hang_after: float = field(
-        default=600.0,
-        metadata=_flag("seconds without progress after which the run ends", _number()),
+    hang_after: float = setting(
+        "trouble", "seconds without progress after which the run ends", number(), default=600.0
     )
-    device: str = field(
-        default="auto",
-        metadata=_flag(
-            "auto takes a GPU for each process where there are GPUs",
-            str,
-            ("auto", "cuda", "xpu", "cpu"),
-        ),
+
+    save_every: int = setting("checkpoints", "steps between checkpoints", integer(1), default=100)
+    keep: int = setting("checkpoints", "checkpoints to keep", integer(1), default=3)
+
+    keep_every: int = setting(
+        "checkpoints", "keep those of every so many steps for ever", integer(0), default=0
     )
-    log_every: int = field(default=10, metadata=_flag("steps from line to line", _integer(1)))
-    val_every: int = field(default=50, metadata=_flag("steps between validations", _integer(1)))
-    val_sequences: int = field(default=192, metadata=_flag("length of a validation", _integer(1)))
-    save_every: int = field(default=100, metadata=_flag("steps between checkpoints", _integer(1)))
-    keep: int = field(default=3, metadata=_flag("checkpoints to keep", _integer(1)))
-    keep_every: int = field(
-        default=0, metadata=_flag("keep those of every so many steps for ever", _integer(0))
+    async_save: bool = setting(
+        "checkpoints", "write them while training goes on", bool, default=True
     )
-    async_save: bool = field(
-        default=True, metadata=_flag("write checkpoints while training goes on", bool)
+
+    log_every: int = setting("to look at", "steps from line to line", integer(1), default=10)
+    val_every: int = setting("to look at", "steps between validations", integer(1), default=50)
+    val_items: int = setting("to look at", "length of a validation", integer(1), default=192)
+    prompt: str = setting("to look at", "what a sample of text begins with", str, default="\n")
+    sample_tokens: int = setting(
+        "to look at", "length of the text written at the end", integer(0), default=200
     )
-    sample_chars: int = field(
-        default=200, metadata=_flag("length of the text written at the end", _integer(0))
+    tensorboard: bool = setting(
+        "to look at", "metrics for TensorBoard too, in the run folder", bool, default=False
+    )
+    wandb: str | None = setting(
+        "to look at", "metrics for this project of Weights & Biases too", str, default=None
+    )
+    profile: tuple[int, int] | None = setting(
+        "to look at", "FIRST:LAST, steps of rank 0 to trace for Chrome", span, default=None
     )
 
     @property
-    def preset(self) -> Preset:
-        """The shape that belongs to the model's name."""
-        return PRESETS[self.model]
+    def batch_units(self) -> int:
+        """Units in one step, over all ranks together."""
+        units = self.batch_tokens or self.batch_samples
+        assert units is not None, "settle() sets one of them"
+        return units
+
+    @property
+    def tokens_folder(self) -> Path:
+        """Where the text lies as tokens."""
+        return self.tokens or self.out / "tokens"
 
     def as_json(self) -> dict[str, object]:
-        """Return the settings as values that JSON can hold."""
-        pairs = dataclasses.asdict(self).items()
-        return {name: str(value) if isinstance(value, Path) else value for name, value in pairs}
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (--help lists the flags)")
-
-
-def parse_flags(arguments: Sequence[str]) -> Config:
-    """Return the settings that the flags ask for.
-
-    Raises UsageError for a flag that is unknown or has a wrong value, and SystemExit after
-    printing the help.
-    """
-    parser = _Parser(
-        prog="python -m jobgen.trainer",
-        description="Train a character-level GPT on a text, on one process or many.",
-        allow_abbrev=False,
-    )
-    for item in dataclasses.fields(Config):
-        explanation = item.metadata["help"]
-        if item.default is MISSING and item.default_factory is MISSING:
-            explanation += " (default: as the model)"
-        elif item.default is not MISSING and item.default is not None:
-            explanation += f" (default: {item.default})"
-        if item.metadata["read"] is bool:
-            parser.add_argument(
-                "--" + item.name.replace("_", "-"),
-                action=argparse.BooleanOptionalAction,
-                default=argparse.SUPPRESS,
-                help=explanation,
-            )
-            continue
-        parser.add_argument(
-            "--" + item.name.replace("_", "-"),
-            type=item.metadata["read"],
-            choices=item.metadata["choices"],
-            metavar=None if item.metadata["choices"] else item.metadata["read"].__name__.upper(),
-            default=argparse.SUPPRESS,
-            help=explanation,
-        )
-    given = vars(parser.parse_args(arguments))
-    preset = PRESETS[given.get("model", "gpt-tiny")]
-    for name in ("context", "batch_tokens", "lr"):
-        given.setdefault(name, getattr(preset, name))
-    config = Config(**given)
-    if config.batch_tokens % config.context:
-        nearest = max(1, round(config.batch_tokens / config.context)) * config.context
-        raise UsageError(
-            f"--batch-tokens {config.batch_tokens} is not a whole number of sequences of "
-            f"{config.context}; {nearest} would be"
-        )
-    return config
+        """Return the settings as values that JSON can hold and that a file of settings takes."""
+        held: dict[str, object] = {}
+        for name, value in dataclasses.asdict(self).items():
+            if name != "dry_run" and value is not None:
+                pair = isinstance(value, tuple)
+                held[name] = ":".join(map(str, value)) if pair else value
+                if isinstance(value, Path):
+                    held[name] = str(value)
+        return held

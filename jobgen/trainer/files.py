@@ -1,5 +1,6 @@
 """Writing files so that a reader, or the next start after a crash, never sees half of one."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -22,3 +23,12 @@ def replace_text(path: Path, text: str) -> None:
         os.fsync(stream.fileno())
     os.replace(temporary, path)
     sync(path.parent)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of the file's content, as hexadecimal digits."""
+    content = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            content.update(piece)
+    return content.hexdigest()

@@ -4,6 +4,7 @@ Reads top to bottom: `run` is one start of the run, `_Training.until_done` is th
 a single step. Neither knows a task, only items and units.
 """
 
+import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import Config, TrainerError
+from .files import replace_text
 from .metrics import Log
 from .parallel import World, join
 from .status import Status
@@ -41,6 +43,9 @@ def run(config: Config) -> None:
             print(f"{world}\n", end="", flush=True)
             if not world.main:
                 requests.stop_file = requests.end = None
+            world.first(
+                lambda: _prepare(config), still=lambda: watchdog.begins("preparing the data")
+            )
             training = _Training(config, world, checkpoints, requests, watchdog)
             training.resume()
             with closing(Log(config, step=training.stepper.done, writes=world.main)) as log:
@@ -50,6 +55,13 @@ def run(config: Config) -> None:
                 # torchrun blames the error file of the earliest second: let it be the culprit's.
                 time.sleep(1)
             raise
+
+
+def _prepare(config: Config) -> None:
+    """Record the settings, and make the data ready if they are not yet."""
+    replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
+    if news := tasks.prepare(config, fetch=False):
+        print(news, flush=True)
 
 
 class _Training:

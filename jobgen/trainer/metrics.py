@@ -55,7 +55,7 @@ class Log:
         self._write("start", step, **facts)
         config = self._config
         self.say(
-            f"{config.task}, {facts['parameters']:,} parameters; {config.batch_tokens} "
+            f"{config.task}, {facts['parameters']:,} parameters; {config.batch_units} "
             f"{facts['unit']} a step over {facts['world_size']} ranks; "
             f"steps {step} to {config.steps}"
         )
@@ -70,7 +70,7 @@ class Log:
             return
         step_s = sum(self._spans) / len(self._spans)
         self._spans.clear()
-        speed = config.batch_tokens / step_s
+        speed = config.batch_units / step_s
         self._write(
             "step",
             step,

@@ -9,6 +9,7 @@ choosing who writes. A process alone is a world of one: the rest of the trainer 
 import os
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -23,6 +24,8 @@ from .config import Config, TrainerError
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
+
+_SECONDS_BETWEEN_WORDS = 5.0
 
 T = TypeVar("T")
 
@@ -83,6 +86,27 @@ class World:
         if error_of_first is not None:
             raise TrainerError(f"rank 0: {error_of_first}")
         return cast(T, result)
+
+    def first(self, work: Callable[[], None], *, still: Callable[[], None]) -> None:
+        """Have rank 0 do the work while the others wait, however long; all fail if it fails.
+
+        All ranks must call it. Every few seconds rank 0 says that it is still at it, because one
+        long wait would time out, and each rank calls `still`.
+        """
+        with ThreadPoolExecutor(1) as thread:
+            doing = thread.submit(work) if self.main else None
+            done, problem = False, None
+            while not done:
+                still()
+                if doing is not None:
+                    done = bool(wait([doing], timeout=_SECONDS_BETWEEN_WORDS).done)
+                    error = doing.exception() if done else None
+                    problem = error and f"{type(error).__name__}: {error}"
+                done, problem = self.tell((done, problem))
+            if doing is not None:
+                doing.result()
+            elif problem is not None:
+                raise TrainerError(f"rank 0: {problem}")
 
     def gather(self, value: T) -> list[T]:
         """Return the value of each rank, on every rank."""

@@ -49,8 +49,8 @@ class Stepper:
     def __init__(self, task: Task, config: Config, world: World) -> None:
         """Build the model, the same on every rank, and spread it over them."""
         self.task, self.config, self.world = task, config, world
-        self.deal = deal(config, config.batch_tokens // task.units_per_item, world.size)
-        self.val = order.spread(task.val_items, config.val_sequences)
+        self.deal = deal(config, config.batch_units // task.units_per_item, world.size)
+        self.val = order.spread(task.val_items, config.val_items)
         torch.manual_seed(config.seed)
         self.model = task.build().to(world.device)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
@@ -101,7 +101,7 @@ class Stepper:
         due = (self.done + 1) % config.log_every == 0
         mine = self.stragglers.mine(self.clock.take(), self.feed.take_wait()) if due else []
         sums = world.sum(self.vector([0.0, *flags, *mine], loss))
-        loss_mean, grad_norm = sums[0] / config.batch_tokens, float(norm)
+        loss_mean, grad_norm = sums[0] / config.batch_units, float(norm)
 
         overflowed = self.scale.update(overflowed=not math.isfinite(grad_norm))
         problem = None if overflowed else self.losses.judge(loss_mean, grad_norm)
@@ -122,7 +122,7 @@ class Stepper:
     def backward(self, loss: Tensor) -> None:
         """Add this part of the step's mean loss to the gradients."""
         torch.autograd.backward(
-            loss * (self.spread.gain * self.scale.factor / self.config.batch_tokens)
+            loss * (self.spread.gain * self.scale.factor / self.config.batch_units)
         )
 
     def clip(self) -> Tensor:

@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
 from jobgen.trainer.checkpoint import Checkpoints, Writer, read_state, read_whole  # noqa: E402
-from jobgen.trainer.config import TrainerError, parse_flags  # noqa: E402
+from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
 from jobgen.trainer.parallel import World, join, leave  # noqa: E402
 
 TENSORS = "__0_0.distcp"

@@ -1,11 +1,15 @@
-"""The flags: what they accept, and that asking for help costs nothing."""
+"""Flags and files of settings: what they accept, and that asking for help costs nothing."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from jobgen.trainer.config import UsageError, parse_flags
+from jobgen.trainer import tasks
+from jobgen.trainer.config import UsageError
+from jobgen.trainer.flags import parse_flags
 
 from .conftest import ROOT
 
@@ -30,10 +34,17 @@ def test_the_run_folder_is_the_jobs_when_there_is_a_job(monkeypatch: pytest.Monk
         (["--stepz", "3"], "unrecognized arguments: --stepz 3"),
         (["--step", "3"], "unrecognized arguments: --step 3"),
         (["--steps", "0"], "--steps: 0 is less than 1"),
-        (["--steps", "many"], "--steps: invalid integer value: 'many'"),
+        (["--steps", "many"], "--steps: 'many' is not a whole number"),
         (["--lr", "nan"], "--lr: nan is not a positive number"),
         (["--lr", "0"], "--lr: 0 is not a positive number"),
-        (["--model", "gpt-9"], "--model: invalid choice: 'gpt-9'"),
+        (["--model", "gpt-tini"], "--model: the task has no 'gpt-tini'; did you mean gpt-tiny?"),
+        (["--norm", "batch"], "--norm: 'batch' is none of layer, rms"),
+        (["--profile", "3:2"], "--profile: '3:2' is not FIRST:LAST"),
+        (["--batch-samples", "8"], "--batch-samples: this task wants --batch-tokens"),
+        (["--task", "gtp"], "--task gtp: not one of "),
+        (["--task", "gtp"], "did you mean gpt?"),
+        (["--task", "absent.py"], "--task absent.py: not one of"),
+        (["--config", "absent.yaml"], "--config absent.yaml: No such file"),
         (["--batch-tokens", "1500"], "1500 is not a whole number of sequences of 64; 1472 would"),
     ],
 )
@@ -41,6 +52,59 @@ def test_a_wrong_flag_is_refused_with_what_is_wrong(flags: list[str], message: s
     with pytest.raises(UsageError) as caught:
         parse_flags(flags)
     assert message in str(caught.value)
+
+
+def test_a_file_has_the_same_settings_and_flags_win_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(
+        "# mine\nmodel: gpt-small\nlr: 3e-4\nbatch-tokens: 512\ntie: false\nprofile: 3:4\n"
+    )
+    config = parse_flags(["--config", str(file), "--lr", "1", "--seed", "7"])
+    assert (config.model, config.lr, config.batch_tokens, config.seed) == ("gpt-small", 1, 512, 7)
+    assert (config.context, config.tie, config.profile) == (256, False, (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps: 3\nstepz: 4\n", ":2:1: no setting 'stepz'; did you mean steps?"),
+        ("steps: 3\nlr: fast\n", ":2:5: lr: fast is not a positive number"),
+        ("tie: maybe\n", ":1:6: tie: 'maybe' is neither true nor false"),
+        ("steps: [1, 2]\n", ":1:8: steps takes one value"),
+        ("val_every: 1\nval-every: 2\n", ":2:1: val-every is here twice"),
+        ("- steps\n", ":1:1: write settings as"),
+        ("steps: 'three\n", ": not YAML: "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_place(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        parse_flags(["--config", str(file)])
+    assert str(caught.value).startswith(str(file))
+    assert message in str(caught.value)
+
+
+def test_what_is_recorded_is_a_file_of_settings_that_gives_the_same_again(tmp_path: Path) -> None:
+    config = parse_flags(["--out", str(tmp_path), "--profile", "1:2", "--no-tie", "--lr", "0.1"])
+    (tmp_path / "config.json").write_text(json.dumps(config.as_json()))
+    assert parse_flags(["--config", str(tmp_path / "config.json")]) == config
+    again = parse_flags(["--out", str(tmp_path), "--seed", "3"], recorded=True)
+    assert (again.lr, again.tie, again.seed) == (0.1, False, 3)
+    with pytest.raises(UsageError, match="no run was started there"):
+        parse_flags(["--out", str(tmp_path / "absent")], recorded=True)
+
+
+def test_a_task_from_a_file_brings_its_defaults_without_being_imported(tmp_path: Path) -> None:
+    task = tmp_path / "mine.py"
+    task.write_text(
+        "import absent\nMODELS: dict = {'one': {'batch_samples': 3}, 'two': {'lr': 5}}\n"
+    )
+    assert parse_flags(["--task", str(task)]).batch_samples == 3
+    assert parse_flags(["--task", str(task), "--model", "two"]).lr == 5
+    assert tasks.about(str(task)).defaults == {}
 
 
 @pytest.mark.parametrize(("flag", "status"), [("--help", 0), ("--stepz", 2)])

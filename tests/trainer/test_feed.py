@@ -4,8 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer.config import Config, TrainerError, parse_flags  # noqa: E402
+from jobgen.trainer.config import Config, TrainerError  # noqa: E402
 from jobgen.trainer.feed import Feed, deal  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
 from jobgen.trainer.tasks import Task  # noqa: E402
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.trainer.config import Config, parse_flags
+from jobgen.trainer.config import Config
+from jobgen.trainer.flags import parse_flags
 from jobgen.trainer.metrics import Log
 
 FACTS = {"parameters": 1, "unit": "tokens", "world_size": 1}

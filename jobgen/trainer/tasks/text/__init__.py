@@ -1,0 +1,1 @@
+"""What the tasks on text share: sources, tokenizers, prepared tokens, Hugging Face's libraries."""

@@ -1,0 +1,88 @@
+"""All that is known here of Hugging Face's libraries: models, tokenizers, data sets.
+
+Nothing is fetched while training: compute nodes often have no way out, and there a look-up hangs
+until it times out. `prepare`, on a login node, is what fetches; unless HF_HUB_OFFLINE says 1.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ...config import TrainerError
+
+
+def let_fetch(allowed: bool) -> None:
+    """Let the libraries use the network or not; what the environment already says stays.
+
+    Takes effect only before they are imported first.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "0" if allowed else "1")
+
+
+def tokenizer_of(place: str) -> Any:
+    """Return the fast tokenizer of a model's folder or name."""
+    return _load("AutoTokenizer", place)
+
+
+def model_of(place: str, *, weights: bool, **options: Any) -> Any:
+    """Return a causal language model, with the weights it comes with or with random ones."""
+    if weights:
+        return _load("AutoModelForCausalLM", place, **options)
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_config(_load("AutoConfig", place), **options)
+
+
+def _load(kind: str, place: str, **options: Any) -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise TrainerError(f"{place}: pip install 'jobgen[hf]' ({error})") from error
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        return getattr(transformers, kind).from_pretrained(place, **options)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise TrainerError(
+            f"{place}: {first}. Where there is a network, `prepare` fetches it; a folder works "
+            f"anywhere"
+        ) from error
+
+
+def documents(name: str) -> Iterator[str]:
+    """Yield the texts of a data set: NAME or NAME:CONFIGURATION on the hub, its column `text`."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise TrainerError(f"--data hf:{name}: pip install 'jobgen[hf]' ({error})") from error
+    place, _, configuration = name.partition(":")
+    try:
+        rows = datasets.load_dataset(place, configuration or None, split="train")
+    except (OSError, ValueError) as error:
+        raise TrainerError(f"--data hf:{name}: {error}") from error
+    if "text" not in rows.column_names:
+        raise TrainerError(
+            f"--data hf:{name}: no column `text`, but {', '.join(rows.column_names)}"
+        )
+    for row in rows:
+        yield row["text"]
+
+
+def save_form(folder: Path, form: Mapping[str, object], weights: dict[str, Tensor]) -> None:
+    """Write a model as `from_pretrained` reads it: config.json and model.safetensors."""
+    write_safetensors(folder / "model.safetensors", weights)
+    (folder / "config.json").write_text(json.dumps(form, indent=1) + "\n", encoding="utf-8")
+
+
+def write_safetensors(path: Path, weights: dict[str, Tensor]) -> None:
+    """Write the weights as one file."""
+    try:
+        from safetensors.torch import save_file
+    except ImportError as error:
+        raise TrainerError(f"export: pip install 'jobgen[hf]' ({error})") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(weights, path, metadata={"format": "pt"})

@@ -1,0 +1,203 @@
+"""Text made tokens: what is written, what is read back, and what is refused."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the trainer needs torch")
+
+from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.tasks.text import source as sources  # noqa: E402
+from jobgen.trainer.tasks.text import task, tokens  # noqa: E402
+from jobgen.trainer.tasks.text.source import Source  # noqa: E402
+from jobgen.trainer.tasks.text.tokens import Tokens, window_of  # noqa: E402
+
+TEXT = "über Ж and ß, 𝄞 too.\n" * 50
+
+
+def written(folder: Path, text: str = TEXT, name: str = "text") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8", newline="")
+    return str(folder / name)
+
+
+def made(
+    tmp_path: Path, tokenizer: str = "char", *, shard: int = 10**6, context: int = 8
+) -> Tokens:
+    tokens.make(Source(written(tmp_path)), tokenizer, tmp_path / "tokens", shard_tokens=shard)
+    return Tokens(tmp_path / "tokens", context)
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "byte"])
+def test_the_tokens_are_the_text(tokenizer: str, tmp_path: Path) -> None:
+    found = made(tmp_path, tokenizer)
+    windows = found.train_items + found.val_items
+    read = [int(token) for window in range(windows) for token in found.window(window)]
+    text = TEXT.encode()[: len(read)].decode(errors="replace")
+    assert found.tokenizer.decode(read) == (text if tokenizer == "byte" else TEXT[: len(read)])
+
+
+def test_targets_are_the_inputs_one_further(tmp_path: Path) -> None:
+    found = made(tmp_path)
+    inputs, targets = found.batch([2, 0], training=True)
+    decode = found.tokenizer.decode
+    assert decode(inputs[0].tolist()) == TEXT[18:26]
+    assert decode(targets[0].tolist()) == TEXT[19:27]
+    assert decode(targets[1].tolist()) == TEXT[1:9]
+    assert inputs.dtype == targets.dtype == torch.int64
+
+
+@pytest.mark.parametrize("windows", [10, 11, 19, 20, 1000])
+def test_every_window_is_trained_on_or_validates(windows: int) -> None:
+    validating = [window_of(item, training=False) for item in range(windows // 10)]
+    training = [window_of(item, training=True) for item in range(windows - windows // 10)]
+    assert sorted(training + validating) == list(range(windows))
+
+
+@pytest.mark.parametrize("shard", [10**6, 100, 97, 9])
+def test_an_epoch_reads_no_token_twice_however_the_files_are_cut(
+    shard: int, tmp_path: Path
+) -> None:
+    found = made(tmp_path, shard=shard)
+    windows = [found.window(number) for number in range(found.train_items + found.val_items)]
+    starts = sorted(window.ctypes.data for window in windows)  # one byte a token: addresses
+    assert {len(window) for window in windows} == {9}
+    assert all(later - earlier >= 9 for earlier, later in pairwise(starts))
+    # At the end of each file, less than one window is left.
+    files = len(list((tmp_path / "tokens").glob("tokens-*.bin")))
+    assert len(TEXT) - 9 * len(starts) < 9 * files
+
+
+def test_the_first_preparation_is_kept_and_another_text_refused(tmp_path: Path) -> None:
+    def prepared(*flags: str) -> str | None:
+        config = parse_flags(["--out", str(tmp_path), *flags])
+        return task.prepare_text(config, tokenizer="char", fetch=False)
+
+    text = written(tmp_path)
+    assert "1,050 tokens of" in str(prepared("--data", text))
+    first = (tmp_path / "tokens" / "manifest.json").stat().st_mtime_ns
+    assert prepared("--data", text) is None
+    assert prepared() is None  # what is there, whatever it is
+    moved = written(tmp_path / "elsewhere")
+    assert prepared("--data", moved) is None
+    assert (tmp_path / "tokens" / "manifest.json").stat().st_mtime_ns == first
+    with pytest.raises(TrainerError, match=r"holds the tokens of .*text, not of --data"):
+        prepared("--data", written(tmp_path, "another text", "other"))
+    with pytest.raises(TrainerError, match="made with --tokenizer char, not with byte"):
+        prepared("--tokenizer", "byte")
+
+
+def test_an_interrupted_preparation_leaves_nothing_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Source.pieces
+
+    def broken(self: Source) -> Iterator[sources.Piece]:
+        yield next(whole(self))
+        raise KeyboardInterrupt
+
+    text = Source(written(tmp_path))
+    monkeypatch.setattr(Source, "pieces", broken)
+    with pytest.raises(KeyboardInterrupt):
+        tokens.make(text, "byte", tmp_path / "tokens")
+    assert not (tmp_path / "tokens").exists()
+    monkeypatch.undo()
+    tokens.make(text, "byte", tmp_path / "tokens")
+    assert not list(tmp_path.glob(".tmp-*"))
+    tokens.verify(tmp_path / "tokens")
+
+
+def test_a_changed_byte_is_found_by_prepare_and_a_missing_one_by_every_start(
+    tmp_path: Path,
+) -> None:
+    made(tmp_path)
+    path = tmp_path / "tokens" / "tokens-00000.bin"
+    content = bytearray(path.read_bytes())
+    content[500] ^= 1
+    path.write_bytes(content)
+    config = parse_flags(["--out", str(tmp_path)])
+    with pytest.raises(TrainerError, match=r"tokens-00000.bin has changed since it was prepared"):
+        task.prepare_text(config, tokenizer="char", fetch=True)
+    path.write_bytes(content[:-1])
+    with pytest.raises(TrainerError, match="has 1049 bytes instead of 1050; remove"):
+        Tokens(tmp_path / "tokens", 8)
+
+
+def test_the_manifest_says_what_the_tokens_are(tmp_path: Path) -> None:
+    made(tmp_path, shard=600)
+    manifest = json.loads((tmp_path / "tokens" / "manifest.json").read_text())
+    assert manifest["vocabulary"] == len(manifest["characters"]) == len(set(TEXT))
+    assert (manifest["tokenizer"], manifest["dtype"], manifest["tokens"]) == ("char", "|u1", 1050)
+    assert [shard["tokens"] for shard in manifest["shards"]] == [600, 450]
+
+
+def test_a_text_in_pieces_is_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, TEXT.replace("\n", "\r\n") + "no end of line")
+    for size in (1, 7, 4096):
+        monkeypatch.setattr(sources, "_PIECE", size)
+        pieces = list(Source(path).pieces())
+        assert "".join(text for text, _ in pieces).encode() == Path(path).read_bytes()
+        assert [ends for _, ends in pieces] == [False] * (len(pieces) - 1) + [True]
+
+
+def test_documents_end_with_the_token_for_it(tmp_path: Path) -> None:
+    written(tmp_path / "texts", '{"text": "one"}\n{"text": "two", "id": 2}\n', "a.jsonl")
+    written(tmp_path / "texts", "three", "b.txt")
+    written(tmp_path / "texts", "not a text", "c.csv")
+    texts = Source(str(tmp_path / "texts"))
+    tokens.make(texts, "byte", tmp_path / "tokens")
+    found = list((tmp_path / "tokens" / "tokens-00000.bin").read_bytes())
+    assert found[::2] == [*b"one", 0, *b"two", 0, *b"three", 0]
+    assert found[1::2] == [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]  # 256 in two bytes
+
+
+def test_the_text_inside_python_needs_no_file(tmp_path: Path) -> None:
+    tokens.make(Source(None), "char", tmp_path / "tokens")
+    found = Tokens(tmp_path / "tokens", 64)
+    assert found.train_items > 300_000 / 65 * 0.9
+    assert "assert" in found.tokenizer.decode(found.window(0).tolist())
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("absent", "No such file"),
+        ("empty", "no text in it"),
+        ("binary", r"not UTF-8 text \(byte 2\)"),
+        ("folder", r"no .txt or .jsonl file"),
+        ("bad.jsonl", r"bad.jsonl:2: not a JSON object with a field `text`"),
+    ],
+)
+@pytest.mark.parametrize("tokenizer", ["char", "byte"])
+def test_a_text_that_cannot_be_read_is_named(
+    name: str, problem: str, tokenizer: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "binary").write_bytes(b"ab\xff")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad.jsonl").write_text('{"text": "good"}\n{"txt": "bad"}\n')
+    with pytest.raises(TrainerError, match=problem):
+        tokens.make(Source(str(tmp_path / name)), tokenizer, tmp_path / "tokens")
+
+
+def test_a_text_shorter_than_ten_sequences_is_refused(tmp_path: Path) -> None:
+    tokens.make(Source(written(tmp_path)), "char", tmp_path / "tokens")
+    with pytest.raises(TrainerError, match="has 1050 tokens, less than ten sequences of 105"):
+        Tokens(tmp_path / "tokens", 105)
+
+
+def test_a_prompt_that_the_text_has_no_characters_for_is_refused(tmp_path: Path) -> None:
+    coder = made(tmp_path).tokenizer
+    for character in "Q🙂":
+        with pytest.raises(TrainerError, match=f"the character '{character}' is not in the text"):
+            coder.encode([f"too {character}"])
+
+
+@pytest.mark.parametrize("name", ["words", "tiktoken", "hf:", "tiktoken:absent-encoding"])
+def test_an_unknown_tokenizer_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(TrainerError, match=f"--tokenizer {name}|pip install tiktoken"):
+        tokens.make(Source(written(tmp_path)), name, tmp_path / "tokens")
