@@ -64,8 +64,9 @@ HOME = {
 # What the trainer uses beyond torch, where it is installed.
 TRAINERS_HOME = {
     "flags": {"yaml"},
-    "hub": {"datasets", "safetensors", "transformers"},
+    "hub": {"datasets", "huggingface_hub", "safetensors", "transformers"},
     "tokenizers": {"tiktoken"},
+    "digits": {"sklearn"},
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...config import TrainerError
@@ -28,13 +29,29 @@ def tokenizer_of(place: str) -> Any:
     return _load("AutoTokenizer", place)
 
 
-def model_of(place: str, *, weights: bool, **options: Any) -> Any:
-    """Return a causal language model, with the weights it comes with or with random ones."""
+def model_of(place: str, *, weights: bool) -> Any:
+    """Return a causal language model, with the weights it comes with or with random ones.
+
+    They are in 32 bits, whatever the file's type.
+    """
     if weights:
-        return _load("AutoModelForCausalLM", place, **options)
+        return _load("AutoModelForCausalLM", place, dtype=torch.float32)
+    form = _load("AutoConfig", place)
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_config(_load("AutoConfig", place), **options)
+    return AutoModelForCausalLM.from_config(form, dtype=torch.float32)
+
+
+def fetch_model(place: str) -> None:
+    """Bring the files of a model into Hugging Face's cache, unless it is a folder."""
+    if Path(place).is_dir():
+        return
+    _load("AutoConfig", place)  # says first, and clearly, what is not there
+    from huggingface_hub import snapshot_download
+
+    # The same weights again, in the forms of other programs.
+    others = ["*.h5", "*.msgpack", "*.onnx", "*.ot", "*.gguf", "original/*"]
+    snapshot_download(place, ignore_patterns=others)
 
 
 def _load(kind: str, place: str, **options: Any) -> Any:
@@ -48,8 +65,8 @@ def _load(kind: str, place: str, **options: Any) -> Any:
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise TrainerError(
-            f"{place}: {first}. Where there is a network, `prepare` fetches it; a folder works "
-            f"anywhere"
+            f"{place}: {first} (a folder works anywhere; a name, once `prepare` has fetched it "
+            f"where there is a network)"
         ) from error
 
 
