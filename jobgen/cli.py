@@ -177,7 +177,9 @@ def submit(
     if dry_run:
         put_out(to_json(ready.as_dict()) if as_json else ready.preview())
         return
-    job = submission.submit(ready)
+    job, warning = submission.submit(ready)
+    if warning:
+        click.echo(warning, err=True)
     run_folder = os.path.relpath(job.run_dir)
     handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
     if not as_json:

@@ -189,6 +189,10 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     why = "how often torchrun starts failed processes again"
     yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
+    if plan.chain:
+        what, why = plan.chain.in_words
+        keys = ["walltime.notice|walltime", "walltime.then", "walltime.at_most"]
+        yield Reason(f"before the limit: {what}", why, origins.of(keys))
 
 
 def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:
@@ -254,3 +258,6 @@ def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield "JOBGEN_NODE", "NODE", "for the program: the node's name"
     yield "JOBGEN_JOB_ID", "JOB", "for the program: the job's id"
     yield "JOBGEN_ATTEMPT", "0, 1, ...", "for the program: how often the job was started before"
+    if plan.chain:
+        why = "for the program: when the walltime ends, in seconds since 1970"
+        yield "JOBGEN_END", "a time", why, "resources.walltime"

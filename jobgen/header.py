@@ -16,6 +16,7 @@ _SOURCE = "rendered by jobgen from: "
 _DIGEST = "digest of what was rendered: "
 _NO_LIMITS = "--no-limits"
 _COMMAND = "to render it again: "
+_CHAIN = "jobs that jobgen submit queues, each to go on where the one before has ended: "
 
 
 class Header(NamedTuple):
@@ -28,6 +29,7 @@ class Header(NamedTuple):
     site: str | None
     overrides: tuple[str, ...]
     limits: bool
+    jobs: int  # that are submitted together
 
 
 def title(plan: Plan) -> str:
@@ -45,6 +47,8 @@ def lines(plan: Plan) -> list[str]:
     ]
     if not plan.limits:
         found.append("limits of the site: not checked, by --no-limits")
+    if plan.chain and plan.chain.held:
+        found.append(f"{_CHAIN}{plan.chain.at_most}")
     if plan.left_out:
         found.append(f"left out, of no use here: {', '.join(plan.left_out)}")
     return found
@@ -57,12 +61,13 @@ def read(script: str) -> Header | None:
         if not line.startswith("# "):
             break
         title = title or line[2:]
-        for key in (_SOURCE, _DIGEST, _COMMAND):
+        for key in (_SOURCE, _DIGEST, _COMMAND, _CHAIN):
             if line[2:].startswith(key):
                 values[key] = line[2 + len(key) :]
-    if len(values) < 3:
+    if not values.keys() >= {_SOURCE, _DIGEST, _COMMAND}:
         return None
     try:
+        jobs = int(values.get(_CHAIN, 1))
         words = shlex.split(values[_COMMAND])
         limits = _NO_LIMITS not in words
         words = [word for word in words if word != _NO_LIMITS]
@@ -82,6 +87,7 @@ def read(script: str) -> Header | None:
         scheduler=scheduler,
         site=dict(options).get("--site"),
         limits=limits,
+        jobs=jobs,
         overrides=tuple(value for option, value in options if option == "--set"),
     )
 

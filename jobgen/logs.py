@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from jobgen import runs, schedulers, status
+from jobgen import links, runs, schedulers, status
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 
@@ -35,8 +35,9 @@ def follow(job: Job, write: Callable[[str], None]) -> State:
 
 def _pass_on(job: Job, offsets: dict[Path, int], write: Callable[[str], None]) -> None:
     """Hand over whole lines that are new since the last time."""
-    output = Path(job.folder, schedulers.get(job.scheduler).output_file(job.name, job.id))
-    for path in [output, *sorted(job.run_dir.glob("logs/*/rank-0.out"))]:
+    name = schedulers.get(job.scheduler).output_file
+    outputs = [Path(job.folder, name(job.name, job_id)) for job_id in links.ids(job)]
+    for path in [*outputs, *sorted(job.run_dir.glob("logs/*/rank-0.out"))]:
         try:
             with path.open("rb") as file:
                 file.seek(offsets.get(path, 0))

@@ -18,6 +18,7 @@ from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, path_of
 
 if TYPE_CHECKING:
+    from jobgen.chain import Chain
     from jobgen.dependencies import Dependency
     from jobgen.request import Request
 
@@ -49,6 +50,7 @@ class Plan(NamedTuple):
     account: str | None = None
     queue: str | None = None
     walltime: int | None = None  # seconds
+    chain: Chain | None = None  # what happens before the walltime ends
     interface: str | None = None
     address: Address | None = None  # how the nodes' addresses follow from their names
     script: ShellPath | None = None  # the program's file, where there is one to look for
@@ -167,6 +169,12 @@ def resolve(
 
         after = dependencies.dependencies_of(loaded, profile.scheduler)
         problems += dependencies.conflicts(loaded, profile.scheduler)
+    chain = None
+    if spec.walltime is not None:
+        from jobgen import chain as chains
+
+        chain = chains.chain_of(loaded, profile.scheduler)
+        problems += chains.conflicts(loaded, profile.scheduler)
     if problems:
         raise SpecError(problems)
     launch = spec.launch
@@ -185,6 +193,7 @@ def resolve(
         account=None if local else spec.account,
         queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
+        chain=chain,
         interface=None if local else launch.interface or chosen.interface,
         address=chosen.address,
         script=None if spec.run.script is None else path_of(spec.run.script),
@@ -245,5 +254,7 @@ def _left_out(loaded: LoadedSpec, site: SiteProfile, prefix: str) -> Iterator[st
             yield "environment.modules"
         if spec.launch.interface:
             yield "launch.interface"
+        if spec.walltime is not None and spec.walltime.then not in (None, "stop"):
+            yield "walltime.then"
     if any(not line.startswith(prefix + " ") for line in spec.directives):
         yield "directives of another scheduler"

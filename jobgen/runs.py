@@ -33,6 +33,7 @@ class Job:
     pid: int | None = None
     started: int | None = None
     first_attempt: int = 0
+    links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
 
     @property
     def run_dir(self) -> Path:
@@ -78,7 +79,8 @@ def find(word: str) -> Job:
     records += Path(RUNS).glob(f"*/{_escape(word.partition('.')[0])}/job.json")
     for record in records:
         fields = json.loads(record.read_text(encoding="utf-8"))
-        return Job(**{**fields, "argv": tuple(fields["argv"])})
+        lists = {key: tuple(fields.get(key, ())) for key in ("argv", "links")}
+        return Job(**{**fields, **lists})
     raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
 
 
@@ -94,9 +96,9 @@ def attempts(run_dir: Path) -> list[Path]:
 
 
 def outcome(job: Job) -> tuple[str, int] | None:
-    """How the last attempt ended by the script's own word: (done, failed or cancelled; exit code).
+    """How the last attempt ended by the script's own word: (done, failed, cancelled; exit code).
 
-    None while it runs, or where it never began.
+    The word is `continued` where another start goes on. None while it runs, or before it began.
     """
     own = attempts(job.run_dir)[job.first_attempt :]
     try:

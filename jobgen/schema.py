@@ -28,7 +28,7 @@ from jobgen.bind import (
 from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
 from jobgen.software import Environment
-from jobgen.spec import After, JobSpec, Notify, Resources, Run
+from jobgen.spec import After, JobSpec, Notify, Resources, Run, Walltime
 
 Schema = dict[str, Any]
 
@@ -75,6 +75,15 @@ _CONDITIONS: dict[type, list[Schema]] = {
         {"properties": {key: {"minItems": 1} for key in After._fields}},
     ],
     JobSpec: [{"properties": _EMPTY_LISTS}],
+    Walltime: [
+        {
+            "if": {"required": ["at_most"]},
+            "then": {
+                "required": ["then"],
+                "properties": {"then": {"enum": ["requeue", "resubmit"]}},
+            },
+        }
+    ],
     Limit: [
         {
             "properties": {

@@ -140,6 +140,25 @@ class After(NamedTuple):
                 yield key, "is an empty list", "give the ids of the jobs to wait for"
 
 
+class Walltime(NamedTuple):
+    """What happens before the walltime ends."""
+
+    notice: Annotated[
+        Duration | None, "How long before the end the program is told to stop; 5m by default."
+    ] = None
+    then: Annotated[
+        Literal["requeue", "resubmit", "stop"] | None,
+        "requeue: the same job starts again, on Slurm; resubmit: another job goes on; until the "
+        "run is done, at_most is reached, or a start has saved nothing. stop (the default).",
+    ] = None
+    at_most: Annotated[Count | None, "How many starts there are in all; 10 by default."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is a further start for `at_most` to count."""
+        if self.at_most is not None and self.then in (None, "stop"):
+            yield "at_most", "is of no use: there is one start", "add then: requeue, or resubmit"
+
+
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 
@@ -167,6 +186,9 @@ class JobSpec(NamedTuple):
         "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",
     ] = None
     notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
+    walltime: Annotated[Walltime | None, "What happens before the end of resources.walltime."] = (
+        None
+    )
     directives: Annotated[
         tuple[Directive, ...],
         "Directives of your own, verbatim, after jobgen's; '#PBS' ones are for PBS alone, "

@@ -7,10 +7,10 @@ import signal
 import time
 from pathlib import Path
 
-from jobgen import process, runs, schedulers
+from jobgen import links, process, runs, schedulers
 from jobgen.errors import RefusedError
 from jobgen.runs import Job
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import BatchScheduler, State
 
 
 def state(job: Job) -> State:
@@ -19,22 +19,32 @@ def state(job: Job) -> State:
         waits = Path(job.run_dir, "waits").exists()
         return State("queued", "it waits for another job") if waits else State("running")
     ended = runs.outcome(job)
-    if ended and (ended[0] != "cancelled" or job.scheduler == schedulers.LOCAL):
+    final = ("done", "failed", "cancelled" if job.scheduler == schedulers.LOCAL else "")
+    if ended and ended[0] in final:
         return State(ended[0], "" if ended[0] == "done" else f"exit code {ended[1]}")  # type: ignore[arg-type]
     if job.scheduler == schedulers.LOCAL:
         return State("failed", "its supervising script was killed")
     scheduler = schedulers.batch(job.scheduler)
-    try:
-        answer = process.run(scheduler.query_argv(job.id))
-    except RefusedError as error:  # it knows the job no more, or never did
-        return State(*ended[:1]) if ended else State("unknown", str(error))  # type: ignore[arg-type]
-    return scheduler.parse_state(answer)
+    for job_id in links.left(job):
+        try:
+            found = scheduler.parse_state(process.run(scheduler.query_argv(job_id)))
+        except RefusedError as error:  # it knows the job no more, or never did
+            found = State("unknown", str(error))
+            if ended and ended[0] == "cancelled":
+                found = State("cancelled")
+        if not found.ended and found.name != "unknown":
+            break
+    if ended and ended[0] == "cancelled" and job.links and found.ended:
+        return State("cancelled")  # the jobs after the one that was, too, have only said so
+    if ended and ended[0] == "continued" and found.name == "done":
+        return State("failed", "it has stopped before it was done, and no job goes on")
+    return found
 
 
 def cancel(job: Job) -> None:
     """End the job. A local one is told to stop, and killed after 60 s."""
     if job.scheduler != schedulers.LOCAL:
-        process.run(schedulers.batch(job.scheduler).cancel_argv(job.id))
+        _cancel_all(links.left(job), schedulers.batch(job.scheduler))
         return
     if job.pid is None or process_started(job.pid) != job.started:
         raise RefusedError(f"job {job.id} has ended already")
@@ -45,6 +55,21 @@ def cancel(job: Job) -> None:
             os.killpg(job.pid, signal.SIGKILL)
             break
         time.sleep(0.1)
+
+
+def _cancel_all(ids: list[str], scheduler: BatchScheduler) -> None:
+    """End jobs, the last first, so that none starts because the one before it has ended.
+
+    Those that have ended already do not matter, as long as there is one that has not.
+    """
+    refusals = []
+    for job_id in reversed(ids):
+        try:
+            process.run(scheduler.cancel_argv(job_id))
+        except RefusedError as error:
+            refusals.append(error)
+    if len(refusals) == len(ids):
+        raise refusals[-1]
 
 
 def process_started(pid: int | None) -> int | None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen import dependencies, process, runs, schedulers, status
+from jobgen import dependencies, header, links, process, runs, schedulers, status
 from jobgen.check import read_script
 from jobgen.dependencies import Dependency
 from jobgen.errors import RefusedError, SpecError, StaleError, UsageError
@@ -17,6 +17,7 @@ from jobgen.loaded import load
 from jobgen.plan import resolve
 from jobgen.render import render
 from jobgen.runs import RUNS, Job
+from jobgen.schedulers.pbs import SCHEDULER as PBS
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Submission:
     source: str | None = None  # the spec's text, to be kept beside the script
     warning: str = ""
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
+    jobs: int = 1  # that are submitted, each to go on where the one before has ended
 
     @property
     def argv(self) -> list[str]:
@@ -68,7 +70,11 @@ class Submission:
         lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
         if self.write:
             lines.append(f"# write the script below to {self.file}, then")
-        lines += [shlex.join(self.argv), "# the script:"]
+        lines.append(shlex.join(self.argv))
+        if self.jobs > 1:
+            argv = PBS.next_argv(str(self.file), text=self.text, after="BEFORE", first="FIRST")
+            lines.append(f"{shlex.join(argv)}    # {self.jobs - 1} times")
+        lines.append("# the script:")
         return "\n".join(lines) + "\n" + self.text
 
 
@@ -114,7 +120,9 @@ def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -
     """
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     file = Path(RUNS, name, "scripts", f"{stem}-{digest}{schedulers.get(scheduler).suffix}")
-    return Submission(text, name, scheduler, file, write=True, source=source)
+    found = header.read(text)
+    jobs = found.jobs if found else 1
+    return Submission(text, name, scheduler, file, write=True, source=source, jobs=jobs)
 
 
 def from_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Submission:
@@ -136,11 +144,21 @@ def from_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Su
     waits = tuple(dependencies.parse(word, scheduler) for word in after)
     if waits and scheduler == schedulers.LOCAL:
         raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
-    return Submission(script.text, name, scheduler, script.path, False, source, warning, waits)
+    return Submission(
+        script.text,
+        name,
+        scheduler,
+        script.path,
+        write=False,
+        source=source,
+        warning=warning,
+        after=waits,
+        jobs=script.header.jobs,
+    )
 
 
-def submit(submission: Submission) -> Job:
-    """Submit from the current folder; returns the job, whose record is on disk.
+def submit(submission: Submission) -> tuple[Job, str]:
+    """Submit from the current folder; returns the job, whose record is on disk, and a warning.
 
     Raises RefusedError or SchedulerUnavailableError with the scheduler's words.
     """
@@ -150,10 +168,17 @@ def submit(submission: Submission) -> Job:
         runs.write_atomically(submission.file, submission.text)
     job = _start(submission) if submission.scheduler == schedulers.LOCAL else _hand_over(submission)
     job.save()
+    warning = ""
+    if submission.jobs > 1:
+        found, warning = links.queue(
+            str(submission.file), text=submission.text, first=job.id, jobs=submission.jobs
+        )
+        job = replace(job, links=found)
+        job.save()
     runs.write_atomically(job.run_dir / "script", submission.text)
     if submission.source is not None:
         runs.write_atomically(job.run_dir / "job.yaml", submission.source)
-    return job
+    return job, warning
 
 
 def _hand_over(submission: Submission) -> Job:

@@ -222,6 +222,11 @@ LINES = """
 +launch: {processes_per_node: [4]}
 +launch: {max_restarts: 0}
 +launch: {interface: hsn0}
++walltime: {}
++walltime: {notice: 5m}
++walltime: {notice: 00:05:00, then: stop}
++walltime: {then: requeue}
++walltime: {notice: 90s, then: resubmit, at_most: 10}
 +directives: []
 +directives: ["#PBS -l storage=gdata/a+scratch/b", "#SBATCH -C gpu"]
 +qos: high
@@ -333,6 +338,19 @@ launch: {max_restarts: 1.5}
 launch: {interface: eth 0}
 launch: {interface: abcdefghijklmnop}
 launch: {interface: ''}
+walltime: ~
+walltime: 2h
+walltime: [2h]
+walltime: {notice: 300}
+walltime: {notice: 0m}
+walltime: {notice: [5m]}
+walltime: {then: continue}
+walltime: {then: true}
+walltime: {at_most: 3}
+walltime: {then: stop, at_most: 3}
+walltime: {then: requeue, at_most: 0}
+walltime: {then: requeue, at_most: many}
+walltime: {than: requeue}
 directives: ["-l x"]
 directives: ["#PBS"]
 directives: ["#PBS "]

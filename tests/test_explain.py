@@ -21,6 +21,9 @@ from jobgen.spec import JobSpec
 GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
 UNEQUAL = edited(("nodes: 2", "gpus_per_node: [2, 8, 2, 2], cpus_per_node: 16"))
+CHAIN = edited(
+    ("nodes: 2", "nodes: 2, walltime: 1h"), ("", "walltime: {notice: 1m, then: resubmit}\n")
+)
 INTERFACE = edited(("", "launch: {interface: hsn0}\n"))
 
 
@@ -245,8 +248,8 @@ def exported(script: str) -> set[str]:
 @pytest.mark.parametrize("site", SITES)
 @pytest.mark.parametrize(
     "text",
-    [*(path.read_text() for path in EXAMPLES), MINIMAL, INTERFACE],
-    ids=[*(path.stem for path in EXAMPLES), "minimal", "interface"],
+    [*(path.read_text() for path in EXAMPLES), MINIMAL, INTERFACE, CHAIN],
+    ids=[*(path.stem for path in EXAMPLES), "minimal", "interface", "chain"],
 )
 def test_variables_are_those_that_the_script_exports(text: str, site: str) -> None:
     loaded = load(text)

@@ -26,7 +26,7 @@ jobgen.spec jobgen.queues
 jobgen.profile
 jobgen.loaded
 jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
-jobgen.rules jobgen.describe jobgen.environment
+jobgen.rules jobgen.describe jobgen.environment jobgen.chain
 jobgen.choose
 jobgen.plan jobgen.schema
 jobgen.schedulers.base
@@ -37,6 +37,7 @@ jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell
 jobgen.live
 jobgen.capture
+jobgen.links
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft

@@ -37,6 +37,8 @@ VARIANTS = {
     ],
     "nothing asked for": ["resources={}", "environment=null"],
     "script": ["run={script: $HOME/a b.py, args: [-x, '$(id)', 'a `b`', 'c\\']}"],
+    "notice": ["walltime={notice: 2m}"],
+    "further starts": ["walltime={then: resubmit, at_most: 3}"],
     "command": ['run={command: [./train, "it\'s"]}', "launch.max_restarts=3"],
 }
 EXAMPLE_SCRIPTS = {
@@ -47,6 +49,9 @@ VARIANT_SCRIPTS = {
     f"{name}, {site}": render(plan_of(BASE.read_text(), *overrides, site=site))
     for (name, overrides), site in product(VARIANTS.items(), SITES)
 }
+VARIANT_SCRIPTS["requeue, slurm-generic"] = render(
+    plan_of(BASE.read_text(), "walltime.then=requeue", site="slurm-generic")
+)
 SCRIPTS = EXAMPLE_SCRIPTS | VARIANT_SCRIPTS
 EVERY = pytest.mark.parametrize("name", SCRIPTS)
 

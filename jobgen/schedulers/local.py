@@ -23,7 +23,7 @@ class Local:
     def launch(self, plan: Plan) -> dict[str, Any]:
         """Names for the nodes, and the walltime, which nobody else watches over."""
         names = [f"node{index}" for index in range(plan.nodes)]
-        return {"limit": plan.walltime, "lag": 5, "node_names": names}
+        return {"limit": plan.walltime, "lag": 5, "gentle": False, "node_names": names}
 
     def submit_argv(self, script: str) -> list[str]:
         """It just runs."""

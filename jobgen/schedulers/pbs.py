@@ -68,7 +68,7 @@ class Pbs:
 
     def launch(self, plan: Plan) -> dict[str, Any]:
         """pbsdsh needs nothing beside the plan."""
-        return {"limit": None, "lag": SHARED_FILES_LAG}
+        return {"limit": None, "lag": SHARED_FILES_LAG, "gentle": False}
 
     def submit_argv(self, script: str) -> list[str]:
         """`qsub`."""
@@ -84,6 +84,16 @@ class Pbs:
             r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)", script, re.MULTILINE
         )
         return found[-1] if found else ""
+
+    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
+        """The `qsub` of a job that goes on where job `after` will have ended, however it did.
+
+        All work in the run folder of the job `first`. Of several -v only the last counts, so what
+        the directives in the script's `text` say by one is said again.
+        """
+        given = re.findall(r"^\s*#PBS\s+-v\s*(\S.*)", text, re.MULTILINE)[:1]
+        variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
+        return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
 
     def parse_job_id(self, output: str) -> str | None:
         """`123.server`, or `123[].server` for an array."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jobgen.nodes import NodeGroup
@@ -83,6 +83,7 @@ class Slurm:
                 lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
                 lines += _notify(plan)
                 lines += _after(plan)
+                lines += _before_the_end(plan)
         return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
@@ -110,6 +111,7 @@ class Slurm:
             "one_shape": len(components) == 1,
             "limit": None,
             "lag": SHARED_FILES_LAG,
+            "gentle": True,
         }
 
     def submit_argv(self, script: str) -> list[str]:
@@ -173,6 +175,17 @@ def _gpus(group: NodeGroup, plan: Plan) -> str:
 
 def _directive(text: str, reason: str, *keys: str) -> Directive:
     return Directive(f"#SBATCH {text}", reason, *keys)
+
+
+def _before_the_end(plan: Plan) -> Iterator[Directive]:
+    if plan.chain is None:
+        return
+    why = "the script is told so many seconds before the end, and tells the program to stop"
+    keys = ("walltime.notice", "walltime")
+    yield _directive(f"--signal=B:USR1@{plan.chain.notice}", why, "|".join(keys))
+    if plan.chain.requeues:
+        why = "the script may put the job back into the queue, and so does Slurm if a node fails"
+        yield _directive("--requeue", why, "walltime.then")
 
 
 def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
