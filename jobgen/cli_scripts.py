@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli_target import FILE, json_option, put_out
+from jobgen.cli_target import FILE, completes, json_option, put_out
 from jobgen.errors import LintFoundError, UsageError
 
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
+@click.option(
+    "--site",
+    metavar="NAME",
+    help="The cluster whose limits to check; else the one that the directives are seen to be for.",
+    shell_complete=completes("site", "names"),
+)
 @json_option
-def lint(scripts: tuple[str, ...], as_json: bool) -> None:
+def lint(scripts: tuple[str, ...], site: str | None, as_json: bool) -> None:
     """Find the classic faults of #PBS and #SBATCH scripts; exit 8 if there are any.
 
     Output folders are looked for from the current folder, as if you submitted from here.
@@ -20,14 +26,16 @@ def lint(scripts: tuple[str, ...], as_json: bool) -> None:
     from jobgen.lint import check
     from jobgen.plain import to_json
 
-    found = [finding for path in dict.fromkeys(scripts) for finding in check(script.read(path))]
+    found = [
+        finding for path in dict.fromkeys(scripts) for finding in check(script.read(path), site)
+    ]
     if as_json:
         put_out(to_json({"findings": [finding.as_dict() for finding in found]}))
     else:
         put_out("".join(f"{finding}\n" for finding in found))
     if found:
         faults = "1 fault" if len(found) == 1 else f"{len(found)} faults"
-        raise LintFoundError(f"{faults} found; --json says why each is one, and where to read on")
+        raise LintFoundError(f"{faults} found")
 
 
 @click.command("import")

@@ -43,7 +43,8 @@ jobgen.script
 jobgen.lint.rule jobgen.importer.draft
 jobgen.importer.wishes
 jobgen.lint.directives jobgen.lint.launching jobgen.lint.rendezvous jobgen.importer.directives
-jobgen.lint jobgen.importer.own jobgen.importer.body
+jobgen.lint.sites jobgen.importer.own jobgen.importer.body
+jobgen.lint
 jobgen.importer
 jobgen.status jobgen.diagnose.cause jobgen.diagnose.evidence
 jobgen.diagnose.machine jobgen.diagnose.program

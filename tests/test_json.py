@@ -57,6 +57,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 CALLS = {
     "check": ("check", "--json"),
+    "diagnose": ("diagnose", "7", "--json"),
     "explain": ("explain", "--json"),
     "import": ("import", "a.sbatch", "--json"),
     "lint": ("lint", "a.sbatch", "--json"),

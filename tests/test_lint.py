@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, jobgen
+from support import EXAMPLES, ROOT, jobgen, load
+from test_portable import SITES as WANTED
 from test_rendered import SCRIPTS
 
+from jobgen.errors import SpecError
 from jobgen.lint import RULES, check
+from jobgen.plan import resolve
+from jobgen.render import render
 from jobgen.script import Script
 
 BAD = sorted((ROOT / "tests" / "lint").iterdir())
@@ -55,6 +59,51 @@ def test_every_rule_has_such_a_script() -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_nothing_is_found_in_what_jobgen_renders(name: str) -> None:
     assert [str(finding) for finding in check(Script(name, SCRIPTS[name]))] == []
+
+
+# An example on a site: what it wants beside, of accounts, queues and sizes.
+ON_SITES = [
+    (path, name, wanted) for path in EXAMPLES for name, (wanted, _) in sorted(WANTED.items())
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "wanted"), ON_SITES, ids=lambda value: getattr(value, "stem", value)
+)
+def test_nothing_is_found_in_any_example_on_any_site(
+    path: Path, name: str, wanted: list[str]
+) -> None:
+    """Nor by the rules of that site, where the job is within its limits."""
+    loaded = load(path.read_text(), *wanted)
+    script = Script("a", render(resolve(loaded, site=name, limits=False)))
+    assert [str(finding) for finding in check(script)] == []
+    try:
+        resolve(loaded, site=name, today="2000-01-01")
+    except SpecError:
+        return
+    assert [str(finding) for finding in check(script, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("site", "directives", "found"),
+    [
+        ("lumi-g", "-p small-g --gpus-per-node=2 --mem=200G", "200GB, more than 60GB for each GPU"),
+        ("lumi-g", "-p standard-g --gpus-per-node=8 -t 5-0", "120h exceeds standard-g's 48h"),
+        ("lumi-g", "-p small-g --gpus-per-node=9", "9 GPUs, more than the 8 of a node"),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=0", ""),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=1G", ""),
+        ("csc-roihu", "-p gpularge --gres=gpu:gh200:4 -c 100", "72 with each GPU"),
+        ("pawsey-setonix", "-p gpu --gres=gpu:8 -c 64", ""),
+        (None, "-p gpu --gpus-per-node=9 -c 1000", ""),
+        (None, "-p standard-g --gpus-per-node=8 -c 64", "more than 7 with each GPU"),
+        (None, "-p gpularge --gres=gpu:gh200:4 -c 100 -A project_1", "72 with each GPU"),
+    ],
+)
+def test_what_a_site_refuses(site: str | None, directives: str, found: str) -> None:
+    script = Script("a", f"#!/bin/bash\n#SBATCH -A project_1\n#SBATCH {directives}\ntrue\n")
+    messages = [f.message for f in check(script, site) if f.rule.id == "site-limit"]
+    assert bool(messages) == bool(found)
+    assert found in " ".join(messages)
 
 
 def test_the_first_multi_node_tutorial_for_gadi() -> None:
@@ -144,7 +193,7 @@ def test_every_rule_says_why_how_and_where_to_read_on() -> None:
         assert re.fullmatch(r"[a-z0-9-]+", rule.id)
         assert rule.why.endswith(".")
         assert not rule.fix.endswith(".")
-        assert rule.docs.startswith("https://")
+        assert rule.reference.startswith("https://")
 
 
 def test_the_command_prints_findings_and_exits_8() -> None:
@@ -154,6 +203,8 @@ def test_the_command_prints_findings_and_exits_8() -> None:
     assert out == (
         f"{path}:6:1: srun-kill: srun goes on when one of its tasks has failed; "
         "add --kill-on-bad-exit=1 to srun\n"
+        "    By default the other tasks go on when one fails, and wait for it for minutes or hours."
+        " [docs/lint.md#srun-kill]\n"
     )
 
 
@@ -168,6 +219,7 @@ def test_json_has_the_reasons() -> None:
     assert code == 8
     assert (finding["line"], finding["rule"]) == (1, "crlf")
     keys = {"file", "line", "column", "rule", "title", "message", "why", "fix", "docs"}
+    keys |= {"reference"}
     assert finding.keys() == keys
 
 

@@ -49,9 +49,15 @@ def sources(folder: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
 
 
+SHARE = {"man/man1/jobgen.1", "jobgen/job.schema.json", "jobgen/site.schema.json"}
+
+
 def test_the_wheel_holds_the_package_with_its_templates_and_no_more(dist: Path) -> None:
     with zipfile.ZipFile(dist / f"{NAME}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
+    data = f"{NAME}.data/data/share/"
+    assert {name for name in names if ".data/" in name} == {data + name for name in SHARE}
+    names = {name for name in names if ".data/" not in name}
     templates = {f"jobgen/{name}" for name in sources("templates")}
     assert {name for name in names if ".dist-info/" not in name} == sources("jobgen") | templates
     info = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
@@ -64,9 +70,9 @@ def test_the_sdist_holds_what_a_checkout_has(unpacked: Path) -> None:
     wanted = {
         *("jobgen", "templates", "tests", "examples", "benchmarks", "pyproject.toml"),
         *("README.md", "CHANGELOG.md", "LICENSE", "constraints.txt"),
-        *(".gitignore", ".pre-commit-hooks.yaml", "PKG-INFO"),
+        *(".gitignore", ".pre-commit-hooks.yaml", "PKG-INFO", "hatch_build.py", "docs"),
     }
-    assert {path.name for path in unpacked.iterdir()} - {"docs"} == wanted
+    assert {path.name for path in unpacked.iterdir()} == wanted
     for folder in ("jobgen", "templates", "examples"):
         for name in sources(folder):
             assert (unpacked / name).read_bytes() == (ROOT / name).read_bytes()
@@ -93,6 +99,8 @@ def test_an_installed_jobgen_renders_as_the_checkout_does(
     )
     where = Path(run(python, "-c", "import jobgen; print(jobgen.__file__)", cwd=tmp_path).strip())
     assert where.is_relative_to(unpacked if how == "editable" else tmp_path / "venv")
+    for name in SHARE if how != "editable" else ():
+        assert (tmp_path / "venv/share" / name).is_file()
     jobgen = tmp_path / "venv/bin/jobgen"
     assert run(jobgen, "--version") == f"jobgen {__version__}\n"
     for path in EXAMPLES:

@@ -229,6 +229,8 @@ def _chunks(value: str, item: Directive, draft: Draft) -> tuple[list[int], list[
         if numbers.get("mpiprocs", 1) > 1:
             draft.put("tasks", numbers["mpiprocs"])
         for key, text in found.items():
-            if key not in ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads"):
+            if key == "gpu_type" and _LABEL.fullmatch(text):
+                draft.put("resources.gpu_type", text)
+            elif key not in ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads"):
                 draft.leave(item.line, f"{key}={text}", "a spec's nodes have no such resource")
     return gpus, cpus

@@ -23,14 +23,22 @@ Fault = tuple[int, int, str]
 
 
 class Rule(NamedTuple):
-    """One fault that scripts have: its name, why it is one, how to mend it, where to read on."""
+    """One fault that scripts have: its name, why it is one, how to mend it, where to read on.
+
+    `reference` is a public page; jobgen's own is `docs`.
+    """
 
     id: str
     title: str
     why: str
     fix: str
-    docs: str
+    reference: str
     check: Callable[[Script], Iterator[Fault]]
+
+    @property
+    def docs(self) -> str:
+        """The rule's section in jobgen's documentation."""
+        return f"docs/lint.md#{self.id}"
 
 
 class Finding(NamedTuple):
@@ -44,11 +52,16 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}"
-        return f"{place}: {self.rule.id}: {self.message}; {self.rule.fix}"
+        said = f"{place}: {self.rule.id}: {self.message}; {self.rule.fix}"
+        return f"{said}\n    {self.rule.why} [{self.rule.docs}]"
 
     def as_dict(self) -> dict[str, str | int]:
         """All there is to say of it, for JSON."""
         place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
         rule = self.rule
         said = {"rule": rule.id, "title": rule.title, "message": self.message}
-        return place | said | {"why": rule.why, "fix": rule.fix, "docs": rule.docs}
+        return (
+            place
+            | said
+            | {"why": rule.why, "fix": rule.fix, "docs": rule.docs, "reference": rule.reference}
+        )

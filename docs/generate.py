@@ -1,0 +1,138 @@
+"""What is made from the program: docs/lint.md, and the man page and JSON Schemas of the wheel.
+
+python docs/generate.py          # writes docs/lint.md; a test says when that is old
+python docs/generate.py --man    # prints the man page, as in: ... | man -l -
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from jobgen import __version__  # noqa: E402
+from jobgen.cli import cli  # noqa: E402
+from jobgen.errors import EXIT_CODES  # noqa: E402
+from jobgen.lint import RULES  # noqa: E402
+from jobgen.schema import schema  # noqa: E402
+
+ABOUT = """\
+jobgen takes one short YAML file to a multi-node PyTorch training job that starts on every node of a
+PBS or Slurm cluster, or of this machine. It writes a batch script that can be read, committed, and
+run with plain qsub or sbatch.
+
+A command that takes a spec reads job.yaml in the current folder where none is named.
+"""
+ENVIRONMENT = (
+    (
+        "JOBGEN_SITE_PATH",
+        "Folders with site profiles, separated by colons; of several with one name the last wins.",
+    ),
+    (
+        "XDG_CONFIG_HOME",
+        "Where jobgen/sites is looked for, for the user's own profiles; ~/.config "
+        "where it is not set.",
+    ),
+)
+FILES = (
+    ("job.yaml", "The spec that is read where none is named."),
+    (
+        ".jobgen/sites/NAME.yaml",
+        "A site profile of the project; it wins over one of the user, of "
+        "$JOBGEN_SITE_PATH, of /etc/jobgen/sites and of jobgen itself.",
+    ),
+    ("runs/NAME/ID/", "What was submitted, its logs, errors, metrics and checkpoints."),
+)
+SEE = "sbatch(1), qsub(1B), torchrun, https://docs.pytorch.org/docs/stable/elastic/run.html"
+
+
+def man_page() -> str:
+    """jobgen(1), with all commands, as roff."""
+    lines = [
+        '.\\" made by docs/generate.py',
+        f'.TH JOBGEN 1 "" "jobgen {__version__}" "User Commands"',
+        ".SH NAME",
+        r"jobgen \- from one short YAML file to a multi-node PyTorch job on PBS or Slurm",
+        ".SH SYNOPSIS",
+        r"\fBjobgen\fR \fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
+        ".SH DESCRIPTION",
+        *_paragraphs(ABOUT),
+        ".SH COMMANDS",
+    ]
+    for path, command in commands(cli):
+        context = click.Context(command, info_name=f"jobgen {path}")
+        usage = " ".join(command.collect_usage_pieces(context))
+        lines += [f'.SS "{_roff(f"jobgen {path} {usage}")}"', *_paragraphs(command.help or "")]
+        for option in command.params:
+            record = option.get_help_record(context)
+            if record and record[1] and "--help" not in option.opts:
+                lines += [".TP", rf"\fB{_roff(record[0])}\fR", _roff(record[1])]
+    for heading, rows in (("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)):
+        lines.append(f".SH {heading}")
+        for name, text in rows:
+            lines += [".TP", rf"\fB{_roff(name)}\fR", _roff(text)]
+    lines.append('.SH "EXIT STATUS"')
+    for code, meaning in re.findall(r"(\d+) ([^,]+)", EXIT_CODES.replace("\n", " ")):
+        lines += [".TP", rf"\fB{code}\fR", _roff(meaning.strip())]
+    return "\n".join([*lines, '.SH "SEE ALSO"', _roff(SEE)]) + "\n"
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group, each after the one that it belongs to."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(text.strip().replace("\b\n", "").split("\n\n")):
+        if number:
+            yield ".PP"
+        yield _roff(" ".join(paragraph.split()))
+
+
+def _roff(text: str) -> str:
+    """Text that roff prints as it is, on one line."""
+    text = text.replace("\\", r"\e").replace("-", r"\-").replace('"', r"\(dq")
+    return rf"\&{text}" if text.startswith((".", "'")) else text
+
+
+def lint_page() -> str:
+    """docs/lint.md: a section for each rule."""
+    lines = [
+        "# What `jobgen lint` finds",
+        "",
+        "A finding names its rule; here is why each is a fault, and how to mend it. This page is",
+        "made by `docs/generate.py`.",
+    ]
+    for rule in sorted(RULES, key=lambda rule: rule.id):
+        fix = rule.fix[0].upper() + rule.fix[1:]
+        lines += ["", f"## {rule.id}", "", f"**{rule.title}.** {rule.why}", "", f"{fix}."]
+        lines += ["", f"Read on: <{rule.reference}>"]
+    return "\n".join(lines) + "\n"
+
+
+def shared() -> Iterator[tuple[str, str]]:
+    """The files that an installation has below its prefix, and what is in them."""
+    yield "share/man/man1/jobgen.1", man_page()
+    roots: tuple[Literal["job", "site"], ...] = ("job", "site")
+    for what in roots:
+        yield f"share/jobgen/{what}.schema.json", schema(what)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--man"]:
+        print(man_page(), end="")
+    else:
+        (ROOT / "docs" / "lint.md").write_text(lint_page(), encoding="utf-8")

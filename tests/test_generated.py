@@ -1,0 +1,67 @@
+"""What is made from the program: the man page, the schemas of the wheel, docs/lint.md."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from types import ModuleType
+
+import click
+import pytest
+from support import ROOT, jobgen
+
+from jobgen.cli import cli
+from jobgen.lint import RULES
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """The module docs/generate.py."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    path = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    return module
+
+
+def test_the_page_on_rules_is_what_the_rules_say(generate: ModuleType) -> None:
+    """If not: python docs/generate.py."""
+    assert (ROOT / "docs" / "lint.md").read_text() == generate.lint_page()
+
+
+def test_every_link_of_a_finding_leads_to_a_section() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text()
+    sections = {f"docs/lint.md#{name}" for name in re.findall("^## (.*)$", page, re.M)}
+    assert {rule.docs for rule in RULES} == sections
+
+
+def test_the_man_page_has_every_command_option_and_exit_code(generate: ModuleType) -> None:
+    page = generate.man_page().replace("\\-", "-")
+    for path, command in generate.commands(cli):
+        assert f'.SS "jobgen {path} ' in page
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert all(name in page for name in option.opts)
+    codes = page.partition('.SH "EXIT STATUS"')[2]
+    found = re.findall(r"^\\fB(\d+)\\fR$", codes, re.M)
+    assert found == ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"]
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+def test_roff_has_nothing_to_say_against_the_man_page(generate: ModuleType) -> None:
+    argv = ["groff", "-man", "-ww", "-Tutf8", "-P-c"]
+    ended = subprocess.run(argv, input=generate.man_page(), capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    plain = re.sub(".\b", "", ended.stdout)  # bold is a character printed twice
+    assert "EXIT STATUS" in plain
+    assert "--site NAME" in plain
+
+
+def test_the_wheel_has_the_schemas_that_jobgen_prints(generate: ModuleType) -> None:
+    shared = dict(generate.shared())
+    assert shared["share/jobgen/job.schema.json"] == jobgen("schema", "job").out
+    assert shared["share/jobgen/site.schema.json"] == jobgen("schema", "site").out
