@@ -30,6 +30,17 @@ def completes(module: str, function: str) -> Callable[..., list[str]]:
     return complete
 
 
+def _settings(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """For a shell's completion: what may follow --set."""
+    from jobgen.completion import settings
+
+    params = context.params
+    # Click leaves arguments in `args` where the option at the end has no value yet.
+    paths = (*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC)
+    overrides = params.get("overrides") or ()
+    return settings(begun, spec=paths[0], site=params.get("site"), overrides=overrides)
+
+
 def target_options(command: Command) -> Command:
     """--scheduler, --site, --set and --no-limits, which all that renders takes."""
     for decorate in (
@@ -42,6 +53,7 @@ def target_options(command: Command) -> Command:
             multiple=True,
             metavar="PATH=VALUE",
             help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
+            shell_complete=_settings,
         ),
         click.option(
             "--site",

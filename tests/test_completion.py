@@ -1,6 +1,7 @@
 """What a shell completes: commands, options, files, names of sites, jobs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from jobgen import site as sites
 def _two_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with two jobs in it, and something that is none."""
     monkeypatch.chdir(tmp_path)
+    run = "name: a\nresources: {}\nrun: {module: m}\n"
+    Path("gadi.yaml").write_text(f"{run}site: nci-gadi\n")
+    Path("bad.yaml").write_text(f"{run}site: []\n")
     for job in ("gpt/123", "gpt/20300101-120000-7", "other/129"):
         Path("runs", job).mkdir(parents=True)
         if "other" not in job:
@@ -50,6 +54,30 @@ def completed(words: str, *, begun: str = "") -> list[str]:
         ("jobgen submit", "job", ["file,job"]),
         ("jobgen explain --json", "job", ["file,job"]),
         ("jobgen schema", "", ["plain,job", "plain,site"]),
+        ("jobgen sites show", "jsc-ju", ["plain,jsc-jupiter", "plain,jsc-juwels-booster"]),
+        ("jobgen lint --site", "lu", ["plain,lumi-g"]),
+        ("jobgen render --set", "resources.no", ["plain,resources.nodes="]),
+        ("jobgen render --set", "site=lu", ["plain,site=lumi-g"]),
+        (
+            "jobgen render --set",
+            "launch.rendezvous=",
+            ["plain,launch.rendezvous=" + word for word in ("c10d", "static")],
+        ),
+        ("jobgen render --set", "nothing.of=", []),
+        ("jobgen render --set", "queue=", []),
+        (
+            "jobgen render --site nci-gadi --set",
+            "queue=gpu",
+            ["plain,queue=gpuvolta", "plain,queue=gpuhopper"],
+        ),
+        ("jobgen explain --set site=nci-gadi --set", "queue=dg", ["plain,queue=dgxa100"]),
+        ("jobgen explain gadi.yaml --set", "queue=dg", ["plain,queue=dgxa100"]),
+        ("jobgen explain bad.yaml --set", "queue=dg", []),
+        (
+            "jobgen submit --site ncar-casper --set",
+            "resources.gpu_type=h",
+            ["plain,resources.gpu_type=h100"],
+        ),
     ],
 )
 def test_words(words: str, begun: str, answers: list[str]) -> None:
@@ -67,23 +95,97 @@ def test_a_folder_without_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert completed("jobgen status") == []
 
 
-def test_bash_completes_by_the_script_that_is_printed(tmp_path: Path) -> None:
+def with_jobgen(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `jobgen` is this one."""
     Path("bin").mkdir()
     program = Path("bin/jobgen")
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m jobgen "$@"\n')
     program.chmod(0o755)
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    return {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+@pytest.mark.parametrize(
+    ("words", "cursor", "begun", "answers"),
+    [
+        (["cancel", "1"], 2, "1", ["123"]),
+        (["render", "--site", "nci"], 3, "nci", ["nci-gadi"]),
+        # What bash makes of `--set queue=gpu`, `queue=`, `--scheduler=p` and `--set resources.no`.
+        (
+            ["render", "--site", "nci-gadi", "--set", "queue", "=", "gpu"],
+            *(7, "gpu", ["gpuvolta", "gpuhopper"]),
+        ),
+        (
+            ["render", "--site", "alcf-polaris", "--set", "queue", "="],
+            *(6, "", ["debug", "debug-scaling"]),
+        ),
+        (["render", "--scheduler", "=", "p"], 4, "p", ["pbs"]),
+        (["render", "--set", "resources.no"], 3, "resources.no", ["resources.nodes="]),
+    ],
+)
+def test_bash_completes_by_the_script_that_is_printed(
+    words: list[str], cursor: int, begun: str, answers: list[str], tmp_path: Path
+) -> None:
+    environment = with_jobgen(tmp_path)
     Path("completion").write_text(jobgen("completion", "bash").out)
-    type_tab = "COMP_WORDS=(jobgen cancel 1) COMP_CWORD=2; _jobgen_completion jobgen"
+    typed = " ".join(f"'{word}'" for word in ["jobgen", *words])
+    type_tab = f"COMP_WORDS=({typed}) COMP_CWORD={cursor}; _jobgen_completion jobgen '{begun}' x"
+    # Bash knows `compopt` only while it completes.
+    program = f'compopt() {{ :; }}; . ./completion; {type_tab}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    ended = subprocess.run(["bash", "-c", program], env=environment, capture_output=True, text=True)
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines()[: len(answers)] == answers
+
+
+def test_bash_is_told_to_use_it() -> None:
+    program = ". /dev/stdin; complete -p jobgen"
     ended = subprocess.run(
-        ["bash", "-c", f'. ./completion; {type_tab}; echo "${{COMPREPLY[@]}}"; complete -p jobgen'],
-        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
+        ["bash", "-c", program], input=jobgen("completion", "bash").out,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.stdout == "complete -o nosort -F _jobgen_completion jobgen\n"
+    assert ended.stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ("jobgen cancel 1", ["123"]),
+        ("jobgen render --site nci-gadi --set queue=gpu", ["queue=gpuvolta", "queue=gpuhopper"]),
+        ("jobgen render gad", ["gadi.yaml"]),
+    ],
+)
+def test_fish_completes(line: str, answers: list[str], tmp_path: Path) -> None:
+    environment = with_jobgen(tmp_path)
+    folder = tmp_path / ".config/fish/completions"
+    folder.mkdir(parents=True)
+    (folder / "jobgen.fish").write_text(jobgen("completion", "fish").out)
+    argv = ["fish", "-c", f"complete --do-complete '{line}'"]
+    ended = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert ended.stderr == ""
+    assert sorted(row.split("\t")[0] for row in ended.stdout.splitlines()) == sorted(answers)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        ("jobgen cancel 1", "123"),
+        ("jobgen render --site nci-gadi --set queue=gpu", "queue=gpuvolta queue=gpuhopper"),
+    ],
+)
+def test_zsh_completes(words: str, answers: str, tmp_path: Path) -> None:
+    """The function that is printed, with `compadd` as what shows its answers."""
+    environment = with_jobgen(tmp_path)
+    (tmp_path / "_jobgen").write_text(jobgen("completion", "zsh").out)
+    program = (
+        "compdef() { :; }; compadd() { print -r -- ${completions}; }; . ./_jobgen; "
+        f"words=({words}); CURRENT=$#words; _jobgen_completion"
     )
-    assert (ended.stdout, ended.stderr) == (
-        "123\ncomplete -o nosort -F _jobgen_completion jobgen\n",
-        "",
-    )
+    argv = ["zsh", "-f", "-c", program]
+    ended = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == (f"{answers}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ jobgen.importer
 jobgen.status jobgen.diagnose.cause jobgen.diagnose.evidence
 jobgen.diagnose.machine jobgen.diagnose.program
 jobgen.submit jobgen.logs jobgen.diagnose
+jobgen.completion
 jobgen.cli_target
 jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan jobgen.cli_jobs
 jobgen.cli
