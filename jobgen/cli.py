@@ -65,6 +65,7 @@ class _Group(click.Group):
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",
         "sites": "jobgen.cli_sites",
+        "doctor": "jobgen.cli_machine",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from jobgen.cli_target import FILE, completes, json_option, put_out
-from jobgen.errors import LintFoundError, UsageError
+from jobgen.errors import FaultsFoundError, UsageError
 
 
 @click.command()
@@ -35,7 +35,7 @@ def lint(scripts: tuple[str, ...], site: str | None, as_json: bool) -> None:
         put_out("".join(f"{finding}\n" for finding in found))
     if found:
         faults = "1 fault" if len(found) == 1 else f"{len(found)} faults"
-        raise LintFoundError(f"{faults} found")
+        raise FaultsFoundError(f"{faults} found")
 
 
 @click.command("import")

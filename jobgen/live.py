@@ -67,9 +67,15 @@ def command(argv: Sequence[str]) -> str:
 
 
 def slurm_config(*, timeout: float) -> dict[str, str]:
-    """Slurm's configuration, such as ClusterName; raises what `process.run` raises."""
+    """Slurm's configuration, such as ClusterName, and as `asked at` when the controller sent it.
+
+    Raises what `process.run` raises.
+    """
     text = run(SLURM["config"], timeout=timeout)
-    return dict(re.findall(r"(?m)^(\S+) *= (.*?) *$", text))
+    found = dict(re.findall(r"(?m)^(\S+) *= (.*?) *$", text))
+    if when := re.match(r"Configuration data as of ([0-9T:-]{19})\n", text):
+        found["asked at"] = when[1]
+    return found
 
 
 def slurm(what: Literal["partitions", "nodes"], *, timeout: float) -> Records:

@@ -34,10 +34,11 @@ def replayed(name: str | Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     shutil.rmtree(bin_folder, ignore_errors=True)
     bin_folder.mkdir(parents=True)
     slurm = any((SAVED / name).glob("scontrol*"))
-    for tool in ("scontrol", "sbatch") if slurm else ("qstat", "qsub", "pbsnodes"):
+    tools = "sbatch srun scancel scontrol sacctmgr" if slurm else "qsub qdel qstat pbsnodes"
+    for tool in tools.split():
         (bin_folder / tool).write_text(REPLAY.format(folder=SAVED / name))
         (bin_folder / tool).chmod(0o755)
-    for tool in ("bash", "cat"):
+    for tool in ("bash", "cat", "id", "hostname"):
         (bin_folder / tool).symlink_to(str(shutil.which(tool)))
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(bin_folder))

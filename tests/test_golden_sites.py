@@ -123,7 +123,7 @@ DOCUMENTED: dict[str, tuple[list[str], str, list[str]]] = {
         [
             "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
             "NCCL_NET=OFI",
-            r"load_module rocm/7[\s\S]*module load rccl-net-plugin",
+            r"load_module rocm/7[\s\S]*load_module rccl-net-plugin",
             "getent ahostsv4",
         ],
     ),

@@ -35,8 +35,9 @@ jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.render jobgen.explain
 jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell
-jobgen.live
-jobgen.capture
+jobgen.live jobgen.recognise jobgen.verdict
+jobgen.capture jobgen.folder jobgen.prerequisites
+jobgen.doctor
 jobgen.links
 jobgen.launchers
 jobgen.script
@@ -51,6 +52,7 @@ jobgen.diagnose.machine jobgen.diagnose.program
 jobgen.submit jobgen.logs jobgen.diagnose
 jobgen.completion
 jobgen.cli_target
+jobgen.cli_machine
 jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan jobgen.cli_jobs
 jobgen.cli
 jobgen.__main__
@@ -61,7 +63,16 @@ HOME = {
     "jinja2": {"render"},
     "markupsafe": {"render"},
     "click": {
-        *("cli", "cli_editors", "cli_jobs", "cli_plan", "cli_scripts", "cli_sites", "cli_target")
+        *(
+            "cli",
+            "cli_editors",
+            "cli_machine",
+            "cli_jobs",
+            "cli_plan",
+            "cli_scripts",
+            "cli_sites",
+            "cli_target",
+        )
     },
 }
 # What the trainer uses beyond torch, where it is installed.

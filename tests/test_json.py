@@ -47,6 +47,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert jobgen("render", "-o", "job.sh").code == 0
     Path("job.sh").write_text(Path("job.sh").read_text() + "# mine\n")
     Path("a.sbatch").write_text("#SBATCH -N 2\nsrun python a.py\nwait\n")
+    Path("elsewhere.yaml").write_text(
+        "name: a\nscheduler: local\nresources: {}\nenvironment: {venv: no}\nrun: {module: m}\n"
+    )
     Path("mine.yaml").write_text("scheduler: pbs\nwalltime_required: true\n")
     folder = Path("runs/gpt/7")
     folder.mkdir(parents=True)
@@ -58,6 +61,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 CALLS = {
     "check": ("check", "--json"),
     "diagnose": ("diagnose", "7", "--json"),
+    "doctor": ("doctor", "elsewhere.yaml", "--json"),
     "explain": ("explain", "--json"),
     "import": ("import", "a.sbatch", "--json"),
     "lint": ("lint", "a.sbatch", "--json"),
@@ -90,7 +94,7 @@ def keys(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", CALLS)
 def test_it_is_one_object_whose_keys_are_explained(name: str) -> None:
     code, out, _ = jobgen(*CALLS[name])
-    assert code == {"check": 4, "lint": 8}.get(name, 0)
+    assert code == {"check": 4, "lint": 8, "doctor": 8}.get(name, 0)
     data = json.loads(out)
     assert isinstance(data, dict)
     explained = set(re.findall(r"`(\w+)`", SECTIONS[name] + SECTIONS["sites"]))
