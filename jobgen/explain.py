@@ -189,6 +189,9 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     why = "how often torchrun starts failed processes again"
     yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
+    if plan.preflight:
+        why = "a difference between nodes is cheaper to find before the program starts"
+        yield Reason("preflight: the nodes are compared", why, origins.of(["preflight"]))
     if plan.chain:
         what, why = plan.chain.in_words
         keys = ["walltime.notice|walltime", "walltime.then", "walltime.at_most"]

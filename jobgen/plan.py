@@ -20,6 +20,7 @@ from jobgen.program import ShellPath, command_of, path_of
 if TYPE_CHECKING:
     from jobgen.chain import Chain
     from jobgen.dependencies import Dependency
+    from jobgen.preflight import Preflight
     from jobgen.request import Request
 
 
@@ -51,6 +52,7 @@ class Plan(NamedTuple):
     queue: str | None = None
     walltime: int | None = None  # seconds
     chain: Chain | None = None  # what happens before the walltime ends
+    preflight: Preflight | None = None  # what the nodes compare before the program starts
     interface: str | None = None
     address: Address | None = None  # how the nodes' addresses follow from their names
     script: ShellPath | None = None  # the program's file, where there is one to look for
@@ -175,6 +177,11 @@ def resolve(
 
         chain = chains.chain_of(loaded, profile.scheduler)
         problems += chains.conflicts(loaded, profile.scheduler)
+    preflight = None
+    if spec.preflight:
+        from jobgen.preflight import preflight_of
+
+        preflight = preflight_of(groups, profile.scheduler)
     if problems:
         raise SpecError(problems)
     launch = spec.launch
@@ -194,6 +201,7 @@ def resolve(
         queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
         chain=chain,
+        preflight=preflight,
         interface=None if local else launch.interface or chosen.interface,
         address=chosen.address,
         script=None if spec.run.script is None else path_of(spec.run.script),

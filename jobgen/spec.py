@@ -186,6 +186,10 @@ class JobSpec(NamedTuple):
         "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",
     ] = None
     notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
+    preflight: Annotated[
+        bool | None,
+        "Whether the nodes are compared before the program starts: versions, clocks, GPUs, ways.",
+    ] = None
     walltime: Annotated[Walltime | None, "What happens before the end of resources.walltime."] = (
         None
     )

@@ -222,6 +222,8 @@ LINES = """
 +launch: {processes_per_node: [4]}
 +launch: {max_restarts: 0}
 +launch: {interface: hsn0}
++preflight: true
++preflight: false
 +walltime: {}
 +walltime: {notice: 5m}
 +walltime: {notice: 00:05:00, then: stop}
@@ -338,6 +340,10 @@ launch: {max_restarts: 1.5}
 launch: {interface: eth 0}
 launch: {interface: abcdefghijklmnop}
 launch: {interface: ''}
+preflight: ~
+preflight: yes
+preflight: 1
+preflight: [true]
 walltime: ~
 walltime: 2h
 walltime: [2h]

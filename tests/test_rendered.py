@@ -37,6 +37,12 @@ VARIANTS = {
     ],
     "nothing asked for": ["resources={}", "environment=null"],
     "script": ["run={script: $HOME/a b.py, args: [-x, '$(id)', 'a `b`', 'c\\']}"],
+    "preflight": ["preflight=true"],
+    "unequal nodes, preflight": [
+        "preflight=true",
+        "resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}",
+        "launch.interface=hsn0",
+    ],
     "notice": ["walltime={notice: 2m}"],
     "further starts": ["walltime={then: resubmit, at_most: 3}"],
     "command": ['run={command: [./train, "it\'s"]}', "launch.max_restarts=3"],
