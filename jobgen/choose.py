@@ -41,7 +41,7 @@ def choose(
 
     gpu_type = spec.resources.gpu_type or (profile.gpu_type if size_on(profile.node).gpus else None)
     queue = spec.queue or _queue(loaded, profile, gpu_type, size_on)
-    node, about = _node(profile, queue, gpu_type)
+    node, about = node_in(profile, queue, gpu_type)
     size = size_on(node)
     filesystems, listed = spec.filesystems or (), profile.filesystems
     if listed is not None and rules.listed_by_hand(listed, spec):
@@ -99,7 +99,7 @@ def _queue(
     nearest, best = None, (False, -1)
     for name, queue in (profile.queues or {}).items():
         if queue.choose:
-            size = size_on(_node(profile, name, gpu_type)[0])
+            size = size_on(node_in(profile, name, gpu_type)[0])
             if fits(queue, size):
                 return name
             if nearness(queue, size) > best:
@@ -128,7 +128,7 @@ def _findings(
         yield Finding(problem, doubt)
 
 
-def _node(
+def node_in(
     profile: SiteProfile, queue: str | None, gpu_type: str | None
 ) -> tuple[Node, dict[str, Ground]]:
     """A node as the queue and the type of GPU have it, and what each fact of it stands on."""

@@ -66,6 +66,7 @@ class _Group(click.Group):
         "import": "jobgen.cli_scripts",
         "sites": "jobgen.cli_sites",
         "doctor": "jobgen.cli_machine",
+        "init": "jobgen.cli_machine",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

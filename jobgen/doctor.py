@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from jobgen import live
 from jobgen.errors import JobgenError
 from jobgen.folder import apart, check_folder
+from jobgen.live import Clock
 from jobgen.plan import Plan
 from jobgen.prerequisites import check_paths, check_torch
-from jobgen.process import run
 from jobgen.recognise import host_name, recognise
 from jobgen.verdict import Check
 
@@ -43,18 +43,6 @@ def examine(plan: Plan | None, site: str | None) -> list[Check]:
     if plan is not None:
         parts["paths"] = lambda: check_paths(plan)
     return list(_together(parts, end))
-
-
-class Clock:
-    """What is left of the time."""
-
-    def __init__(self, end: float) -> None:
-        self.end = end
-
-    @property
-    def left(self) -> float:
-        """Seconds for the next command; a moment at least."""
-        return max(0.1, self.end - time.monotonic())
 
 
 def _together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -> Iterator[Check]:
@@ -196,7 +184,7 @@ def _account(plan: Plan, config: dict[str, str], clock: Clock) -> Check:
         said = f"{account or 'none given'}; PBS does not tell which there are"
         return Check("account", "unknown", said)
     try:
-        accounts = own_accounts(timeout=clock.left)
+        accounts = live.own_accounts(timeout=clock.left)
     except JobgenError as error:
         said = f"{account or 'none given'}; {' '.join(str(error).split())}"
         return Check("account", "unknown", said)
@@ -207,17 +195,3 @@ def _account(plan: Plan, config: dict[str, str], clock: Clock) -> Check:
         return Check("account", "ok", f"{account} is yours")
     enforced = "associations" in config.get("AccountingStorageEnforce", "")
     return Check("account", "fail" if enforced else "warn", f"{account} is not yours; {known}")
-
-
-def own_accounts(*, timeout: float) -> list[str]:
-    """The accounts that Slurm lets this user charge, the default first.
-
-    Raises SchedulerUnavailableError or RefusedError where it does not tell.
-    """
-    user = run(["id", "-un"], timeout=timeout).strip()
-    argv = ["sacctmgr", "-nP", "show", "user", user, "withassoc", "format=defaultaccount,account"]
-    pairs = [line.split("|") for line in run(argv, timeout=timeout).splitlines()]
-    found = [word for pair in pairs for word in pair[:1]] + [
-        word for pair in pairs for word in pair[1:2]
-    ]
-    return list(dict.fromkeys(word for word in found if word))

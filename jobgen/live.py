@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -40,6 +41,23 @@ class Scheduler(NamedTuple):
     name: Literal["slurm", "pbs"] | None
     version: str = ""
     silent: tuple[str, ...] = ()
+
+
+class Clock:
+    """What is left of the time."""
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+
+    @classmethod
+    def of(cls, seconds: float) -> Clock:
+        """A clock that has so many seconds from now."""
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds for the next command; a moment at least."""
+        return max(0.1, self.end - time.monotonic())
 
 
 def scheduler(*, timeout: float) -> Scheduler:
@@ -91,6 +109,20 @@ def slurm(what: Literal["partitions", "nodes"], *, timeout: float) -> Records:
         if name:
             found[name] = record
     return found
+
+
+def own_accounts(*, timeout: float) -> list[str]:
+    """The accounts that Slurm lets this user charge, the default first.
+
+    Raises SchedulerUnavailableError or RefusedError where it does not tell.
+    """
+    user = run(["id", "-un"], timeout=timeout).strip()
+    argv = ["sacctmgr", "-nP", "show", "user", user, "withassoc", "format=defaultaccount,account"]
+    pairs = [line.split("|") for line in run(argv, timeout=timeout).splitlines()]
+    found = [word for pair in pairs for word in pair[:1]] + [
+        word for pair in pairs for word in pair[1:2]
+    ]
+    return list(dict.fromkeys(word for word in found if word))
 
 
 def pbs(what: Literal["Server", "Queue", "nodes"], *, timeout: float) -> Records:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def replayed(name: str | Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         (bin_folder / tool).write_text(REPLAY.format(folder=SAVED / name))
         (bin_folder / tool).chmod(0o755)
     for tool in ("bash", "cat", "id", "hostname"):
-        (bin_folder / tool).symlink_to(str(shutil.which(tool)))
+        (bin_folder / tool).symlink_to(str(shutil.which(tool, path=os.defpath)))
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(bin_folder))
         yield

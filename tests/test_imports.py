@@ -37,7 +37,7 @@ jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell
 jobgen.live jobgen.recognise jobgen.verdict
 jobgen.capture jobgen.folder jobgen.prerequisites
-jobgen.doctor
+jobgen.doctor jobgen.init
 jobgen.links
 jobgen.launchers
 jobgen.script
