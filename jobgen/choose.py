@@ -18,7 +18,7 @@ from jobgen.limits import (
     size_of,
 )
 from jobgen.loaded import LoadedSpec
-from jobgen.profile import Address, Choice, Filesystems, Modules, Node, Queue, SiteProfile
+from jobgen.profile import Address, Choice, Filesystems, Node, Queue, SiteProfile
 from jobgen.spec import JobSpec
 
 
@@ -61,19 +61,12 @@ def choose(
             today=today,
         )
     warnings = [f"warning: {problem} ({doubt})" for problem, doubt in found if doubt]
-    own_environment = spec.environment
-    modules = profile.modules or Modules()
-    if own_environment.modules is not None:
-        modules = Modules()
-    elif own_environment.venv or own_environment.conda:
-        modules = modules._replace(conda=None)
     return Choice(
         queue=queue,
         node=node,
         gpu_type=gpu_type,
         filesystems=filesystems,
         directives=profile.directives + _queue_record(profile, queue).directives,
-        modules=modules,
         variables=_variables(profile, spec, size),
         interface=profile.interface,
         address=_address(profile, spec, size),
@@ -150,9 +143,11 @@ def node_in(
 def _listed(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     """The file systems that the paths of a spec lie on, each once, sorted."""
     environment, run = spec.environment, spec.run
-    texts = [environment.venv, environment.conda, environment.setup, run.script]
+    texts = [environment.stage, environment.venv, environment.conda, environment.setup, run.script]
     texts += [*(environment.variables or {}).values(), *(run.command or ())]
     texts += getattr(environment.modules, "use", ())
+    if environment.container is not None:
+        texts += (environment.container.image, *environment.container.binds)
     for value in (run.args.values() if isinstance(run.args, dict) else run.args) or ():
         texts += value if isinstance(value, tuple) else [str(value)]
     found: set[str] = set()

@@ -187,6 +187,7 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
     why = "it follows from the job's id, so that two jobs on a node do not meet"
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
+    yield from _software(plan, origins)
     why = "how often torchrun starts failed processes again"
     yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
     if plan.preflight:
@@ -196,6 +197,31 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         what, why = plan.chain.in_words
         keys = ["walltime.notice|walltime", "walltime.then", "walltime.at_most"]
         yield Reason(f"before the limit: {what}", why, origins.of(keys))
+
+
+def _software(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """Modules, container and archive; the rest of the environment is as the spec says it."""
+    own, found = origins.loaded.spec.environment, plan.environment
+    if found.modules is not None:
+        first, use, load = found.modules
+        words = [first or "", *(f"use {folder}" for folder in use), *load]
+        keys = [
+            "environment.modules|site.modules.load"
+            if own.container is None
+            else "environment.modules",
+            *(["site.container.modules"] if own.container else []),
+        ]
+        why = "in this order, on each node" + (", outside the container" if own.container else "")
+        yield Reason(f"modules: {', '.join(filter(None, words))}", why, origins.of(keys))
+    if own.container is not None:
+        runtime = "environment.container.runtime|site.container.runtime"
+        how = "by srun, with a task" if found.step_options else "by a command on each node"
+        why = f"entered {how}; the agent and what it starts run inside"
+        what = f"container: {own.container.image}"
+        yield Reason(what, why, origins.of(["environment.container.image", runtime]))
+    if found.stage is not None:
+        why = "unpacked on each node's own disk before it is activated, and gone with the job"
+        yield Reason(f"stage: {found.stage}", why, origins.of(["environment.stage"]))
 
 
 def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:

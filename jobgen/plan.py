@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import site as sites
-from jobgen.environment import NodeEnvironment, settle
+from jobgen.environment import NodeEnvironment, conflicts, settle
 from jobgen.errors import Problem, SpecError
 from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
 from jobgen.profile import Address, Choice, SiteProfile
-from jobgen.program import ShellPath, command_of, path_of
+from jobgen.program import ShellPath, command_of, script_of
 
 if TYPE_CHECKING:
     from jobgen.chain import Chain
@@ -157,6 +157,7 @@ def resolve(
         )
     groups = tuple(groups_of(loaded, profile, chosen.node))
     problems = [*_conflicts(loaded, profile, groups), *chosen.problems]
+    problems += conflicts(loaded, profile)
     notes, left_out, request = [*chosen.notes], list[str](), None
     after: tuple[Dependency, ...] = ()
     if spec.requests:
@@ -204,8 +205,8 @@ def resolve(
         preflight=preflight,
         interface=None if local else launch.interface or chosen.interface,
         address=chosen.address,
-        script=None if spec.run.script is None else path_of(spec.run.script),
-        environment=settle(loaded, profile, chosen),
+        script=script_of(loaded),
+        environment=settle(loaded, profile, chosen, gpus=any(group.gpus for group in groups)),
         directives=tuple(line for line in spec.directives if line.startswith(prefix + " ")),
         site_given=None if site == spec.site else site,
         overrides=loaded.overrides,

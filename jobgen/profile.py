@@ -19,7 +19,7 @@ from jobgen.queues import Node as Node
 from jobgen.queues import Pbs as Pbs
 from jobgen.queues import Queue as Queue
 from jobgen.queues import Slurm as Slurm
-from jobgen.software import First, Load, Use
+from jobgen.software import Binds, First, Load, Modules, Runtime, Use
 
 
 def _regex(text: str) -> str:
@@ -65,7 +65,7 @@ class Variables(NamedTuple):
     source: Annotated[Label | None, "Where this is from."] = None
 
 
-class Modules(NamedTuple):
+class SiteModules(NamedTuple):
     """Environment modules and conda, for a job that names no modules, venv or conda itself."""
 
     first: First = None
@@ -115,7 +115,9 @@ class Launch(NamedTuple):
 class Container(NamedTuple):
     """Containers."""
 
-    runtime: Annotated[str, "What runs them."]
+    runtime: Annotated[Runtime, "What runs them, where the spec does not say it."]
+    modules: Annotated[Modules, "What to load for it."] = Modules()
+    binds: Binds = ()
     note: Annotated[str | None, "How."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
@@ -164,7 +166,7 @@ class SiteProfile(NamedTuple):
         None
     )
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
-    modules: Annotated[Modules | None, "Modules."] = None
+    modules: Annotated[SiteModules | None, "Modules."] = None
     variables: Annotated[Variables | None, "Variables of the network libraries."] = None
     interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
     launch: Annotated[Launch | None, "How the site starts a job."] = None
@@ -204,7 +206,7 @@ Sourced = (
     | Account
     | Filesystems
     | Variables
-    | Modules
+    | SiteModules
     | Launch
     | Address
     | Container
@@ -245,7 +247,6 @@ class Choice(NamedTuple):
     gpu_type: str | None = None
     filesystems: tuple[str, ...] = ()
     directives: tuple[str, ...] = ()
-    modules: Modules = Modules()
     variables: Mapping[str, str] = MappingProxyType({})
     interface: str | None = None
     address: Address | None = None

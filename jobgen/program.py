@@ -16,6 +16,14 @@ def path_of(text: str) -> ShellPath:
     return ShellPath(f"./{text}" if text.startswith("-") else text)
 
 
+def script_of(loaded: LoadedSpec) -> ShellPath | None:
+    """The program's file, where there is one and it is no matter of a container's image."""
+    script = loaded.spec.run.script
+    if script is None or loaded.spec.environment.container is not None:
+        return None
+    return path_of(script)
+
+
 def command_of(loaded: LoadedSpec) -> Iterator[str]:
     """The words that one process runs; the interpreter is the environment's own python3."""
     run = loaded.spec.run

@@ -27,7 +27,7 @@ from jobgen.bind import (
 )
 from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
-from jobgen.software import Environment
+from jobgen.software import Container, Environment
 from jobgen.spec import After, JobSpec, Notify, Resources, Run, Walltime
 
 Schema = dict[str, Any]
@@ -51,11 +51,20 @@ _EMPTY_LISTS = {
 _OPTION_LIKE = {
     "anyOf": [{"type": "string", "pattern": "^-"}, {"type": "number", "exclusiveMaximum": 0}]
 }
+_TWO_PYTHONS = (["venv", "conda"], ["venv", "stage"], ["conda", "stage"])
 _CONDITIONS: dict[type, list[Schema]] = {
     Resources: [{"not": {"required": ["cpus_per_gpu", "cpus_per_node"]}}],
     Environment: [
-        {"not": {"required": ["venv", "conda"]}},
+        *({"not": {"required": pair}} for pair in _TWO_PYTHONS),
         {"properties": {"variables": {"propertyNames": {"not": {"pattern": f"^(?:{TAKEN})$"}}}}},
+    ],
+    Container: [
+        {
+            "not": {
+                "properties": {"runtime": {"const": "edf"}, "binds": {"minItems": 1}},
+                "required": ["runtime", "binds"],
+            }
+        }
     ],
     Run: [
         {"oneOf": [{"required": [key]} for key in ("module", "script", "command")]},

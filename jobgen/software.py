@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
+from jobgen.bind import Pattern
 from jobgen.fields import TAKEN, NoOption, Variable, Word
 
 # One key each, alike in specs and in site profiles.
@@ -24,12 +25,59 @@ class Modules(NamedTuple):
     load: Load = ()
 
 
+# What runs containers: edf is the Container Engine of CSCS, named for its environment files.
+Runtime = Literal["apptainer", "singularity", "podman-hpc", "pyxis", "edf"]
+Bind = Annotated[
+    str,
+    Pattern(
+        r"[^-:,\s][^:,]*(:[^:,]+){0,2}",
+        "a folder or file to show inside; write SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro",
+        ("/data", "$SCRATCH/data:/data:ro"),
+    ),
+]
+Binds = Annotated[
+    tuple[Bind, ...],
+    "What else is seen inside, as SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro; $NAME and a leading ~"
+    " expand. The folder you submit from, /tmp and TMPDIR always are.",
+]
+
+
+class Container(NamedTuple):
+    """The container that the processes of every node run in."""
+
+    image: Annotated[
+        NoOption,
+        "An image file or folder, or a name such as docker://...; for edf the environment file."
+        " $NAME and a leading ~ expand.",
+    ]
+    runtime: Annotated[Runtime | None, "What runs it; the site's, where its profile has one."] = (
+        None
+    )
+    binds: Binds = ()
+    options: Annotated[
+        tuple[Word, ...], "More options for the runtime; for pyxis and edf, of srun."
+    ] = ()
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """An environment file has its own mounts."""
+        if self.runtime == "edf" and self.binds:
+            yield "binds", "are of no use to edf", "write them as mounts in the environment file"
+
+
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 
     modules: Annotated[
         tuple[NoOption, ...] | Modules | None,
         "Environment modules to load, in order; or keys and values.",
+    ] = None
+    container: Annotated[
+        Container | None, "A container for what follows, and for the program itself."
+    ] = None
+    stage: Annotated[
+        NoOption | None,
+        "An archive of an environment, by conda-pack or venv-pack, to unpack on each node's own"
+        " disk; $NAME and a leading ~ expand.",
     ] = None
     venv: Annotated[
         str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
@@ -44,8 +92,9 @@ class Environment(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There is one Python, and the variables arrive."""
-        if self.venv is not None and self.conda is not None:
-            yield "conda", "stands beside venv", "give one of the two"
+        pythons = [key for key in ("venv", "conda", "stage") if getattr(self, key) is not None]
+        for key in pythons[1:]:
+            yield key, f"stands beside {pythons[0]}", "give one of the two"
         for name in self.variables or ():
             if re.fullmatch(TAKEN, name):
                 message = "would not arrive: the script, bash or torchrun sets it"

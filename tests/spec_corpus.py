@@ -206,6 +206,15 @@ LINES = """
 +environment: {modules: {first: purge, use: [$HOME/modulefiles, ~/m], load: [cuda/12.4]}}
 +environment: {modules: {first: force-purge}}
 +environment: {modules: {first: reset, load: []}}
++environment: {container: {image: images/torch.sif}}
++environment: {container: {image: "docker://a:1", runtime: apptainer, options: [--no-home]}}
++environment: {container: {image: "nvcr.io#nvidia/pytorch:1", runtime: pyxis, binds: [/data]}}
++environment: {container: {image: ~/a, binds: ["$A/x:/x:ro", "/a b:/c"]}, venv: v}
++environment: {container: {image: a.toml, runtime: edf}}
++environment: {container: {image: a, runtime: edf, binds: []}}
++environment: {container: {image: a, runtime: podman-hpc}, conda: base, modules: [apptainer]}
++environment: {stage: $HOME/env.tar.gz}
++environment: {stage: a b.tar, container: {image: a, runtime: apptainer}}
 +environment: {venv: ~/venv}
 +environment: {venv: /scratch/$USER/é}
 +environment: {conda: base}
@@ -305,6 +314,31 @@ environment: {venv: [a]}
 environment: {conda: -n}
 environment: {conda: 3.1}
 environment: {venv: v, conda: c}
+environment: {venv: v, stage: s}
+environment: {conda: c, stage: s}
+environment: {venv: v, conda: c, stage: s}
+environment: {stage: -a}
+environment: {stage: ''}
+environment: {stage: [a]}
+environment: {container: a.sif}
+environment: {container: {}}
+environment: {container: {runtime: apptainer}}
+environment: {container: {image: -a}}
+environment: {container: {image: ''}}
+environment: {container: {image: [a]}}
+environment: {container: {image: "a\\nb"}}
+environment: {container: {image: a, runtime: docker}}
+environment: {container: {image: a, runtime: edf, binds: [/a]}}
+environment: {container: {image: a, binds: /a}}
+environment: {container: {image: a, binds: ['']}}
+environment: {container: {image: a, binds: [-a]}}
+environment: {container: {image: a, binds: ["/a,/b"]}}
+environment: {container: {image: a, binds: ["/a:"]}}
+environment: {container: {image: a, binds: ["/a:/b:ro:x"]}}
+environment: {container: {image: a, binds: [" a"]}}
+environment: {container: {image: a, options: --nv}}
+environment: {container: {image: a, options: ["a\\x1b"]}}
+environment: {container: {image: a, writable: true}}
 environment: {variables: {A-B: x}}
 environment: {variables: {1A: x}}
 environment: {variables: {'': x}}

@@ -282,6 +282,25 @@ def test_threads(resources: str, what: str, origin: tuple[str, ...]) -> None:
     assert reason(found, what).origin == origin
 
 
+def test_what_is_set_up_on_the_nodes_is_among_the_decisions() -> None:
+    container = "{image: a.sif, runtime: apptainer}"
+    modules = "{first: purge, use: [$A/m], load: [cuda]}"
+    text = edited(
+        ("", f"environment: {{modules: {modules}, container: {container}, stage: e.tgz}}\n")
+    )
+    found = {reason.what: reason.origin for reason in explained(text, scheduler="slurm").decisions}
+    assert found["modules: purge, use $A/m, cuda"] == ("job.yaml:5:24: environment.modules",)
+    assert [origin.partition(": ")[2] for origin in found["container: a.sif"]] == [
+        "environment.container.image",
+        "environment.container.runtime",
+    ]
+    assert [origin.partition(": ")[2] for origin in found["stage: e.tgz"]] == ["environment.stage"]
+    text = edited(("scheduler: local\n", ""), ("", "environment: {container: {image: a.sif}}\n"))
+    site = explained(text, site="olcf-frontier", limits=False).decisions
+    (origin,) = [reason.origin for reason in site if reason.what.startswith("modules: ")]
+    assert origin[0].startswith("site olcf-frontier: container.modules")
+
+
 def test_what_is_left_out_is_said() -> None:
     out = explained(edited(("", "account: x\nqueue: y\n"))).as_text()
     assert "\nDirectives\n  none\n" in out

@@ -26,7 +26,8 @@ jobgen.spec jobgen.queues
 jobgen.profile
 jobgen.loaded
 jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
-jobgen.rules jobgen.describe jobgen.environment jobgen.chain jobgen.preflight
+jobgen.rules jobgen.describe jobgen.container jobgen.chain jobgen.preflight
+jobgen.environment
 jobgen.choose
 jobgen.plan jobgen.schema
 jobgen.schedulers.base

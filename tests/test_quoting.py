@@ -189,6 +189,47 @@ def test_a_virtual_environment_is_found_where_its_path_leads(tmp_path: Path, nam
     assert run(job, home=str(tmp_path)).environment["ACTIVATED"] == "yes"
 
 
+@pytest.mark.parametrize("name", ["a b", "$(touch canary)", "`touch canary`", "it's"])
+def test_an_archive_and_a_folder_of_modules_are_found_where_their_paths_lead(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name / "bin").mkdir(parents=True)
+    activate = "BASE=$(command -v python3) PATH=${BASH_SOURCE[0]%/*}:$PATH; export BASE PATH\n"
+    (tmp_path / name / "bin/activate").write_text(activate)
+    (tmp_path / name / "bin/python3").write_text('#!/bin/sh\nexec "$BASE" "$@"\n')
+    (tmp_path / name / "bin/python3").chmod(0o755)
+    archive = f"{name}.tar"
+    subprocess.run(["tar", "-cf", archive, "-C", name, "."], cwd=tmp_path, check=True)
+    environment = {"stage": f"~/{archive}", "modules": {"use": [f"$HOME/{name}"]}}
+    around = {"BASH_FUNC_module%%": "() { USED=$2; export USED; }"}
+    job = {"name": "a", "resources": {}, "run": {"command": ["PROGRAM"]}}
+    job["environment"] = environment
+    found = run_node(job, scheduler="pbs", home=str(tmp_path), around=around)
+    assert found.environment["PATH"].startswith("/tmp/jobgen-")
+    assert found.environment["USED"] == f"{tmp_path}/{name}"
+    assert "canary" not in found.files
+
+
+@settings(max_examples=60, deadline=None)
+@given(PATHS.filter(lambda text: not set(text) & set("\n:,")), st.sampled_from(["", ":/in:ro"]))
+def test_a_container_gets_its_image_and_binds_as_their_paths_lead(text: str, target: str) -> None:
+    """The runtime is the program here: it is asked what it was told."""
+    container = {"image": f"docker://{text}", "binds": [f"/{text}{target}", f"~/{text}{target}"]}
+    container |= {"runtime": "apptainer", "options": [text]}
+    job = {"name": "a", "resources": {}, "run": {"command": ["x"]}}
+    job["environment"] = {"container": container}
+    around = {"A": "x  *", "NONE": ""}  # a name that is not set ends the job
+    argv = run_node(job, program="apptainer", home="/home/of user", around=around).argv
+    binds = [argv[index + 1] for index, word in enumerate(argv) if word == "--bind"]
+    for bind, start in zip(binds[-2:], ("/", "/home/of user/"), strict=True):
+        where = start + expanded(f"/{text}")[1:]
+        assert bind == (where + target if target else f"{where}:{where}")
+    assert argv[argv.index("bash") - 2 : argv.index("bash")] == [
+        text,
+        expanded(f"docker://{text}"),
+    ]
+
+
 def test_setup_is_the_users_own_bash() -> None:
     setup = "export A='x y'\nB=$(echo $A)\nexport B  # a comment"
     found = run({"run": {"command": ["PROGRAM"]}, "environment": {"setup": setup}})

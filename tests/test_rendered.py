@@ -26,6 +26,12 @@ VARIANTS = {
     ],
     "modules from scratch": ["environment={modules: {first: reset}, conda: ~/envs/a}"],
     "conda": ["environment={conda: base}"],
+    "container": [
+        "environment={container: {image: a b.sif, runtime: apptainer, binds: [$A/x, '/b:/c:ro']},"
+        " venv: v, setup: 'ls', modules: [a]}",
+    ],
+    "podman": ["environment={container: {image: a/b:1, runtime: podman-hpc, options: [--x=$y]}}"],
+    "stage": ["environment={stage: '$HOME/a b.tar.gz'}"],
     "unequal nodes": ["resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}"],
     "unequal processes": ["resources={nodes: 2}", "launch.processes_per_node=[2, 1]"],
     "all asked for": [
@@ -54,6 +60,10 @@ EXAMPLE_SCRIPTS = {
 VARIANT_SCRIPTS = {
     f"{name}, {site}": render(plan_of(BASE.read_text(), *overrides, site=site))
     for (name, overrides), site in product(VARIANTS.items(), SITES)
+} | {
+    f"{runtime}, slurm-generic": render(plan_of(BASE.read_text(), override, scheduler="slurm"))
+    for runtime in ("pyxis", "edf")
+    for override in [f"environment={{container: {{image: $A/x, runtime: {runtime}}}}}"]
 }
 VARIANT_SCRIPTS["requeue, slurm-generic"] = render(
     plan_of(BASE.read_text(), "walltime.then=requeue", site="slurm-generic")
@@ -139,6 +149,7 @@ def test_it_begins_with_what_it_is_and_how_to_make_it_again(name: str) -> None:
 @EVERY
 def test_every_node_runs_one_agent(name: str) -> None:
     (agent,) = lines_with("torch.distributed.run", SCRIPTS[name])
+    agent = agent.replace(' "${container[@]}"', "")
     assert agent.split()[:5] == ["attend", '"$marker"', "python3", "-m", "torch.distributed.run"]
     for option in (
         '--nproc-per-node="$local_world_size"',

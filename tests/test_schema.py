@@ -228,6 +228,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     | st.fixed_dictionaries(
         {}, optional={"first": st.sampled_from(["purge", "x"]), "use": WORDS, "load": WORDS}
     ),
+    "container": st.fixed_dictionaries(
+        {"image": TEXT},
+        optional={
+            "runtime": st.sampled_from(["edf", "pyxis", "x"]),
+            "binds": st.lists(st.sampled_from(["/a", "/a:/b", "a,b", ":", "-a"]), max_size=2),
+            "options": WORDS,
+        },
+    ),
     "variables": st.dictionaries(KEY, SCALAR, max_size=2),
     "module": st.sampled_from(["m", "a.b", "a b"]),
     "command": WORDS,

@@ -98,7 +98,7 @@ class Slurm:
             options.append(ShellPath(f"--cpus-per-task={cpus}"))
             if group.gpus:
                 options.append(_gpus(group, plan))
-            steps.append(options)
+            steps.append([*options, *plan.environment.step_options])
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:
             lists = [
