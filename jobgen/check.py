@@ -39,6 +39,7 @@ class Script:
             scheduler=self.header.scheduler,
             site=self.header.site,
             limits=self.header.limits,
+            task=self.header.task,
         )
         return render(plan)
 

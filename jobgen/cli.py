@@ -16,6 +16,7 @@ from jobgen.cli_target import (
     completes,
     json_option,
     plan_of,
+    plans_of,
     put_out,
     target_options,
 )
@@ -100,21 +101,34 @@ def cli() -> None:
     metavar="DIR",
     help="Write each spec's script there, under the spec's own name.",
 )
+@click.option("--expand", is_flag=True, help="Write a script for each task of the spec's array.")
+@click.option("--task", type=click.IntRange(0), help="Only this task, as a job of its own.")
 @target_options
-def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **target: Any) -> None:
+def render(
+    specs: tuple[str, ...],
+    output: str | None,
+    out_dir: str | None,
+    expand: bool,
+    task: int | None,
+    **target: Any,
+) -> None:
     """Print the job script of a spec (job.yaml here when none is named), or write it."""
     from jobgen.render import render as render_plan
 
     specs = specs or (DEFAULT_SPEC,)
     if output and out_dir:
         raise click.UsageError("--output and --out-dir exclude each other")
-    if len(specs) > 1 and not out_dir:
-        raise click.UsageError("several specs need --out-dir")
-    plans = []
+    if (len(specs) > 1 or expand) and not out_dir:
+        raise click.UsageError(f"{'--expand needs' if expand else 'several specs need'} --out-dir")
+    if expand and task is not None:
+        raise click.UsageError("--expand and --task exclude each other")
+    plans, paths = [], []
     with gathered_problems() as collect:
         for path in specs:
             with collect():
-                plans.append(plan_of(path, target)[1])
+                for plan in plans_of(path, target) if expand else [plan_of(path, target, task)[1]]:
+                    plans.append(plan)
+                    paths.append(path)
     if not output and not out_dir:
         put_out(render_plan(plans[0]))
         return
@@ -122,7 +136,7 @@ def render(specs: tuple[str, ...], output: str | None, out_dir: str | None, **ta
 
     from jobgen.runs import write_atomically
 
-    names = [output] if output else map(_script_name, specs, plans)
+    names = [output] if output else map(_script_name, paths, plans)
     files = [os.path.join(out_dir or "", name) for name in names]
     if len(set(files)) < len(files):
         twice = next(file for file in files if files.count(file) > 1)
@@ -234,4 +248,7 @@ def cancel(job: str) -> None:
 def _script_name(path: str, plan: Plan) -> str:
     from jobgen import schedulers
 
-    return os.path.splitext(os.path.basename(path))[0] + schedulers.get(plan.scheduler).suffix
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if plan.task_given:
+        stem += "-" + plan.name.rpartition("-")[2]
+    return stem + schedulers.get(plan.scheduler).suffix

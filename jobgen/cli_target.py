@@ -71,17 +71,40 @@ def target_options(command: Command) -> Command:
     return command
 
 
-def plan_of(path: str, target: Mapping[str, Any]) -> tuple[LoadedSpec, Plan]:
-    """The spec in a file and its plan, by the target options; what there is to note is said."""
+def plan_of(
+    path: str, target: Mapping[str, Any], task: int | None = None
+) -> tuple[LoadedSpec, Plan]:
+    """The spec in a file and its plan, by the target options; what there is to note is said.
+
+    With `task`, that of this task of its array alone.
+    """
     from jobgen.loaded import load
-    from jobgen.plan import resolve
 
     loaded = load(path, target["overrides"])
-    limits = not target["no_limits"]
-    plan = resolve(loaded, scheduler=target["scheduler"], site=target["site"], limits=limits)
+    plan = _resolve(loaded, target, task)
     for note in plan.notes:
         click.echo(note, err=True)
     return loaded, plan
+
+
+def plans_of(path: str, target: Mapping[str, Any]) -> list[Plan]:
+    """The plans of all tasks of a spec's array, each alone; of a spec without one, its plan."""
+    from jobgen.loaded import load
+
+    loaded = load(path, target["overrides"])
+    if loaded.spec.array is None:
+        return [plan_of(path, target)[1]]
+    plans = [_resolve(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
+    for note in plans[0].notes:
+        click.echo(note, err=True)
+    return plans
+
+
+def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) -> Plan:
+    from jobgen.plan import resolve
+
+    limits, site = not target["no_limits"], target["site"]
+    return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)
 
 
 def put_out(text: str) -> None:

@@ -44,7 +44,10 @@ def cost_of(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     amount = count * plan.walltime / 3600 * charge.rate
     things += "" if count == 1 else "s"
     rate = f"{number(charge.rate)} {charge.unit} a {charge.per}"
-    how = f"{count} {things} x {format_duration(plan.walltime)} x {rate}"
+    if plan.array:
+        amount *= len(plan.array.tasks)
+    tasks = f"{len(plan.array.tasks)} tasks x " if plan.array else ""
+    how = f"{tasks}{count} {things} x {format_duration(plan.walltime)} x {rate}"
     return Cost(amount, charge.unit, how, charge.note, address, origin)
 
 

@@ -6,6 +6,7 @@ templates set, stand here, and a test holds the two together.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from jobgen.plain import to_json
 from jobgen.plan import Plan
 from jobgen.profile import Queue
 from jobgen.schedulers.base import NODES, Directive, cpu_keys
+from jobgen.sweep import variable
 from jobgen.topology import NodeRow, device, rows, table
 
 _PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
@@ -38,6 +40,18 @@ class Reason(NamedTuple):
     origin: tuple[str, ...]
 
 
+class TaskRow(NamedTuple):
+    """What one task of an array has for itself."""
+
+    task: int
+    arguments: tuple[str, ...]
+    variables: dict[str, str]
+
+    def __str__(self) -> str:
+        named = (f"{name}={shlex.quote(value)}" for name, value in self.variables.items())
+        return " ".join([*named, shlex.join(self.arguments)]).strip()
+
+
 class Explanation(NamedTuple):
     """All that is to be said of a plan."""
 
@@ -52,6 +66,7 @@ class Explanation(NamedTuple):
     directives: tuple[Reason, ...]
     variables: tuple[Reason, ...]
     left_out: tuple[str, ...]
+    tasks: tuple[TaskRow, ...]  # of an array; each is a job of this form
 
     def as_json(self) -> str:
         """For programs; the keys are the fields' names."""
@@ -62,6 +77,10 @@ class Explanation(NamedTuple):
         lines = [self.title, "", "Nodes", *table(self.nodes), f"  {self.ranks}"]
         lines.append(f"  {self.rendezvous}")
         lines += [f"  A GPU is here {self.device}."] if self.device else []
+        if self.tasks:
+            width = len(str(len(self.tasks) - 1))
+            table_of = (f"  {row.task:{width}}  {row}".rstrip() for row in self.tasks)
+            lines += ["", "Tasks, each a job of this form", *table_of]
         lines += ["", "Cost", *self._cost()]
         if self.batch:
             lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
@@ -111,6 +130,10 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         directives=tuple(_directives(loaded, plan, origins)),
         variables=tuple(_variables(plan, origins)),
         left_out=plan.left_out,
+        tasks=tuple(
+            TaskRow(index, task.arguments, dict(task.variables))
+            for index, task in enumerate(plan.array.tasks if plan.array else ())
+        ),
     )
 
 
@@ -239,8 +262,14 @@ def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     for name, value, why, *keys in _own_variables(plan):
         if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
-    for name, value in plan.environment.variables.items():
-        if name in (origins.loaded.spec.environment.variables or {}):
+    array = origins.loaded.spec.array
+    of_tasks = {variable(key) for choice in array.choices() for key in choice} if array else set()
+    varied = dict.fromkeys(plan.array.variables if plan.array else (), "by task")
+    for name, value in {**plan.environment.variables, **varied}.items():
+        if name in of_tasks:
+            path = f"environment.variables.{name}"
+            key, why = f"array.values.{path}|array.zip.{path}|array.list", "your own, of each task"
+        elif name in (origins.loaded.spec.environment.variables or {}):
             key, why = f"environment.variables.{name}", "your own"
         else:
             some = "one_node" if plan.nodes == 1 else "several_nodes"
@@ -286,6 +315,9 @@ def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield "JOBGEN_RUN_DIR", f"runs/{plan.name}/JOB", "for the program: the run folder, absolute"
     yield "JOBGEN_NODE", "NODE", "for the program: the node's name"
     yield "JOBGEN_JOB_ID", "JOB", "for the program: the job's id"
+    if plan.array or plan.task:
+        index = plan.task or "0, 1, ..."
+        yield "JOBGEN_TASK", index, "for the program: the task's index in the array", "array"
     yield "JOBGEN_ATTEMPT", "0, 1, ...", "for the program: how often the job was started before"
     if plan.chain:
         why = "for the program: when the walltime ends, in seconds since 1970"

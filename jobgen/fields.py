@@ -79,6 +79,13 @@ JobId = Annotated[
     ),
 ]
 JobIds = tuple[Annotated[int, Range(0)] | JobId, ...]
+
+
+def option_of(key: str) -> str:
+    """A key of `run.args` as the option that the program gets."""
+    return key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
+
+
 SchedulerName = Literal["slurm", "pbs", "local"]
 
 # Names of variables that would not arrive: bash or torchrun gives them a value of its own. All

@@ -5,6 +5,7 @@ They tie a committed script to its spec; `read` gets out of them what `lines` pu
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from jobgen.fields import NAME
 from jobgen.plan import Plan
 
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "local": "this machine alone"}
+_TASKS = " tasks, each of "
 _SOURCE = "rendered by jobgen from: "
 _DIGEST = "digest of what was rendered: "
 _NO_LIMITS = "--no-limits"
@@ -30,11 +32,14 @@ class Header(NamedTuple):
     overrides: tuple[str, ...]
     limits: bool
     jobs: int  # that are submitted together
+    task: int | None  # which one of the spec's array it is alone
+    tasks: int  # how many the script is for; 0 where it is no array
 
 
 def title(plan: Plan) -> str:
     """What the job is, in a line."""
-    return f"{plan.name}: {plan.topology}, for {_TITLES[plan.scheduler]}"
+    tasks = f"{len(plan.array.tasks)}{_TASKS}" if plan.array else ""
+    return f"{plan.name}: {tasks}{plan.topology}, for {_TITLES[plan.scheduler]}"
 
 
 def lines(plan: Plan) -> list[str]:
@@ -73,6 +78,8 @@ def read(script: str) -> Header | None:
         words = [word for word in words if word != _NO_LIMITS]
         options = list(zip(words[3::2], words[4::2], strict=True))
         scheduler = dict(options)["--scheduler"]
+        given = dict(options).get("--task")
+        task = None if given is None else int(given)
     except (ValueError, KeyError):  # somebody has edited it
         return None
     if scheduler not in _TITLES:
@@ -88,6 +95,8 @@ def read(script: str) -> Header | None:
         site=dict(options).get("--site"),
         limits=limits,
         jobs=jobs,
+        task=task,
+        tasks=int(match[1]) if (match := re.match(rf"[^ ]+ (\d+){_TASKS}", title)) else 0,
         overrides=tuple(value for option, value in options if option == "--set"),
     )
 
@@ -98,6 +107,8 @@ def _command(plan: Plan) -> list[str]:
         words += ["--site", plan.site_given]
     if not plan.limits:
         words.append(_NO_LIMITS)
+    if plan.task_given:
+        words += ["--task", str(plan.task)]
     for override in plan.overrides:
         words += ["--set", override]
     return words

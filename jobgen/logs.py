@@ -30,14 +30,17 @@ def follow(job: Job, write: Callable[[str], None]) -> State:
         _pass_on(job, offsets, write)
         if state and state.ended:
             return state
-        time.sleep(0.3)
+        time.sleep(0.3 if job.tasks < 20 else 5)  # each task has files to look at
 
 
 def _pass_on(job: Job, offsets: dict[Path, int], write: Callable[[str], None]) -> None:
     """Hand over whole lines that are new since the last time."""
-    name = schedulers.get(job.scheduler).output_file
-    outputs = [Path(job.folder, name(job.name, job_id)) for job_id in links.ids(job)]
-    for path in [*outputs, *sorted(job.run_dir.glob("logs/*/rank-0.out"))]:
+    output_file = schedulers.get(job.scheduler).output_file
+    paths = []
+    for one in map(job.task, range(job.tasks)) if job.tasks else [job]:
+        outputs = [Path(one.folder, output_file(one.name, job_id)) for job_id in links.ids(one)]
+        paths += [*outputs, *sorted(one.run_dir.glob("logs/*/rank-0.out"))]
+    for path in paths:
         try:
             with path.open("rb") as file:
                 file.seek(offsets.get(path, 0))

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import site as sites
 from jobgen.environment import NodeEnvironment, conflicts, settle
-from jobgen.errors import Problem, SpecError
+from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
 from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, script_of
 
 if TYPE_CHECKING:
+    from jobgen.array import Array
     from jobgen.chain import Chain
     from jobgen.dependencies import Dependency
     from jobgen.preflight import Preflight
@@ -67,6 +68,9 @@ class Plan(NamedTuple):
     site_directives: tuple[str, ...] = ()  # the site's own, without '#PBS' or '#SBATCH'
     request: Request | None = None  # what else the scheduler is asked for
     after: tuple[Dependency, ...] = ()  # what the job waits for
+    array: Array | None = None  # two tasks or more
+    task: str | None = None  # the index of its task, where it is one of the spec's array alone
+    task_given: bool = False  # by the command line, and not as the array has one task
     limits: bool = True  # whether the site's limits were checked
     notes: tuple[str, ...] = ()  # what the user should hear; no part of the script
     watch: Watch = Watch()
@@ -122,9 +126,11 @@ def resolve(
     site: str | None = None,
     limits: bool = True,
     today: str | None = None,
+    task: int | None = None,
 ) -> Plan:
     """Settle `loaded` for a scheduler and site; those given here win over the spec's.
 
+    With `task`, only that task of the spec's array, as a job of its own; UsageError without one.
     `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
     looked at. Raises SpecError with every conflict found.
     """
@@ -183,12 +189,20 @@ def resolve(
         from jobgen.preflight import preflight_of
 
         preflight = preflight_of(groups, profile.scheduler)
+    sweep = None
+    if spec.array is not None:
+        from jobgen import array as arrays
+
+        sweep = arrays.settle(loaded, task)
+        problems += arrays.conflicts(loaded, profile.scheduler, groups, sweep)
+    elif task is not None:
+        raise UsageError(f"--task {task}: {loaded.file} has no array")
     if problems:
         raise SpecError(problems)
     launch = spec.launch
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     prefix = {"slurm": "#SBATCH", "pbs": "#PBS"}.get(profile.scheduler, "#-")
-    return Plan(
+    plan = Plan(
         name=spec.name,
         scheduler=profile.scheduler,
         site=profile,
@@ -219,6 +233,19 @@ def resolve(
         after=after,
         limits=limits,
         notes=tuple(notes),
+    )
+    if sweep is None:
+        return plan
+    return plan._replace(
+        name=sweep.name,
+        command=sweep.command,
+        environment=plan.environment._replace(
+            variables={**plan.environment.variables, **sweep.variables}
+        ),
+        array=sweep.array,
+        task=sweep.task,
+        task_given=task is not None,
+        left_out=(*plan.left_out, *sweep.left_out),
     )
 
 

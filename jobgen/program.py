@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
+from jobgen.fields import option_of
 from jobgen.loaded import LoadedSpec
 
 
@@ -24,8 +25,11 @@ def script_of(loaded: LoadedSpec) -> ShellPath | None:
     return path_of(script)
 
 
-def command_of(loaded: LoadedSpec) -> Iterator[str]:
-    """The words that one process runs; the interpreter is the environment's own python3."""
+def command_of(loaded: LoadedSpec, without: Container[str] = ()) -> Iterator[str]:
+    """The words that one process runs, `without` these keys of its arguments.
+
+    The interpreter is the environment's own python3.
+    """
     run = loaded.spec.run
     if run.command is not None:
         yield from run.command
@@ -37,11 +41,17 @@ def command_of(loaded: LoadedSpec) -> Iterator[str]:
         yield from run.args
         return
     for key, value in (run.args or {}).items():
-        option = key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
-        if isinstance(value, tuple):
-            yield from (option, *value)
-        elif value is True:
-            yield option
-        elif value is not False:
-            # argparse and its like take a separate word with a leading dash for an option.
-            yield from [f"{option}={value}"] if value.startswith("-") else [option, value]
+        if key not in without:
+            yield from words_of(key, value)
+
+
+def words_of(key: str, value: bool | str | tuple[str, ...]) -> Iterator[str]:
+    """The words of one argument, by its key in `run.args`."""
+    option = option_of(key)
+    if isinstance(value, tuple):
+        yield from (option, *value)
+    elif value is True:
+        yield option
+    elif value is not False:
+        # argparse and its like take a separate word with a leading dash for an option.
+        yield from [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -35,6 +35,7 @@ def render(plan: Plan) -> str:
         processes=processes,
         uniform=processes[0] if len(set(processes)) == 1 else None,
         static=plan.rendezvous == "static",
+        task_variables=plan.array.variables if plan.array else (),
         **scheduler.launch(plan),
     )
     return text

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from jobgen.errors import UsageError
@@ -34,11 +35,22 @@ class Job:
     started: int | None = None
     first_attempt: int = 0
     links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
+    tasks: int = 0  # of the array that it is
+    earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks, but for 0
+    array: str = ""  # the id of the array that it is a task of
 
     @property
     def run_dir(self) -> Path:
-        """The run folder, as the script names it: the id without PBS's server name."""
-        return Path(self.folder, RUNS, self.name, self.id.partition(".")[0])
+        """The run folder, as the script names it: the id without PBS's server name and brackets."""
+        number, _, member = self.id.partition(".")[0].rstrip("]").partition("[")
+        return Path(self.folder, RUNS, self.name, f"{number}_{member}" if member else number)
+
+    def task(self, index: int) -> Job:
+        """One task of the array, as a job."""
+        first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)
+        task_id = self.id.replace("[]", f"[{index}]") if "[]" in self.id else f"{self.id}_{index}"
+        one = replace(self, id=task_id, array=self.id, first_attempt=first)
+        return replace(one, links=(), tasks=0, earlier={})
 
     def save(self) -> None:
         """Write the record into the run folder, which is made where it is missing."""
@@ -70,10 +82,24 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def find(word: str) -> Job:
-    """The job that `word` names: its run folder, or its id below ./runs.
+    """The job that `word` names, or the task of an array: its run folder, or its id below ./runs.
 
     Raises UsageError where there is none.
     """
+    if job := _recorded(word):
+        return job
+    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d*)\](?:\..*)?)/?", word)
+    array = _recorded(match[1]) if match else None
+    if match and array:
+        index = match[2] or match[3]
+        if not index:
+            return array
+        if int(index) < array.tasks:
+            return array.task(int(index))
+    raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
+
+
+def _recorded(word: str) -> Job | None:
     direct = Path(word, "job.json")
     records = [direct] if direct.is_file() else []
     records += Path(RUNS).glob(f"*/{_escape(word.partition('.')[0])}/job.json")
@@ -81,7 +107,7 @@ def find(word: str) -> Job:
         fields = json.loads(record.read_text(encoding="utf-8"))
         lists = {key: tuple(fields.get(key, ())) for key in ("argv", "links")}
         return Job(**{**fields, **lists})
-    raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
+    return None
 
 
 def ids() -> list[str]:
@@ -98,8 +124,16 @@ def attempts(run_dir: Path) -> list[Path]:
 def outcome(job: Job) -> tuple[str, int] | None:
     """How the last attempt ended by the script's own word: (done, failed, cancelled; exit code).
 
-    The word is `continued` where another start goes on. None while it runs, or before it began.
+    The word is `continued` where another start goes on. None while it runs, or before it began. An
+    array ends with its last task, and well where all have.
     """
+    if job.tasks and not attempts(job.run_dir):  # a local one has a record of its own
+        ended = []
+        for index in range(job.tasks):
+            if (found := outcome(job.task(index))) is None:
+                return None
+            ended.append(found)
+        return next((found for found in ended if found[0] != "done"), ended[0])
     own = attempts(job.run_dir)[job.first_attempt :]
     try:
         word, code = (own[-1] / "outcome").read_text().split()

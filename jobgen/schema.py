@@ -29,6 +29,7 @@ from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
 from jobgen.software import Container, Environment
 from jobgen.spec import After, JobSpec, Notify, Resources, Run, Walltime
+from jobgen.sweep import FIXED, MAX_TASKS, Array
 
 Schema = dict[str, Any]
 
@@ -52,6 +53,22 @@ _OPTION_LIKE = {
     "anyOf": [{"type": "string", "pattern": "^-"}, {"type": "number", "exclusiveMaximum": 0}]
 }
 _TWO_PYTHONS = (["venv", "conda"], ["venv", "stage"], ["conda", "stage"])
+# What a task of an array is given: no path that cannot differ, no list for a variable, and in a
+# list for an argument nothing like an option.
+_NO_LIST = {"not": {"type": "array"}}
+_KEYS = {"propertyNames": {"not": {"pattern": f"^(?:{FIXED})$"}}}
+_OF_VARIABLE = r"^environment\.variables\."
+_GIVEN = {
+    **_KEYS,
+    "patternProperties": {_OF_VARIABLE: _NO_LIST},
+    "additionalProperties": {"items": {"not": _OPTION_LIKE}},
+}
+_VARIED = {
+    **_KEYS,
+    "minProperties": 1,
+    "patternProperties": {_OF_VARIABLE: {"minItems": 1, "items": _NO_LIST}},
+    "additionalProperties": {"minItems": 1, "items": {"items": {"not": _OPTION_LIKE}}},
+}
 _CONDITIONS: dict[type, list[Schema]] = {
     Resources: [{"not": {"required": ["cpus_per_gpu", "cpus_per_node"]}}],
     Environment: [
@@ -77,6 +94,11 @@ _CONDITIONS: dict[type, list[Schema]] = {
                 }
             },
         },
+    ],
+    Array: [
+        {"oneOf": [{"required": [key]} for key in ("values", "zip", "list", "tasks")]},
+        {"properties": dict.fromkeys(("values", "zip"), _VARIED)},
+        {"properties": {"list": {"minItems": 1, "maxItems": MAX_TASKS, "items": _GIVEN}}},
     ],
     Notify: [{"minProperties": 1}, {"properties": {"on": {"minItems": 1, "uniqueItems": True}}}],
     After: [

@@ -24,6 +24,7 @@ from jobgen.fields import (
     Word,
 )
 from jobgen.software import Environment as Environment
+from jobgen.sweep import Array
 
 
 class Resources(NamedTuple):
@@ -181,6 +182,9 @@ class JobSpec(NamedTuple):
     ] = None
     environment: Annotated[Environment, "What is set up on every node."] = Environment()
     launch: Annotated[Launch, "How the processes start and find each other."] = Launch()
+    array: Annotated[
+        Array | None, "Tasks that differ by values only, as one array of the scheduler."
+    ] = None
     after: Annotated[
         JobIds | After | None,
         "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",

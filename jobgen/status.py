@@ -15,10 +15,13 @@ from jobgen.schedulers.base import BatchScheduler, State
 
 def state(job: Job) -> State:
     """The job's state: by its script's own record, else by the scheduler's word."""
-    if job.scheduler == schedulers.LOCAL and process_started(job.pid) == job.started:
-        waits = Path(job.run_dir, "waits").exists()
-        return State("queued", "it waits for another job") if waits else State("running")
     ended = runs.outcome(job)
+    alive = job.scheduler == schedulers.LOCAL and process_started(job.pid) == job.started
+    if alive and not (job.array and ended):
+        if Path(job.run_dir, "waits").exists():
+            return State("queued", "it waits for another job")
+        begun = not job.array or runs.attempts(job.run_dir)
+        return State("running") if begun else State("queued", "it waits for another task")
     final = ("done", "failed", "cancelled" if job.scheduler == schedulers.LOCAL else "")
     if ended and ended[0] in final:
         return State(ended[0], "" if ended[0] == "done" else f"exit code {ended[1]}")  # type: ignore[arg-type]
@@ -46,6 +49,8 @@ def cancel(job: Job) -> None:
     if job.scheduler != schedulers.LOCAL:
         _cancel_all(links.left(job), schedulers.batch(job.scheduler))
         return
+    if job.array:
+        raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
     if job.pid is None or process_started(job.pid) != job.started:
         raise RefusedError(f"job {job.id} has ended already")
     os.kill(job.pid, signal.SIGTERM)

@@ -34,6 +34,7 @@ class Submission:
     write: bool
     source: str | None = None  # the spec's text, to be kept beside the script
     warning: str = ""
+    tasks: int = 0  # of the array that it is
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
     jobs: int = 1  # that are submitted, each to go on where the one before has ended
 
@@ -110,7 +111,12 @@ def from_spec(
         stem=Path(path).stem,
         source=Path(path).read_text(encoding="utf-8"),
     )
-    return replace(ready, warning="\n".join(plan.notes), after=waits)
+    return replace(
+        ready,
+        warning="\n".join(plan.notes),
+        after=waits,
+        tasks=len(plan.array.tasks) if plan.array else 0,
+    )
 
 
 def from_text(text: str, *, name: str, scheduler: str, stem: str, source: str) -> Submission:
@@ -152,6 +158,7 @@ def from_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Su
         write=False,
         source=source,
         warning=warning,
+        tasks=script.header.tasks,
         after=waits,
         jobs=script.header.jobs,
     )
@@ -186,12 +193,17 @@ def _hand_over(submission: Submission) -> Job:
     before = {
         folder.name: len(runs.attempts(folder)) for folder in Path(RUNS, submission.name).iterdir()
     }
-    output = process.run(argv)
+    try:
+        output = process.run(argv)
+    except RefusedError as error:
+        hint = schedulers.batch(submission.scheduler).hint(str(error)) if submission.tasks else ""
+        raise RefusedError(f"{error}{hint}") from None
     job_id = schedulers.batch(submission.scheduler).parse_job_id(output)
     if job_id is None:
         raise RefusedError(f"{argv[0]} printed no job id but {output[:200]!r}")
     job = _job(submission, job_id, argv)
-    return replace(job, first_attempt=before.get(job.run_dir.name, 0))
+    earlier = {name: count for name, count in before.items() if count and submission.tasks}
+    return replace(job, first_attempt=before.get(job.run_dir.name, 0), earlier=earlier)
 
 
 def _job(submission: Submission, job_id: str, argv: list[str], *, pid: int | None = None) -> Job:
@@ -204,6 +216,7 @@ def _job(submission: Submission, job_id: str, argv: list[str], *, pid: int | Non
         argv=tuple(argv),
         pid=pid,
         started=status.process_started(pid),
+        tasks=submission.tasks,
     )
 
 

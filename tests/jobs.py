@@ -31,7 +31,15 @@ class Job:
 
     def __init__(self, id: str, folder: Path, name: str) -> None:
         self.id = id
-        self.run_dir = folder / "runs" / name / id.partition(".")[0]
+        self.run_dir = folder / "runs" / name / id.partition(".")[0].removesuffix("[]")
+
+    def task(self, index: int) -> "Job":
+        """One task of the array that it is."""
+        number, dot, server = self.id.partition(".")
+        name = f"{number.removesuffix('[]')}[{index}]{dot}{server}" if dot else f"{number}_{index}"
+        task = Job(name, Path(), "")
+        task.run_dir = self.run_dir.with_name(f"{self.run_dir.name}_{index}")
+        return task
 
     def ranks(self) -> dict[int, dict[str, Any]]:
         """What each rank has printed, by rank."""

@@ -246,6 +246,43 @@ LINES = """
 +notify: {email: me@x.org}
 +notify: {email: me, on: [begin]}
 +notify: {on: [fail, end, begin]}
++array: {values: {lr: [1e-3, 3e-4], seed: [0, 1]}, at_once: 2}
++array: {values: {environment.variables.A: [a b, 1], run.args.lr: [1], -x: [-1]}}
++array: {values: {flag: [true, false], betas: [[0.9, 0.95], []], optimizer.lr: [1]}}
++array: {zip: {a: [1, 2], b: [x, y]}}
++array: {list: [{lr: 1}, {}, {environment.variables.A: b, w: [1, 2]}]}
++array: {tasks: 10}
++array: {tasks: 1, at_once: 1}
+array: {}
+array: {at_once: 2}
+array: {values: {a: [1]}, tasks: 2}
+array: {values: {}}
+array: {values: {a: []}}
+array: {values: {a: 1}}
+array: {values: {a: [[1, -1]]}}
+array: {values: {a: [{b: c}]}}
+array: {values: {a: [~]}}
+array: {values: {resources.nodes: [1, 2]}}
+array: {values: {environment.venv: [a]}}
+array: {values: {environment.variables.RANK: [1]}}
+array: {values: {environment.variables.A-B: [1]}}
+array: {values: {environment.variables.A: [[1]]}}
+array: {values: {environment.variables.A: []}}
+array: {values: {run.module: [a]}}
+array: {values: {run.args.: [a]}}
+array: {values: {a b: [1]}}
+array: {zip: {}}
+array: {zip: {a: [[-x]]}}
+array: {list: []}
+array: {list: [{a: [1, -1]}]}
+array: {list: [{environment.variables.A: [1]}]}
+array: {list: [{launch.mode: torchrun}]}
+array: {list: {a: [1]}}
+array: {tasks: 0}
+array: {tasks: 10001}
+array: {tasks: 2, at_once: 0}
+array: [1, 2]
+array: 0-5
 +after: [12345]
 +after: ["12345", 12_3, '12[3].server', "12[].server", 20300101-120000-42]
 +after: {afterany: [1], afterok: ["2"], afternotok: [3], after: [4]}

@@ -145,6 +145,7 @@ def run_node(
     home: str = "/home/of user",
     program: str = "PROGRAM",
     around: Mapping[str, str] = MappingProxyType({}),
+    task: int | None = None,
 ) -> Program:
     """Render `job` and run the script's part for one node, up to the program of its rank 0.
 
@@ -152,7 +153,8 @@ def run_node(
     runs; the node has the variables `around` too. Raises JobgenError where jobgen refuses the job,
     and AssertionError, with what was logged, where the program is not reached.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as top:
+        folder = top if task is None else f"{top}/7_{task}"  # as the run folder of a task is called
         attempt, bin_folder, work = (Path(folder, name) for name in ("attempts/0", "bin", "work"))
         for path in (attempt, bin_folder, work, Path(folder, "errors")):
             path.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -230,6 +231,58 @@ def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
 def _with_spec(folder: Path) -> Path:
     (folder / "job.yaml").write_text(json.dumps(spec()))
     return folder
+
+
+def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Six tasks, two at a time; the first fails, the others wait until they are looked at."""
+    held = f"{tmp_path}/go"
+    choices = [
+        {"raise-on": 1},
+        *({"sleep-until": held, "environment.variables.N": n} for n in "bcdef"),
+    ]
+    job = run(
+        cluster,
+        tmp_path,
+        resources={"nodes": 2, "cpus_per_node": 1},
+        launch={},
+        array={"list": choices, "at_once": 2},
+    )
+    tasks = [job.task(index) for index in range(6)]
+    assert tasks[0].wait() == "failed 1", tasks[0].everything()
+    for index in (1, 2):
+        tasks[index].wait_for(lambda index=index: len(tasks[index].ranks()) == 2)
+
+    def state(one: Job) -> str:
+        said = jobgen("status", one.id, env=cluster.env, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        return said.stdout.strip()
+
+    assert [state(one) for one in (job, *tasks[:4])] == [
+        "running",
+        "failed",
+        "running",
+        "running",
+        "queued",
+    ]
+    assert not any(task.run_dir.exists() for task in tasks[3:])  # two at a time
+    (tmp_path / "go").touch()
+    for task in tasks[1:]:
+        assert task.wait() == "done 0", task.everything()
+    cluster.wait(job.id)
+    assert [state(one) for one in (job, tasks[0], tasks[5])] == ["failed", "failed", "done"]
+    for index, task in enumerate(tasks[1:], 1):
+        ranks = task.ranks()
+        assert {rank["sum"] for rank in ranks.values()} == {3.0}
+        assert {rank["JOBGEN_TASK"] for rank in ranks.values()} == {str(index)}
+        assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {task.run_dir.name}
+    logs = [log for task in tasks for log in task.run_dir.glob("logs/*/agent.log")]
+    ports = {re.search(r"rendezvous is at (\S+)", log.read_text())[1] for log in logs}  # type: ignore[index]
+    assert len({port.rpartition(":")[2] for port in ports}) == 6
+    outputs = [*tmp_path.glob("reduce-*_5.out"), *tmp_path.glob("reduce.o*.5")]
+    assert len(outputs) == 1
+    assert "jobgen: task 5: --sleep-until" in outputs[0].read_text()
 
 
 def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:

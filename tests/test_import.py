@@ -149,6 +149,27 @@ def test_what_only_the_scheduler_can_say_stays_a_directive(line: str) -> None:
     assert spec["directives"] == [line]
 
 
+@pytest.mark.parametrize(
+    ("line", "index"),
+    [("#SBATCH -a 0-9%2", "SLURM_ARRAY_TASK_ID"), ("#PBS -J 0-9%2", "PBS_ARRAY_INDEX")],
+)
+def test_an_array_by_its_index(line: str, index: str) -> None:
+    spec = spec_of(f"SEED=1\npython a.py --task ${index}", line)
+    assert spec["array"] == {"tasks": 10, "at_once": 2}
+    assert spec["run"] == {"command": ["bash", "-c", "exec python a.py --task $JOBGEN_TASK"]}
+    script = render(plan_of(yaml.safe_dump(spec), scheduler="pbs"))
+    assert "#PBS -J 0-9%2\n" in script
+
+
+@pytest.mark.parametrize("value", ["1-10", "0-9:3", "0,2,5", "0-0", "3", "0-9%0", "0-99999"])
+def test_an_array_of_other_indices_stays_a_directive(value: str) -> None:
+    body = "python a.py --task $SLURM_ARRAY_TASK_ID"
+    spec = spec_of(body, f"#SBATCH --array={value}")
+    assert spec["directives"] == [f"#SBATCH --array={value}"]
+    assert "array" not in spec
+    assert spec["run"] == {"command": ["bash", "-c", f"exec {body}"]}
+
+
 def test_totals_of_gadi_are_divided_by_its_nodes() -> None:
     path = ROOT / "tests" / "scripts" / "gadi-loop.pbs"
     spec = yaml.safe_load(import_script(Script("a.pbs", path.read_text())).yaml)

@@ -21,11 +21,12 @@ jobgen.errors jobgen.plain
 jobgen.units jobgen.document
 jobgen.bind
 jobgen.fields
-jobgen.software
+jobgen.software jobgen.sweep
 jobgen.spec jobgen.queues
 jobgen.profile
 jobgen.loaded
 jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
+jobgen.array
 jobgen.rules jobgen.describe jobgen.container jobgen.chain jobgen.preflight
 jobgen.environment
 jobgen.choose
@@ -43,6 +44,7 @@ jobgen.links
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft
+jobgen.importer.tasks
 jobgen.importer.wishes
 jobgen.lint.directives jobgen.lint.launching jobgen.lint.rendezvous jobgen.importer.directives
 jobgen.lint.sites jobgen.importer.own jobgen.importer.body

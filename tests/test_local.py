@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -109,6 +110,67 @@ def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> No
     (record,) = folder.glob("*/job.json")
     job = Job(record.parent.name, tmp_path, "reduce")
     assert job.wait() == "done 0", job.everything()
+
+
+SWEEP = {"resources": {"nodes": 1}, "launch": {}}
+
+
+def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
+    tmp_path: Path,
+) -> None:
+    values = {"list": [{"raise-on": 0}, {}, {"sleep-until": f"{tmp_path}/go"}], "at_once": 2}
+    job = run(tmp_path, array=values, **SWEEP)
+    tasks = [job.task(index) for index in range(3)]
+    for index, ranks in ((1, 1), (2, 1)):
+        tasks[index].wait_for(lambda index=index, ranks=ranks: len(tasks[index].ranks()) == ranks)
+    assert tasks[0].wait() == "failed 1"
+    assert tasks[1].wait() == "done 0"
+    assert [state(each, tmp_path) for each in (job, *tasks)] == [
+        "running",
+        "failed",
+        "done",
+        "running",
+    ]
+    refused = jobgen("cancel", tasks[2].id, env=os.environ, cwd=tmp_path)
+    assert refused.returncode == 5
+    assert f"does not end alone; cancel {job.id}" in refused.stderr
+    (tmp_path / "go").touch()
+    assert job.wait() == "failed 1"
+    assert tasks[2].outcome() == "done 0"
+    assert [state(each, tmp_path) for each in (job, tasks[2])] == ["failed", "done"]
+    assert "FAILED: 1 of 3 tasks" in (job.run_dir / "job.out").read_text()
+    assert "task 2: --sleep-until" in (tasks[2].run_dir / "job.out").read_text()
+    ports = [(task.run_dir / "logs/node0/agent.log").read_text() for task in tasks]
+    assert len({re.search(r"rendezvous is at (\S+)", log)[1] for log in ports}) == 3
+
+
+def test_one_task_at_a_time_unless_told_otherwise(tmp_path: Path) -> None:
+    values = {"zip": {"sleep-until": [f"{tmp_path}/go", f"{tmp_path}/go"]}}
+    job = run(tmp_path, array=values, **SWEEP)
+    first, second = job.task(0), job.task(1)
+    first.wait_for(first.ranks)
+    assert [state(each, tmp_path) for each in (first, second)] == ["running", "queued"]
+    assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert [job.outcome(), first.outcome(), second.outcome()] == [
+        "cancelled 143",
+        "cancelled 143",
+        None,
+    ]
+    assert [state(each, tmp_path) for each in (job, first)] == ["cancelled", "cancelled"]
+    assert not alive(first)
+
+
+def test_an_array_waits_for_another_job_and_for_a_task_of_one(tmp_path: Path) -> None:
+    first = run(tmp_path, array={"tasks": 2, "at_once": 2}, **SWEEP)
+    second = run(tmp_path, "--after", f"{first.id}_1", array={"tasks": 2}, **SWEEP)
+    third = run(tmp_path, "--after", first.id, **SWEEP)
+    for job in (first, third, second):
+        assert job.wait() == "done 0", job.everything()
+    ended = (first.task(1).run_dir / "attempts/0/outcome").stat().st_mtime
+    began = (second.task(0).run_dir / "job.out").stat().st_ctime
+    assert ended <= began
+    assert state(second, tmp_path) == "done"
+    assert {task.ranks()[0]["JOBGEN_TASK"] for task in (first.task(0), first.task(1))} == {"0", "1"}
 
 
 def test_jobs_come_after_others(tmp_path: Path) -> None:

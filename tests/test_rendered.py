@@ -41,6 +41,12 @@ VARIANTS = {
         "resources.exclusive=true",
         "notify={email: me@x.org, on: [begin, fail]}",
     ],
+    "array": [
+        "array={values: {lr: [1e-3, -1], w: [[1, 2], [], true], environment.variables.A: [a b]},"
+        " at_once: 2}",
+    ],
+    "array of numbers": ["array.tasks=3"],
+    "array of one": ["array.list=[{}]"],
     "nothing asked for": ["resources={}", "environment=null"],
     "script": ["run={script: $HOME/a b.py, args: [-x, '$(id)', 'a `b`', 'c\\']}"],
     "preflight": ["preflight=true"],

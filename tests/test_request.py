@@ -234,4 +234,4 @@ def test_a_local_script_cannot_be_told_to_wait(tmp_path: Path) -> None:
         2,
         "job.sh: a local script cannot be told to wait; submit its spec instead\n",
     )
-    assert f"\nwait_for afterany {job}\n" in by_spec.out
+    assert f"\n    wait_for afterany {job}\n" in by_spec.out

@@ -88,8 +88,8 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "zzz: x",
             "5:1: zzz: unknown key; known are name, resources, run, site, scheduler, account, "
-            "queue, qos, reservation, filesystems, environment, launch, after, notify, preflight, "
-            "walltime, directives",
+            "queue, qos, reservation, filesystems, environment, launch, array, after, notify, "
+            "preflight, walltime, directives",
         ),
         (
             "launch: {rendezvus: c10d}",

@@ -16,6 +16,7 @@ from jobgen.importer.body import agents, settle_body
 from jobgen.importer.directives import settle
 from jobgen.importer.draft import Draft, Left
 from jobgen.importer.own import settle_own
+from jobgen.importer.tasks import settle_range
 from jobgen.loaded import LoadedSpec
 from jobgen.plan import resolve
 from jobgen.script import Script
@@ -37,6 +38,7 @@ def import_script(script: Script) -> Imported:
     if own is None or not settle_own(script, own, draft):
         draft = Draft()
         draft.put("scheduler", script.scheduler or "slurm")
+        script = _numbered(script)
         settle(script, draft, nodes=script.nodes or agents(script))
         settle_body(script, draft)
         draft.values.pop("tasks", None)
@@ -47,6 +49,14 @@ def import_script(script: Script) -> Imported:
     _jobgen_can_read(script, draft)
     draft.left.sort(key=lambda left: left.line)
     return Imported(draft.yaml(os.path.basename(script.path)), tuple(draft.left))
+
+
+def _numbered(script: Script) -> Script:
+    """The script with jobgen's name for an array's index, where a spec can have its array."""
+    if not settle_range(script.value("--array", "-J") or "", Draft()):
+        return script
+    text = re.sub(r"\b(SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX)\b", "JOBGEN_TASK", script.text)
+    return Script(script.path, text)
 
 
 def _complete(script: Script, draft: Draft) -> None:

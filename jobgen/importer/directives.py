@@ -14,6 +14,7 @@ from jobgen.units import format_duration, format_memory, parse_memory
 # What jobgen's own scripts say and no spec needs to.
 _OWN = {
     ("--output", "%x-%j.out"),
+    ("--output", "%x-%A_%a.out"),
     ("--open-mode", "append"),
     ("-j", "oe"),
     ("-k", "oed"),

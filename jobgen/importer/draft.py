@@ -89,6 +89,9 @@ def _mapping(tree: dict[str, Any], indent: str) -> Iterator[str]:
         elif isinstance(value, list) and key == "directives":
             yield name
             yield from (f"{indent}  - {_scalar(item)}" for item in value)
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            yield name
+            yield from (f"{indent}  - {_flow(item)}" for item in value)
         elif isinstance(value, list):
             yield f"{name} [{', '.join(_scalar(item) for item in value)}]"
         elif isinstance(value, str) and _block(value):
@@ -96,6 +99,15 @@ def _mapping(tree: dict[str, Any], indent: str) -> Iterator[str]:
             yield from (f"{indent}  {line}".rstrip() for line in value.splitlines())
         else:
             yield f"{name} {{}}" if value == {} else f"{name} {_scalar(value)}"
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, dict):
+        pairs = (f"{_scalar(key)}: {_flow(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_scalar, value))}]"
+    return _scalar(value)
 
 
 def _block(text: str) -> bool:

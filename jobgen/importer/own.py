@@ -7,6 +7,7 @@ import re
 from jobgen.header import Header
 from jobgen.importer.directives import settle
 from jobgen.importer.draft import Draft
+from jobgen.importer.tasks import settle_tasks
 from jobgen.script import Script
 from jobgen.shell import Word
 from jobgen.units import format_duration
@@ -23,6 +24,8 @@ def settle_own(script: Script, header: Header, draft: Draft) -> bool:
     nodes = int(_found(r"^\(\(\$\{#nodes\[@\]\} == (\d{1,6})\)\)", script) or 0)
     if not words or not nodes:
         return False
+    if words[-1].raw.startswith("${arguments[@]"):
+        words = words[:-1]
     draft.put("name", header.name)
     if header.scheduler == "local":
         draft.put("resources.nodes", nodes if nodes > 1 else None)
@@ -34,6 +37,7 @@ def settle_own(script: Script, header: Header, draft: Draft) -> bool:
         draft.put("site", header.site)
     if "site" not in draft.values:
         draft.put("scheduler", header.scheduler)
+    settle_tasks(script, draft)
     _environment(script, draft)
     _launch(script, draft)
     _program(script, words, draft)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.importer.draft import Draft
+from jobgen.importer.tasks import settle_range
 from jobgen.script import Directive
 
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*"
@@ -37,6 +38,8 @@ def take(item: Directive, scheduler: str, draft: Draft) -> bool:
         return _dependencies(item.value, draft)
     elif item.option == "-W" and item.value.startswith("depend="):
         return _dependencies(item.value.removeprefix("depend="), draft)
+    elif item.option in ("--array", "-J"):
+        return settle_range(item.value, draft)
     elif item.option == "--kill-on-invalid-dep":
         return item.value == "yes" and any(key.startswith("after") for key in draft.values)
     else:

@@ -85,6 +85,14 @@ def _node_key(plan: Plan, key: str) -> str:
     return "|".join(f"site.{place}.{key}" for place in places)
 
 
+def array_line(plan: Plan, option: str) -> Iterator[Directive]:
+    """The array: sbatch and qsub alike write its range as `0-5%2`."""
+    if plan.array:
+        why = "one job for each line of the table of tasks"
+        why += "" if plan.array.at_once is None else f", {plan.array.at_once} at a time at most"
+        yield Directive(option + plan.array.range, why, "array", "array.at_once")
+
+
 def after_line(plan: Plan, option: str) -> Directive:
     """What the job waits for: sbatch and qsub alike read a comma as `and`."""
     text = option + ",".join(map(str, plan.after))
@@ -132,6 +140,9 @@ class BatchScheduler(Scheduler, Protocol):
 
     def dependencies(self, script: str) -> str:
         """What the directives in the text of a script wait for; empty where they do not."""
+
+    def hint(self, refusal: str) -> str:
+        """What to do about a refusal of an array; empty where its size is not the reason."""
 
     def parse_job_id(self, output: str) -> str | None:
         """The job's id in what the submission printed; None where there is none."""

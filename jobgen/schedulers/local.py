@@ -23,7 +23,11 @@ class Local:
     def launch(self, plan: Plan) -> dict[str, Any]:
         """Names for the nodes, and the walltime, which nobody else watches over."""
         names = [f"node{index}" for index in range(plan.nodes)]
-        return {"limit": plan.walltime, "lag": 5, "gentle": False, "node_names": names}
+        here: dict[str, Any] = {"limit": plan.walltime, "lag": 5, "gentle": False}
+        here["node_names"] = names
+        if plan.array:  # unless told otherwise one at a time: all tasks share this machine
+            here |= {"count": len(plan.array.tasks), "at_once": plan.array.at_once or 1}
+        return here
 
     def submit_argv(self, script: str) -> list[str]:
         """It just runs."""

@@ -16,6 +16,7 @@ from jobgen.schedulers.base import (
     Directive,
     State,
     after_line,
+    array_line,
     cpu_keys,
     memory_keys,
     output_paths,
@@ -58,6 +59,7 @@ class Pbs:
             text = f"-l {listed.resource}={listed.separator.join(plan.filesystems)}"
             keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
             lines.append(say(text, "the file systems that the job uses", *keys))
+        lines += array_line(plan, "#PBS -J ")
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
         lines += _notify(plan)
@@ -95,6 +97,15 @@ class Pbs:
         variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
         return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
 
+    def hint(self, refusal: str) -> str:
+        """max_array_size of the server or the queue, 10000 by default."""
+        if "Array job exceeds" not in refusal:
+            return ""
+        return (
+            "\nthe array is too long: 'qstat -Bf' and 'qstat -Qf' tell max_array_size; split it,"
+            " or write a script for each task with jobgen render --expand"
+        )
+
     def parse_job_id(self, output: str) -> str | None:
         """`123.server`, or `123[].server` for an array."""
         match = re.fullmatch(r"\d+(\[\])?(\.\S+)?", output.strip())
@@ -131,7 +142,8 @@ class Pbs:
 
     def output_file(self, name: str, job_id: str) -> str:
         """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""
-        return f"{name}.o{job_id.partition('.')[0]}"
+        number, _, index = job_id.partition(".")[0].rstrip("]").partition("[")
+        return f"{name}.o{number}" + (f".{index}" if index else "")
 
     def output_folders(self, script: str) -> list[str]:
         """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""

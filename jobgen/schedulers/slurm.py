@@ -16,6 +16,7 @@ from jobgen.schedulers.base import (
     Directive,
     State,
     after_line,
+    array_line,
     cpu_keys,
     memory_keys,
     output_paths,
@@ -44,6 +45,9 @@ _STATES = {
 }
 
 
+_RECORD = re.compile(r"\bJobState=(\w+) Reason=(\S+)")
+# When all tasks of an array have ended, the worst end is the array's.
+_WORST = ("queued", "failed", "cancelled", "done")
 # Without it a job waits for ever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
 
@@ -75,11 +79,13 @@ class Slurm:
                 time = format_duration(plan.walltime)
                 lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
             if not index:
+                lines += array_line(plan, "#SBATCH --array=")
                 why = (
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a word"
                 )
-                lines.append(say("--output=%x-%j.out", why))
+                job = "%A_%a" if plan.array else "%j"
+                lines.append(say(f"--output=%x-{job}.out", why))
                 lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
                 lines += _notify(plan)
                 lines += _after(plan)
@@ -129,6 +135,15 @@ class Slurm:
         )
         return found[-1] if found else ""
 
+    def hint(self, refusal: str) -> str:
+        """MaxArraySize is 1001 unless the site says otherwise (slurm.conf(5))."""
+        if "Invalid job array specification" not in refusal:
+            return ""
+        return (
+            "\nthe array may be too long: 'scontrol show config' tells MaxArraySize, which indices"
+            " stay below; split it, or write a script for each task with jobgen render --expand"
+        )
+
     def parse_job_id(self, output: str) -> str | None:
         """`123` or `123;cluster`."""
         match = re.fullmatch(r"(\d+)(;\S+)?", output.strip())
@@ -139,15 +154,19 @@ class Slurm:
         return ["scontrol", "--oneliner", "show", "job", job_id]
 
     def parse_state(self, output: str) -> State:
-        """The first record's JobState; of a heterogeneous job that is its first component's."""
-        match = re.search(r"\bJobState=(\w+) Reason=(\S+)", output)
-        if not match:
+        """The first record's JobState; of a heterogeneous job that is its first component's.
+
+        An array has a record for each task that has begun, and one for all that have not.
+        """
+        found = [_state(*match) for match in _RECORD.findall(output)]
+        if not found:
             return State("unknown")
-        reason = "" if match[2] == "None" else match[2]
-        name = _STATES.get(match[1], "failed")
-        if name == "failed":
-            reason = f"{match[1]} {reason}".strip()
-        return State(name, reason)  # type: ignore[arg-type]
+        if "ArrayJobId=" not in output:
+            return found[0]
+        names = {state.name for state in found}
+        if "running" in names or ("queued" in names and len(names) > 1):
+            return State("running")
+        return min(found, key=lambda state: _WORST.index(state.name))
 
     def cancel_argv(self, job_id: str) -> list[str]:
         """`scancel`."""
@@ -165,6 +184,14 @@ class Slurm:
             if folder and "%" not in folder:
                 found.append(folder)
         return found
+
+
+def _state(word: str, reason: str) -> State:
+    reason = "" if reason == "None" else reason
+    name = _STATES.get(word, "failed")
+    if name == "failed":
+        reason = f"{word} {reason}".strip()
+    return State(name, reason)  # type: ignore[arg-type]
 
 
 def _gpus(group: NodeGroup, plan: Plan) -> str:

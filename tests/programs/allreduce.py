@@ -25,6 +25,7 @@ def main() -> None:
     dist.all_reduce(total)
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "JOBGEN_NODE", "JOBGEN_JOB_ID")
     words = {name: os.environ[name] for name in names}
+    words["JOBGEN_TASK"] = os.environ.get("JOBGEN_TASK", "")
     print({"host": socket.gethostname(), "sum": total.item(), "pid": os.getpid(), **words})
     if rank == args.raise_on:
         raise RuntimeError(f"planted on rank {rank}")
