@@ -54,8 +54,8 @@ def _environment(script: Script, draft: Draft) -> None:
     for command in script.commands:
         if not first <= command.line <= last:
             continue
-        if command.texts[:2] == ["module", "load"]:
-            modules.append(command.texts[2])
+        if command.name == "load_module":
+            modules.append(command.texts[1])
         elif command.name == "." and command.texts[1].endswith("/bin/activate"):
             draft.put("environment.venv", command.texts[1].removesuffix("/bin/activate"))
         elif command.texts[:2] == ["conda", "activate"]:
