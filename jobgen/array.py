@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -43,6 +44,18 @@ class Array(NamedTuple):
         return f"0-{self.last}{throttle}"
 
 
+class TaskRow(NamedTuple):
+    """What one task of an array has for itself."""
+
+    task: int
+    arguments: tuple[str, ...]
+    variables: dict[str, str]
+
+    def __str__(self) -> str:
+        named = (f"{name}={shlex.quote(value)}" for name, value in self.variables.items())
+        return " ".join([f"{self.task:4}", *named, shlex.join(self.arguments)]).rstrip()
+
+
 class Sweep(NamedTuple):
     """What an array makes of a job: of the tasks together, or of one that is a job of its own."""
 
@@ -76,6 +89,19 @@ def settle(loaded: LoadedSpec, task: int | None) -> Sweep:
     return Sweep(
         name, (*command, *alone.arguments), alone.variables, task=str(index), left_out=left_out
     )
+
+
+def task_rows(array: Array | None) -> tuple[TaskRow, ...]:
+    """The table of an array's tasks."""
+    tasks = enumerate(array.tasks if array else ())
+    return tuple(TaskRow(index, task.arguments, dict(task.variables)) for index, task in tasks)
+
+
+def variables_of(loaded: LoadedSpec) -> set[str]:
+    """The variables that the tasks of a spec's array have for themselves."""
+    array = loaded.spec.array
+    keys = {key for choice in array.choices() for key in choice} if array else set()
+    return {name for key in keys if (name := variable(key))}
 
 
 def conflicts(

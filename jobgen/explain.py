@@ -6,11 +6,11 @@ templates set, stand here, and a test holds the two together.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jobgen import schedulers
+from jobgen.array import TaskRow, task_rows, variables_of
 from jobgen.batch import Batch, batch_of
 from jobgen.cost import Cost, cost_of, number
 from jobgen.header import title
@@ -19,7 +19,6 @@ from jobgen.plain import to_json
 from jobgen.plan import Plan
 from jobgen.profile import Queue
 from jobgen.schedulers.base import NODES, Directive, cpu_keys
-from jobgen.sweep import variable
 from jobgen.topology import NodeRow, device, rows, table
 
 _PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
@@ -38,18 +37,6 @@ class Reason(NamedTuple):
     what: str
     why: str
     origin: tuple[str, ...]
-
-
-class TaskRow(NamedTuple):
-    """What one task of an array has for itself."""
-
-    task: int
-    arguments: tuple[str, ...]
-    variables: dict[str, str]
-
-    def __str__(self) -> str:
-        named = (f"{name}={shlex.quote(value)}" for name, value in self.variables.items())
-        return " ".join([*named, shlex.join(self.arguments)]).strip()
 
 
 class Explanation(NamedTuple):
@@ -78,9 +65,7 @@ class Explanation(NamedTuple):
         lines.append(f"  {self.rendezvous}")
         lines += [f"  A GPU is here {self.device}."] if self.device else []
         if self.tasks:
-            width = len(str(len(self.tasks) - 1))
-            table_of = (f"  {row.task:{width}}  {row}".rstrip() for row in self.tasks)
-            lines += ["", "Tasks, each a job of this form", *table_of]
+            lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]
         if self.batch:
             lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
@@ -130,10 +115,7 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         directives=tuple(_directives(loaded, plan, origins)),
         variables=tuple(_variables(plan, origins)),
         left_out=plan.left_out,
-        tasks=tuple(
-            TaskRow(index, task.arguments, dict(task.variables))
-            for index, task in enumerate(plan.array.tasks if plan.array else ())
-        ),
+        tasks=task_rows(plan.array),
     )
 
 
@@ -262,8 +244,7 @@ def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     for name, value, why, *keys in _own_variables(plan):
         if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
-    array = origins.loaded.spec.array
-    of_tasks = {variable(key) for choice in array.choices() for key in choice} if array else set()
+    of_tasks = variables_of(origins.loaded)
     varied = dict.fromkeys(plan.array.variables if plan.array else (), "by task")
     for name, value in {**plan.environment.variables, **varied}.items():
         if name in of_tasks:

@@ -358,7 +358,7 @@ def test_explain_shows_the_table() -> None:
     loaded = load(SWEEP)
     plan = resolve(loaded, scheduler="slurm")
     found = explain(loaded, plan)
-    assert "\n  2  DATA='a b' --lr 3e-4 --seed 0\n" in found.as_text()
+    assert "\n     2 DATA='a b' --lr 3e-4 --seed 0\n" in found.as_text()
     assert json.loads(found.as_json())["tasks"][2] == {
         "task": 2,
         "arguments": ["--lr", "3e-4", "--seed", "0"],
