@@ -63,7 +63,7 @@ class Stepper:
             fused=world.device.type != "cpu",
         )
         self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
-        self.stragglers = Stragglers(world, self.deal.counts)
+        self.stragglers = Stragglers(world, self.deal.counts, lockstep=self.spread.lockstep)
         self.clock = Clock(world.device)  # of this rank's forward passes
         self.losses = LossWatch(config.spike)
         self.scale = LossScale(config.dtype)

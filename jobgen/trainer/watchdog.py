@@ -17,7 +17,8 @@ import torch
 from .parallel import World
 from .status import Status
 
-_SLOW = 1.5  # times the median
+# Slow is what takes so many times the median of all ranks, and so many seconds more.
+_SLOW, _WORTH = 1.5, 0.5
 
 
 class Watchdog:
@@ -121,9 +122,10 @@ class Stragglers:
     Where layers are sharded, a forward pass waits for other ranks, so that only data can tell.
     """
 
-    def __init__(self, world: World, shares: Sequence[int]) -> None:
+    def __init__(self, world: World, shares: Sequence[int], *, lockstep: bool) -> None:
         self._world = world
         self._shares = shares
+        self._lockstep = lockstep
         self._nodes = world.gather(socket.gethostname())
         self._before: set[tuple[int, str]] = set()
 
@@ -131,26 +133,23 @@ class Stragglers:
         """Return a vector with this rank's seconds at its place, to be added up over ranks."""
         rank, size = self._world.rank, self._world.size
         vector = [0.0] * (2 * size)
-        vector[rank], vector[size + rank] = model / self._shares[rank], data / self._shares[rank]
+        vector[rank], vector[size + rank] = 0.0 if self._lockstep else model, data
         return vector
 
     def find(self, table: Sequence[float]) -> list[str]:
         """Return who is slow, and at what, given the sum of all ranks' vectors."""
         size = self._world.size
-        model, data = table[:size], table[size:]
-        usual = statistics.median_low(model)
         now: dict[tuple[int, str], str] = {}
-        for rank, node in enumerate(self._nodes):
-            if model[rank] > _SLOW * usual:
-                now[rank, "model"] = (
-                    f"rank {rank} on {node} is slow: a forward pass takes "
-                    f"{model[rank] / usual:.1f} times the median of {size} ranks"
-                )
-            if data[rank] > statistics.median_low(data) + (_SLOW - 1) * usual:
-                now[rank, "data"] = (
-                    f"rank {rank} on {node} waits for data, {data[rank] / usual:.1f} times as long "
-                    f"as a forward pass takes"
-                )
+        for what, seconds in (("forward passes", table[:size]), ("waiting for data", table[size:])):
+            each = [value / share for value, share in zip(seconds, self._shares, strict=True)]
+            usual = statistics.median_low(each)
+            for rank, node in enumerate(self._nodes):
+                fair = usual * self._shares[rank]
+                if seconds[rank] > max(_SLOW * fair, fair + _WORTH):
+                    now[rank, what] = (
+                        f"rank {rank} on {node} is slow: {seconds[rank]:.1f} s of {what} since "
+                        f"the last line; by the median of {size} ranks it would be {fair:.1f} s"
+                    )
         said = [text for key, text in now.items() if key in self._before]
         self._before = set(now)
         return said

@@ -1,0 +1,35 @@
+"""One rank of several runs, one after another: `several.py PORT RUNS`, RUNS as JSON.
+
+A run is a list of flags, run in this rank as `python -m jobgen.trainer` would, on a port of its
+own. Torch is imported once for all of them. What each run raised is printed as a line of JSON.
+"""
+
+import json
+import os
+import sys
+
+import torch
+
+from jobgen.trainer.config import parse_flags
+from jobgen.trainer.loop import run
+from jobgen.trainer.parallel import leave
+
+
+def main() -> None:
+    """Run them."""
+    port, runs = int(sys.argv[1]), json.loads(sys.argv[2])
+    for number, flags in enumerate(runs):
+        os.environ["MASTER_PORT"] = str(port + number)
+        problem = None
+        try:
+            run(parse_flags(flags))
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        leave()
+        torch.use_deterministic_algorithms(False)
+        print(json.dumps({"run": number, "rank": os.environ["RANK"], "problem": problem}))
+
+
+main()
+sys.stdout.flush()
+os._exit(0)
