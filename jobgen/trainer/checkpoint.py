@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from .files import digest, replace_text, sync
 from .parallel import World
 
 _MANIFEST = "manifest.json"
+_LAST_WAIT = 20.0  # seconds that a run which fails has for a checkpoint it had begun
 
 
 class Saved(NamedTuple):
@@ -125,6 +127,12 @@ class Writer:
     def poll(self) -> Saved | None:
         """Return the outcome of a checkpoint that has since been completed, once."""
         return self.wait() if self._pending and self._pending.done() else None
+
+    def close(self) -> None:
+        """Let a checkpoint that is still being written be completed, when the run fails."""
+        if self._pending:
+            with suppress(Exception):  # What the run fails of is what to tell.
+                self._pending.result(_LAST_WAIT)
 
     def wait(self) -> Saved | None:
         """Return the outcome of the checkpoint that is being written, once it is on disk."""

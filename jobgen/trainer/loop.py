@@ -48,7 +48,8 @@ def run(config: Config) -> None:
             )
             training = _Training(config, world, checkpoints, requests, watchdog)
             training.resume()
-            with closing(Log(config, step=training.stepper.done, writes=world.main)) as log:
+            log = Log(config, step=training.stepper.done, writes=world.main)
+            with closing(log), closing(training.writer):
                 training.until_done(status, log)
         except BaseException as error:
             if not status.failed(error, step=checkpoints.newest_step()):

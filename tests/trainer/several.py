@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from jobgen.trainer.config import parse_flags
+from jobgen.trainer.flags import parse_flags
 from jobgen.trainer.loop import run
 from jobgen.trainer.parallel import leave
 
