@@ -17,13 +17,16 @@ from jobgen.verdict import Check
 
 def check_paths(plan: Plan) -> Iterator[Check]:
     """The script and environment that the spec names."""
-    venv, conda = plan.environment.venv, plan.environment.conda
+    own = plan.environment
+    conda = own.conda if own.conda and "/" in own.conda else None
     for what, path, inner in (
         ("script", plan.script, ""),
-        ("venv", venv, "bin/activate"),
-        ("conda", conda if conda and "/" in conda else None, "bin/python"),
+        ("image", own.image_file, ""),
+        ("archive", own.stage, ""),
+        ("venv", own.venv, "bin/activate"),
+        ("conda", conda, "bin/python"),
     ):
-        if path is None:
+        if path is None or (inner and _elsewhere(own)):
             continue
         real, unset = expanded(path)
         if unset:
@@ -33,6 +36,13 @@ def check_paths(plan: Plan) -> Iterator[Check]:
         else:
             made = {"venv": f"python3 -m venv {real}, then install torch in it"}
             yield Check(what, "fail", f"{real} is not there", made.get(what, "see the path"))
+
+
+def _elsewhere(own: NodeEnvironment) -> str:
+    """What the job's Python is in, where it cannot be looked at from here."""
+    if own.container is not None or own.step_options:
+        return "container"
+    return "archive" if own.stage else ""
 
 
 def expanded(path: str) -> tuple[str, str]:
@@ -48,6 +58,9 @@ def expanded(path: str) -> tuple[str, str]:
 def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
     """Whether torch can be imported where a job will import it, as far as that is known here."""
     python, own = "python3", plan.environment if plan is not None else NodeEnvironment()
+    if where := _elsewhere(own):
+        yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
+        return
     if own.venv or (own.conda and "/" in own.conda):
         real, unset = expanded(own.venv or own.conda or "")
         python = os.path.join(real, "bin", "python3")

@@ -244,6 +244,30 @@ def test_modules_are_not_loaded_here(home: Path) -> None:
     assert found["message"] == "not tried: the job's modules are not loaded here"
 
 
+@pytest.mark.parametrize(
+    ("environment", "what", "where"),
+    [
+        ("{container: {image: torch.sif, runtime: apptainer}, venv: /in/it}", "image", "container"),
+        ("{stage: torch.sif}", "archive", "archive"),
+    ],
+)
+def test_what_is_in_a_container_or_archive_is_not_looked_for_here(
+    home: Path, environment: str, what: str, where: str
+) -> None:
+    def checks() -> Checks:
+        words = ("--json", "job.yaml", "--scheduler", "slurm")
+        found = json.loads(jobgen("doctor", *words).out)["checks"]
+        return {check["what"]: check for check in found}
+
+    Path("job.yaml").write_text(JOB.replace("{venv: venv}", environment))
+    assert checks()[what]["verdict"] == "fail"
+    Path("torch.sif").write_text("")
+    found = checks()
+    assert found[what]["verdict"] == "ok"
+    assert found["torch"]["message"] == f"not tried: it is in the job's {where}"
+    assert "venv" not in found
+
+
 def test_options_of_a_spec_need_one(home: Path) -> None:
     ended = jobgen("doctor", "--site", "lumi-g")
     assert (ended.code, ended.out) == (2, "")
