@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,6 +100,8 @@ def from_spec(
     if plan.scheduler == schedulers.LOCAL:  # nobody but the script can wait
         plan, waits = plan._replace(after=plan.after + waits), ()
     script = loaded.spec.run.script
+    if loaded.spec.environment.container is not None:
+        script = None  # it may lie in the image
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
         raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
@@ -175,17 +178,27 @@ def submit(submission: Submission) -> tuple[Job, str]:
         runs.write_atomically(submission.file, submission.text)
     job = _start(submission) if submission.scheduler == schedulers.LOCAL else _hand_over(submission)
     job.save()
-    warning = ""
+    warnings = [*_overridden(submission)]
     if submission.jobs > 1:
         found, warning = links.queue(
             str(submission.file), text=submission.text, first=job.id, jobs=submission.jobs
         )
+        warnings += filter(None, [warning])
         job = replace(job, links=found)
         job.save()
     runs.write_atomically(job.run_dir / "script", submission.text)
     if submission.source is not None:
         runs.write_atomically(job.run_dir / "job.yaml", submission.source)
-    return job, warning
+    return job, "\n".join(warnings)
+
+
+def _overridden(submission: Submission) -> Iterator[str]:
+    """What the scheduler takes from the variables here, and not from the script."""
+    if submission.scheduler != schedulers.LOCAL:
+        scheduler = schedulers.batch(submission.scheduler)
+        for name, option in scheduler.overriding(submission.text, os.environ).items():
+            value = os.environ[name]
+            yield f"warning: {name}={value} is set here and wins over {option} of the script"
 
 
 def _hand_over(submission: Submission) -> Job:

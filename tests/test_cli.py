@@ -297,6 +297,29 @@ class TestSubmit:
         assert jobgen("submit").out == "4242\n"  # the stand-in wants it
         assert Path("logs/a").is_dir()
 
+    def test_variables_that_sbatch_prefers_to_the_script_are_told(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(SLURM)
+        values = {"JOB_NAME": "b", "MEM_PER_NODE": "1G", "ACCOUNT": "x", "OPEN_MODE": "truncate"}
+        for name, value in values.items():
+            monkeypatch.setenv(f"SBATCH_{name}", value)
+        out, err = jobgen("submit")[1:]
+        told = [line for line in err.splitlines() if line.startswith("warning: ")]
+        assert out == "4242\n"
+        assert told == [
+            f"warning: SBATCH_{name} is set here and wins over {option} of the script"
+            for name, option in [
+                ("JOB_NAME=b", "--job-name"),
+                ("OPEN_MODE=truncate", "--open-mode"),
+            ]
+        ]
+
+    def test_a_script_may_lie_in_the_image_of_a_container(self) -> None:
+        own = "environment: {container: {image: a, runtime: apptainer}}\n"
+        write(edited(("{module: m}", "{script: /opt/train.py}"), ("", own), text=SLURM))
+        assert jobgen("submit").out == "4242\n"
+
     def test_a_dry_run_shows_all_and_does_nothing(self) -> None:
         write(edited(("", 'directives: ["#SBATCH --output=my-logs/%j.out"]\n'), text=SLURM))
         code, out, err = jobgen("submit", "--dry-run")

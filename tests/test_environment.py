@@ -82,6 +82,38 @@ def test_sticky_modules_that_stay_are_no_failure(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text() == "purge\n"
 
 
+# --- conda ---------------------------------------------------------------------------------------
+
+# A conda as its own scripts make it: a function that the hook defines, which names variables that
+# are not set and returns what the last of its commands does.
+CONDA = """\
+#!/bin/sh
+if [ "$1 $2 $3" = "shell.bash hook" ] || [ "$1 $2" = "shell.bash hook" ]; then
+    cat <<'HOOK'
+conda() {
+    echo "$CONDA_NOT_SET"
+    false
+    if [[ $2 == /* || $2 == base ]]; then export CONDA_PREFIX=$2; else return 3; fi
+}
+HOOK
+fi
+"""
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("base", "base"), ("$HERE/envs/a", "/envs/a")])
+def test_conda_is_activated_though_it_is_not_written_for_strict_mode(
+    tmp_path: Path, name: str, prefix: str
+) -> None:
+    (tmp_path / "conda").write_text(CONDA)
+    (tmp_path / "conda").chmod(0o755)
+    path = {"BASH_FUNC_module%%": '() { PATH="$HERE:$PATH"; LOADEDMODULES=$2; }'}
+    environment = {"modules": ["miniforge"], "conda": name}
+    found = run(environment, HERE=str(tmp_path), **path).environment
+    assert found["CONDA_PREFIX"].endswith(prefix)
+    said = failure({**environment, "conda": "none"}, HERE=str(tmp_path), **path)
+    assert said == "error: conda activate failed on n1: none"
+
+
 # --- caches --------------------------------------------------------------------------------------
 
 

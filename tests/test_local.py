@@ -213,6 +213,19 @@ def test_there_is_no_job_to_wait_for(tmp_path: Path) -> None:
     assert "there is no job 20300101-120000-1 below" in (job.run_dir / "job.out").read_text()
 
 
+def test_a_job_that_another_one_submits_outlives_it(tmp_path: Path) -> None:
+    """A job ends what has its marker in its environment, wherever that came from."""
+    marker = f"JOBGEN_AGENT={tmp_path}"
+    around = {**os.environ, "JOBGEN_AGENT": str(tmp_path)}
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go")
+    job = submit(spec(**TWO_NODES), *options, scheduler="local", cwd=tmp_path, env=around)
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    with_marker = ["grep", "-slzxF", "-e", marker, *map(str, Path("/proc").glob("[0-9]*/environ"))]
+    assert subprocess.run(with_marker, capture_output=True, text=True, check=False).stdout == ""
+    (tmp_path / "go").touch()
+    assert job.wait() == "done 0", job.everything()
+
+
 def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
     rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from jobgen.plan import Plan
@@ -155,3 +155,6 @@ class BatchScheduler(Scheduler, Protocol):
 
     def cancel_argv(self, job_id: str) -> list[str]:
         """The command that ends a job."""
+
+    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables of who submits that win over a directive in the text of a script, by name."""

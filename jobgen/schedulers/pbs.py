@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobgen.nodes import NodeGroup
@@ -139,6 +139,10 @@ class Pbs:
     def cancel_argv(self, job_id: str) -> list[str]:
         """`qdel`."""
         return ["qdel", job_id]
+
+    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """None: qsub reads no options from variables (qsub(1B))."""
+        return {}
 
     def output_file(self, name: str, job_id: str) -> str:
         """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""

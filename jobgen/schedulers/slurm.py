@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobgen.nodes import NodeGroup
@@ -25,6 +25,11 @@ from jobgen.schedulers.base import (
 )
 from jobgen.units import format_duration, format_memory
 
+# Of those that sbatch reads, what a script may say too.
+_OPTIONS_BY_VARIABLE = (
+    "ACCOUNT CONSTRAINT DISTRIBUTION EXCLUSIVE GPUS_PER_NODE GRES HINT JOB_NAME MEM_PER_NODE"
+    " NETWORK OPEN_MODE PARTITION QOS REQUEUE RESERVATION SIGNAL TIMELIMIT"
+)
 _STATES = {
     "PENDING": "queued",
     "CONFIGURING": "queued",
@@ -171,6 +176,18 @@ class Slurm:
     def cancel_argv(self, job_id: str) -> list[str]:
         """`scancel`."""
         return ["scancel", job_id]
+
+    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """`SBATCH_*` of sbatch(1), "Input environment variables", each with its option."""
+        found = {}
+        for key in _OPTIONS_BY_VARIABLE.split():
+            option = {"TIMELIMIT": "time", "MEM_PER_NODE": "mem"}.get(key, key)
+            option = "--" + option.lower().replace("_", "-")
+            if f"SBATCH_{key}" in environment and re.search(
+                rf"^#SBATCH {option}\b", script, re.MULTILINE
+            ):
+                found[f"SBATCH_{key}"] = option
+        return found
 
     def output_file(self, name: str, job_id: str) -> str:
         """As `directives` says it."""

@@ -202,6 +202,9 @@ case ${1-} in
     watch) shift; watch_node "$@"; exit ;;
 esac
 
+# Submitted from inside another job: the marker by which that job finds what it has to end stays there.
+if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi
+
 # Where am I: on the one machine that plays every node, in the folder of submission.
 job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
 unset JOBGEN_SUBMIT_ID
