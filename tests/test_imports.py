@@ -83,6 +83,7 @@ TRAINERS_HOME = {
     "flags": {"yaml"},
     "hub": {"datasets", "huggingface_hub", "safetensors", "transformers"},
     "tokenizers": {"tiktoken"},
+    "trackers": {"wandb"},
     "digits": {"sklearn"},
 }
 

@@ -1,4 +1,6 @@
-"""`python -m jobgen.trainer`: read the flags, train, leave an error file when it fails.
+"""`python -m jobgen.trainer [train|prepare|sample|export]`: read the flags, do it.
+
+An error file is left when training fails.
 
 Exit status: 0 completed or stopped on request (`status.json` says which), 1 failed, 2 wrong flags.
 torchrun turns all of them into 0 or 1, so a job script should read `status.json` instead.
@@ -12,11 +14,18 @@ import traceback
 from .config import TrainerError, UsageError
 from .flags import parse_flags
 
+COMMANDS = ("train", "prepare", "sample", "export")
+
 
 def main() -> int:
     """Run the trainer with the process's arguments; returns the exit status."""
+    command, arguments = "train", sys.argv[1:]
+    if arguments and not arguments[0].startswith("-"):
+        command, *arguments = arguments
     try:
-        config = parse_flags(sys.argv[1:])
+        if command not in COMMANDS:
+            raise UsageError(f"no command {command!r}; there are {', '.join(COMMANDS)}")
+        config = parse_flags(arguments, recorded=command in ("sample", "export"))
     except UsageError as error:
         _record(error)
         print(f"jobgen.trainer: error: {error}", file=sys.stderr)
@@ -24,7 +33,7 @@ def main() -> int:
 
     # Only now, so that --help and a wrong flag do not wait for torch.
     try:
-        from .loop import run
+        from . import commands
         from .parallel import leave
     except ModuleNotFoundError as error:
         print(f"jobgen.trainer: error: {error}, for {sys.executable}", file=sys.stderr)
@@ -32,7 +41,7 @@ def main() -> int:
 
     faulthandler.enable()
     try:
-        run(config)
+        getattr(commands, command)(config)
     except BaseException as error:
         _record(error)
         if isinstance(error, TrainerError):

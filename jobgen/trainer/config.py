@@ -243,7 +243,9 @@ class Config:
     log_every: int = setting("to look at", "steps from line to line", integer(1), default=10)
     val_every: int = setting("to look at", "steps between validations", integer(1), default=50)
     val_items: int = setting("to look at", "length of a validation", integer(1), default=192)
-    prompt: str = setting("to look at", "what a sample of text begins with", str, default="\n")
+    prompt: str | None = setting(
+        "to look at", "what a sample of text begins with", str, default=None
+    )
     sample_tokens: int = setting(
         "to look at", "length of the text written at the end", integer(0), default=200
     )

@@ -17,8 +17,9 @@ from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import Config, TrainerError
 from .files import replace_text
-from .metrics import Log
+from .metrics import Log, memory_held, peak_flops
 from .parallel import World, join
+from .profiler import Profiler
 from .status import Status
 from .step import Stepper
 from .stop import Pace, StopRequests, end_of_job, reason
@@ -98,12 +99,7 @@ class _Training:
         if path is None:
             return None
         state = self.world.agree(lambda: read_state(path))
-        for name, this in self.task.identity().items():
-            if state["identity"].get(name) != this:
-                raise TrainerError(
-                    f"{path} was made with {name} {state['identity'].get(name)}; this run has "
-                    f"{name} {this}; choose another --out"
-                )
+        tasks.compare(self.task, state["identity"], path)
         own = self.stepper
         model, optimizer = get_state_dict(own.model, own.optimizer)
         read_into(path, {"model": model, "optimizer": optimizer["state"]}, self.world)
@@ -126,12 +122,14 @@ class _Training:
         log.start(own.done, **self.facts())
         self.watchdog.begins("the first forward and backward")
         own.settle()
+        profiler = Profiler(config, active=self.world.main)
         asked = reason(self.world.sum(own.vector(self.requests.flags())))
         while own.done < config.steps and not asked:
             began = time.perf_counter()
             self.watchdog.begins(f"step {own.done + 1}")
             needed = 2 * (pace.step + pace.save)
             no_validation = not self.requests.time_for(needed + pace.validation)
+            profiler.before(own.done + 1)
             step = own.step([*self.requests.flags(needed=needed), no_validation])
             asked = reason(step.flags[:-1])
             for name in step.slow:
@@ -147,8 +145,12 @@ class _Training:
                 lr=step.lr,
                 grad_norm=step.grad_norm,
                 seconds=seconds,
-                tokens=own.position * self.task.units_per_item,
+                waited=step.waited,
+                units=own.position * self.task.units_per_item,
+                memory=memory_held(self.world.device),
             )
+            if traced := profiler.after(own.done):
+                log.say(traced)
             last = own.done == config.steps
             if last or (own.done % config.val_every == 0 and not asked and not step.flags[-1]):
                 began = time.perf_counter()
@@ -236,9 +238,13 @@ class _Training:
 
     def facts(self) -> dict[str, Any]:
         """Return what is worth knowing about this start of the run."""
+        name = self.world.device_name
         return {
             "world_size": self.world.size,
             "device": self.world.device.type,
+            "device_name": name,
+            "peak_flops": peak_flops(name),
+            "flops_per_unit": self.task.flops_per_unit(self.stepper.model),
             "parameters": self.stepper.parameters,
             "unit": self.task.unit,
             "units_per_item": self.task.units_per_item,

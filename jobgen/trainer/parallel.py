@@ -7,6 +7,7 @@ choosing who writes. A process alone is a world of one: the rest of the trainer 
 """
 
 import os
+import platform
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -48,6 +49,14 @@ class World:
     def main(self) -> bool:
         """Whether this is the one rank that writes."""
         return self.rank == 0
+
+    @property
+    def device_name(self) -> str:
+        """What the device is called; for a CPU, its kind of instructions."""
+        if self.device.type == "cpu":
+            return platform.machine()
+        name: str = getattr(torch, self.device.type).get_device_name(self.device)
+        return name
 
     def __str__(self) -> str:
         backend = self.backend if self.size > 1 else "alone"

@@ -40,6 +40,7 @@ class Step(NamedTuple):
     grad_norm: float
     flags: list[float]  # each the sum of what the ranks gave
     slow: list[str]  # stragglers, by name
+    waited: float  # seconds in which this rank waited for data, since a line was last due
     problem: str | None  # why the weights were left as they were
 
 
@@ -98,8 +99,9 @@ class Stepper:
             loss += torch.round(part.detach().double() * 2**32) / 2**32
         self.spread.reduce()
         norm = self.clip()
-        due = (self.done + 1) % config.log_every == 0
-        mine = self.stragglers.mine(self.clock.take(), self.feed.take_wait()) if due else []
+        due = (self.done + 1) % config.log_every == 0 or self.done + 1 == config.steps
+        waited = self.feed.take_wait() if due else 0.0
+        mine = self.stragglers.mine(self.clock.take(), waited) if due else []
         sums = world.sum(self.vector([0.0, *flags, *mine], loss))
         loss_mean, grad_norm = sums[0] / config.batch_units, float(norm)
 
@@ -111,7 +113,7 @@ class Stepper:
         self.done += problem is None
         self.position += self.deal.items
         slow = self.stragglers.find(sums[1 + len(flags) :]) if due else []
-        return Step(loss_mean, lr, grad_norm, sums[1 : 1 + len(flags)], slow, problem)
+        return Step(loss_mean, lr, grad_norm, sums[1 : 1 + len(flags)], slow, waited, problem)
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Return the loss summed over the batch's units, computed in the chosen type."""

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import sys
+import types
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,11 +11,21 @@ from typing import Any
 
 import pytest
 
-from jobgen.trainer.config import Config
-from jobgen.trainer.flags import parse_flags
-from jobgen.trainer.metrics import Log
+torch = pytest.importorskip("torch", reason="the trainer needs torch")
+np = pytest.importorskip("numpy")
 
-FACTS = {"parameters": 1, "unit": "tokens", "world_size": 1}
+from jobgen.trainer import tasks  # noqa: E402
+from jobgen.trainer.config import Config, TrainerError  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.metrics import Log, peak_flops  # noqa: E402
+
+FACTS = {
+    "parameters": 1,
+    "unit": "tokens",
+    "world_size": 4,
+    "flops_per_unit": 1000.0,
+    "peak_flops": 3.84e6,
+}
 
 
 @pytest.fixture
@@ -36,7 +48,16 @@ def lines(config: Config) -> list[dict[str, Any]]:
 def take_steps(log: Log, first: int, last: int) -> None:
     for step in range(first, last + 1):
         seconds = 0.5 if step % 2 else 1.5
-        log.step(step, loss=1 / step, lr=0.1, grad_norm=1.0, seconds=seconds, tokens=step * 1536)
+        log.step(
+            step,
+            loss=1 / step,
+            lr=0.1,
+            grad_norm=1.0,
+            seconds=seconds,
+            waited=0.0 if step % 2 else 0.3,
+            units=step * 1536,
+            memory=2.5,
+        )
 
 
 def test_a_line_says_how_it_went_since_the_line_before(config: Config) -> None:
@@ -47,6 +68,7 @@ def test_a_line_says_how_it_went_since_the_line_before(config: Config) -> None:
     assert first["kind"] == "step"
     assert (first["loss"], first["lr"], first["grad_norm"]) == (0.5, 0.1, 1.0)
     assert (first["step_s"], first["tokens_per_s"], first["tokens"]) == (1.0, 1536.0, 3072)
+    assert (first["mfu"], first["data_s"], first["mem_gb"]) == (pytest.approx(0.1), 0.15, 2.5)
     assert first["attempt"] == 0
     assert first["time"] > 1.7e9
 
@@ -75,6 +97,122 @@ def test_the_job_counts_the_attempts_when_there_is_one(
     with started(config, step=0):
         pass
     assert lines(config)[0]["attempt"] == 4
+
+
+def test_a_line_counts_the_seconds_in_which_checkpoints_held_training_up(config: Config) -> None:
+    with started(config, step=0) as log:
+        take_steps(log, 1, 3)
+        log.saved(3, seconds=9.0, blocked=0.25)
+        take_steps(log, 4, 7)
+    assert [line["ckpt_s"] for line in lines(config) if line["kind"] == "step"] == [0, 0.25, 0, 0]
+
+
+def test_samples_are_called_samples_and_an_unknown_device_has_no_mfu(config: Config) -> None:
+    with closing(Log(config, step=0, writes=True)) as log:
+        log.start(0, **FACTS | {"unit": "samples", "peak_flops": None})
+        take_steps(log, 1, 2)
+    last = lines(config)[-1]
+    assert (last["samples"], last["samples_per_s"], last["mfu"]) == (3072, 1536.0, None)
+    assert "tokens" not in last
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA A100-SXM4-40GB", 312e12),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA GeForce RTX 4090", None),
+        ("x86_64", None),
+    ],
+)
+def test_a_peak_is_known_or_not_guessed(name: str, peak: float | None) -> None:
+    assert peak_flops(name) == peak
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens_per_s", "mfu"),
+    # GPT-2 124M at 140 ms for 524,288 tokens on eight H100 is 40.5 % by this formula.
+    [("gpt2-124m", 524288 / 0.140 / 8, 0.405)],
+)
+def test_mfu_is_six_n_and_attention_in_full(
+    model: str, tokens_per_s: float, mfu: float, tmp_path: Path
+) -> None:
+    (tmp_path / "tokens").mkdir()
+    np.zeros(20_000, dtype="<u2").tofile(tmp_path / "tokens" / "tokens-00000.bin")
+    manifest: dict[str, Any] = {"version": 1, "tokenizer": "tiktoken:gpt2", "vocabulary": 50257}
+    manifest |= {"dtype": "<u2", "tokens": 20_000, "source": {"name": "none"}}
+    manifest["shards"] = [{"file": "tokens-00000.bin", "tokens": 20_000, "sha256": "none"}]
+    (tmp_path / "tokens" / "manifest.json").write_text(json.dumps(manifest))
+    task = tasks.load(parse_flags(["--out", str(tmp_path), "--model", model]))
+    with torch.device("meta"):
+        built = task.build()
+    assert sum(parameter.numel() for parameter in built.parameters()) == 124_475_904
+    flops = task.flops_per_unit(built)
+    assert flops is not None
+    assert tokens_per_s * flops / 989e12 == pytest.approx(mfu, abs=0.001)
+
+
+def test_tensorboard_gets_the_numbers(config: Config) -> None:
+    pytest.importorskip("tensorboard")
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with started(dataclasses.replace(config, tensorboard=True), step=0) as log:
+        take_steps(log, 1, 4)
+        log.validation(4, 0.5, seconds=1.0)
+    found = accumulator.EventAccumulator(str(config.out / "tensorboard"))
+    found.Reload()
+    assert [(point.step, point.value) for point in found.Scalars("step/loss")] == [
+        (2, 0.5),
+        (4, 0.25),
+    ]
+    assert [point.value for point in found.Scalars("val/loss")] == [0.5]
+
+
+def test_weights_and_biases_is_offline_and_one_run_over_restarts(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a module that stands for wandb, which is large."""
+    runs: list[Any] = []
+
+    class FakeRun:
+        def __init__(self, **options: Any) -> None:
+            self.options, self.logged, self.finished = options, [], False
+            self.config = self
+            runs.append(self)
+
+        def update(self, facts: dict[str, Any], *, allow_val_change: bool) -> None:
+            self.facts = facts
+
+        def log(self, values: dict[str, Any], step: int) -> None:
+            self.logged.append((step, values["step/loss"]))
+
+        def finish(self) -> None:
+            self.finished = True
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=FakeRun))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for step in (0, 4):
+        with started(dataclasses.replace(config, wandb="mine"), step=step) as log:
+            take_steps(log, step + 1, step + 2)
+    first, second = runs
+    assert (first.options["project"], first.options["mode"]) == ("mine", "offline")
+    assert first.options["id"] == second.options["id"]
+    assert first.options["dir"] == str(config.out)
+    assert (first.logged, second.logged) == ([(2, 0.5)], [(6, 1 / 6)])
+    assert first.facts["parameters"] == 1
+    assert first.finished
+
+
+@pytest.mark.parametrize("module", ["tensorboard", "wandb"])
+def test_what_is_not_installed_is_named(
+    module: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (module, "torch.utils.tensorboard", "torch.utils.tensorboard.writer"):
+        monkeypatch.setitem(sys.modules, name, None)
+    wanted = dataclasses.replace(config, **{module: "yes"})
+    with pytest.raises(TrainerError, match=f"--{module}: pip install {module}"):
+        Log(wanted, step=0, writes=True)
 
 
 def test_other_ranks_write_and_say_nothing(

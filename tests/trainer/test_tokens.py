@@ -1,9 +1,13 @@
 """Text made tokens: what is written, what is read back, and what is refused."""
 
 import json
+import os
+import sys
+import types
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,3 +205,79 @@ def test_a_prompt_that_the_text_has_no_characters_for_is_refused(tmp_path: Path)
 def test_an_unknown_tokenizer_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match=f"--tokenizer {name}|pip install tiktoken"):
         tokens.make(Source(written(tmp_path)), name, tmp_path / "tokens")
+
+
+def test_tiktoken_makes_tokens_and_text_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an encoding of the test's own: tiktoken would fetch those it comes with."""
+    registry = pytest.importorskip("tiktoken.registry")
+
+    def pairs() -> dict[str, Any]:
+        ranks = {bytes([byte]): byte for byte in range(256)} | {b"to": 256}
+        return {
+            "name": "pairs",
+            "pat_str": r"\S+|\s",
+            "mergeable_ranks": ranks,
+            "special_tokens": {"<|endoftext|>": 257},
+        }
+
+    monkeypatch.setattr(registry, "ENCODING_CONSTRUCTORS", {"pairs": pairs})
+    found = made(tmp_path, "tiktoken:pairs")
+    assert found.vocabulary == 258
+    read = [int(token) for number in range(100) for token in found.window(number)]
+    assert 256 in read
+    assert TEXT.startswith(found.tokenizer.decode(read[:-1]))
+
+
+def test_the_tokenizer_of_a_model_is_kept_with_its_tokens(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {word: number for number, word in enumerate(["<end>", "?", "über", "Ж", "and"])}
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=model, eos_token="<end>")
+    fast.save_pretrained(tmp_path / "model")
+    tokens.make(Source(written(tmp_path)), f"hf:{tmp_path / 'model'}", tmp_path / "tokens")
+    (tmp_path / "model").rename(tmp_path / "moved")
+    found = Tokens(tmp_path / "tokens", 8)
+    assert found.tokenizer.end == 0
+    assert found.window(0).tolist()[:3] == [2, 3, 4]
+    assert found.tokenizer.decode([2, 3, 4]) == "über Ж and"
+
+
+def test_a_data_set_of_the_hub_is_read_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a module that stands for `datasets`, which is large."""
+
+    class Rows(list[dict[str, str]]):
+        column_names = ("text", "id")
+
+    def load_dataset(name: str, configuration: str | None, *, split: str) -> Rows:
+        assert (configuration, split) == ("small", "train")
+        if name != "me/stories":
+            raise FileNotFoundError(f"{name} is not in the cache")
+        return Rows([{"text": "one", "id": "1"}, {"text": "two", "id": "2"}])
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    pieces = list(Source("hf:me/stories:small").pieces())
+    assert pieces == [("one", True), ("two", True)]
+    with pytest.raises(
+        TrainerError, match="--data hf:me/others:small: me/others is not in the cac"
+    ):
+        list(Source("hf:me/others:small").pieces())
+    Rows.column_names = ("words",)  # type: ignore[assignment]
+    with pytest.raises(TrainerError, match="no column `text`, but words"):
+        list(Source("hf:me/stories:small").pieces())
+
+
+@pytest.mark.parametrize(("fetch", "offline"), [(False, "1"), (True, "0")])
+def test_only_prepare_lets_hugging_face_use_the_network(
+    fetch: bool, offline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    config = parse_flags(["--out", str(tmp_path), "--data", written(tmp_path)])
+    task.prepare_text(config, tokenizer="byte", fetch=fetch)
+    assert os.environ["HF_HUB_OFFLINE"] == offline

@@ -156,6 +156,16 @@ def load(config: Config) -> Task:
     return task
 
 
+def compare(task: Task, identity: Mapping[str, str | int], path: Path) -> None:
+    """Raise TrainerError when a checkpoint of a task of this identity is not for this one."""
+    for name, own in task.identity().items():
+        if identity.get(name) != own:
+            raise TrainerError(
+                f"{path} was made with {name} {identity.get(name)}; this run has {name} {own}; "
+                f"choose another --out"
+            )
+
+
 def _file(name: str) -> Path:
     """Return the file of a task: one of this folder, one that is named, or a module's."""
     if name in names():

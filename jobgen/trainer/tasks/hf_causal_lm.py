@@ -77,7 +77,7 @@ class CausalLM(TextTask):
 
     def export(self, weights: Mapping[str, Tensor], folder: Path) -> str:
         """Write what `from_pretrained` loads: the model, and the tokenizer of its tokens."""
-        model = model_of(self.place, weights=False)
+        model = model_of(self.place, weights=False, dropout=True)
         model.load_state_dict(weights)
         model.save_pretrained(folder)
         self.tokens.tokenizer.save(folder)

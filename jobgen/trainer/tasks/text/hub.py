@@ -29,14 +29,19 @@ def tokenizer_of(place: str) -> Any:
     return _load("AutoTokenizer", place)
 
 
-def model_of(place: str, *, weights: bool) -> Any:
+def model_of(place: str, *, weights: bool, dropout: bool = False) -> Any:
     """Return a causal language model, with the weights it comes with or with random ones.
 
-    They are in 32 bits, whatever the file's type.
+    They are in 32 bits, whatever the file's type. Without `dropout` there is none: what is dropped
+    depends on how many items are run at once, and so on the number of ranks.
     """
-    if weights:
-        return _load("AutoModelForCausalLM", place, dtype=torch.float32)
     form = _load("AutoConfig", place)
+    for part in (form, form.get_text_config()):
+        for name, value in part.to_dict().items():
+            if not dropout and "drop" in name and isinstance(value, float):
+                setattr(part, name, 0.0)
+    if weights:
+        return _load("AutoModelForCausalLM", place, config=form, dtype=torch.float32)
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_config(form, dtype=torch.float32)

@@ -25,6 +25,12 @@ class TextTask(Task):
         self.tokens = Tokens(config.tokens_folder, config.context)
         self.units_per_item = config.context
         self.train_items, self.val_items = self.tokens.train_items, self.tokens.val_items
+        # Now, as it would be a pity to learn at the end of the run that it cannot be encoded.
+        self.prompt = (
+            [int(token) for token in self.tokens.tokenizer.encode([config.prompt])[0]]
+            if config.prompt
+            else []
+        )
 
     def batch(self, items: Sequence[int], *, training: bool) -> tuple[Tensor, ...]:
         """Return inputs and targets, both (items, context)."""
@@ -44,16 +50,14 @@ class TextTask(Task):
         except TrainerError as error:
             return f"none, as its tokens cannot be read: {error}"
         start = [int(self.tokens.window(0)[0]) if coder.end is None else coder.end]
-        if config.prompt:
-            start = [int(token) for token in coder.encode([config.prompt])[0]]
-        tokens = list(start)
+        tokens = self.prompt or start
         device = next(model.parameters()).device
         for _ in range(config.sample_tokens):
             seen = torch.tensor([tokens[-self.units_per_item :]], device=device)
             with torch.no_grad():
                 scores = self.scores(model, seen)[0, -1, : coder.vocabulary].float().cpu()
-            tokens.append(int(torch.multinomial(scores.softmax(0), 1, generator=chance)))
-        return coder.decode(tokens if config.prompt else tokens[len(start) :])
+            tokens = [*tokens, int(torch.multinomial(scores.softmax(0), 1, generator=chance))]
+        return coder.decode(tokens if self.prompt else tokens[1:])
 
     def identity(self) -> Mapping[str, str | int]:
         """Return the model, the length of a sequence, and a digest of the tokens."""

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from ...config import TrainerError
 
-SAVED = "tokenizer"
-
 Numbers = NDArray[np.integer[Any]]
 
 
@@ -132,7 +130,7 @@ class _HuggingFace(Tokenizer):
         return cast(str, self._tokenizer.decode(list(tokens)))
 
     def save(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder / SAVED)
+        self._tokenizer.save_pretrained(folder)
 
 
 def tokenizer(name: str, *, characters: str | None = None) -> Tokenizer:

@@ -3,6 +3,7 @@
     <folder>/
       tokens-00000.bin tokens-00001.bin ...   little-endian integers, one after another
       manifest.json   tokenizer, vocabulary, dtype, source, and each file's length and SHA-256
+      tokenizer/      the tokenizer's own files, where it has any
 
 The folder appears whole or not at all. Each file is cut into windows of `context + 1` tokens that
 share none: a window is one item, its inputs all tokens but the last, its targets all but the first.
@@ -27,9 +28,10 @@ from torch import Tensor
 from ...config import TrainerError
 from ...files import digest, sync
 from .source import Piece, Source
-from .tokenizers import SAVED, Numbers, Tokenizer, tokenizer
+from .tokenizers import Numbers, Tokenizer, tokenizer
 
 _MANIFEST = "manifest.json"
+_SAVED = "tokenizer"
 _VERSION = 1
 _SHARD_TOKENS = 100_000_000
 _TENTH = 10
@@ -68,7 +70,7 @@ class Tokens:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """What the tokens were made with; TrainerError when its library is not there."""
-        name, saved = self._manifest["tokenizer"], self._folder / SAVED
+        name, saved = self._manifest["tokenizer"], self._folder / _SAVED
         if saved.is_dir():
             name = f"hf:{saved}"
         return tokenizer(name, characters=self._manifest.get("characters"))
@@ -160,7 +162,7 @@ def make(
     }
     if not shards:
         raise TrainerError(f"--data {source.data}: there is no text in it")
-    coder.save(temporary)
+    coder.save(temporary / _SAVED)
     (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     sync(temporary / _MANIFEST)
     sync(temporary)

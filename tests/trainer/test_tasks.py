@@ -1,0 +1,378 @@
+"""Every task trains, stops, and continues to the same bits; also one of the user's own."""
+
+import json
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the trainer needs torch")
+
+from jobgen.trainer import commands, tasks  # noqa: E402
+from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
+from jobgen.trainer.config import TrainerError, UsageError  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.parallel import leave  # noqa: E402
+
+from .conftest import ROOT, Start  # noqa: E402
+
+OWN_TASK = '''
+"""The parity of two bits: what a user's own task may look like."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from jobgen.trainer.tasks import Task
+
+DEFAULTS = {"batch_samples": 4, "lr": 0.05, "weight_decay": 0.0}
+
+
+class Parity(Task):
+    unit, units_per_item, train_items, val_items = "samples", 1, 4, 4
+
+    def build(self):
+        return nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2))
+
+    def batch(self, items, *, training):
+        bits = torch.tensor([[item & 1, item >> 1] for item in items])
+        return bits.float(), bits.sum(1) % 2
+
+    def loss(self, model, batch):
+        bits, parity = batch
+        return functional.cross_entropy(model(bits), parity, reduction="sum")
+
+
+def load(config):
+    return Parity()
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the tasks need: a text, a tiny model with its tokenizer, a task of one's own."""
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "own.py").write_text(OWN_TASK)
+    (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 80)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_model(folder: Path) -> str:
+    """A Hugging Face model and tokenizer, built here: nothing is fetched."""
+    transformers = pytest.importorskip("transformers", reason="the task needs the extra hf")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.BPE())
+    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<end>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    words.train_from_iterator([(folder / "text.txt").read_text()], trainer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>")
+    form = transformers.GPT2Config(
+        n_layer=2,
+        n_head=2,
+        n_embd=32,
+        n_positions=32,
+        vocab_size=len(fast),
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    torch.manual_seed(0)
+    transformers.GPT2LMHeadModel(form).save_pretrained(folder / "tiny")
+    fast.save_pretrained(folder / "tiny")
+    return str(folder / "tiny")
+
+
+@pytest.fixture
+def flags_of(folder: Path, request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
+    """The flags of a task, by a short name for it."""
+
+    def flags(name: str) -> list[str]:
+        text = ["--data", str(folder / "text.txt"), "--context", "16", "--batch-tokens", "64"]
+        if name == "hf":
+            model = request.getfixturevalue("tiny_model")
+            more = ["--lr", "1e-2", "--sample-tokens", "8"]
+            return ["--task", "hf-causal-lm", "--model", model, *text, *more]
+        if name == "digits":
+            pytest.importorskip("sklearn", reason="the task needs the extra digits")
+        return {
+            "gpt": ["--task", "gpt", *text],
+            "modern gpt": [*text, "--norm", "rms", "--positions", "rotary", "--no-tie"],
+            "bytes": ["--tokenizer", "byte", *text],
+            "toy": ["--task", "toy"],
+            "digits": ["--task", "digits", "--model", "cnn"],
+            "own": ["--task", str(folder / "own.py")],
+        }[name]
+
+    return flags
+
+
+def train(out: Path, *flags: str) -> None:
+    """Train in this process."""
+    try:
+        commands.train(parse_flags(["--out", str(out), "--device", "cpu", *flags]))
+    finally:
+        leave()
+
+
+def newest(out: Path) -> Path:
+    path, skipped = Checkpoints(out).newest_whole()
+    assert path is not None
+    assert not skipped
+    return path
+
+
+def losses(out: Path) -> dict[int, float]:
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
+
+
+NAMES = ["gpt", "modern gpt", "bytes", "toy", "digits", "own", "hf"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_trains_and_continues_to_the_same_bits(
+    name: str, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    flags = [*flags_of(name), "--log-every", "1", "--save-every", "12", "--warmup-steps", "2"]
+    train(tmp_path / "whole", *flags, "--steps", "24")
+    loss = losses(tmp_path / "whole")
+    assert min(loss[step] for step in range(20, 25)) < 0.9 * loss[1]
+
+    train(tmp_path / "halves", *flags, "--steps", "24")
+    last = newest(tmp_path / "halves")
+    for path in (last, *last.parent.glob("latest")):
+        path.rename(tmp_path / path.name)
+    train(tmp_path / "halves", *flags, "--steps", "24")
+    again = read_whole(newest(tmp_path / "halves"))
+    for part, tensor in read_whole(newest(tmp_path / "whole")).items():
+        assert torch.equal(tensor, again[part]), part
+    assert losses(tmp_path / "halves") == loss
+
+
+def test_two_processes_train_any_task_and_one_prepares_its_data(
+    tiny_model: str, folder: Path, start: Start, tmp_path: Path
+) -> None:
+    flags = ("--task", "hf-causal-lm", "--model", tiny_model, "--data", folder / "text.txt")
+    more = ("--context", 16, "--batch-tokens", 64, "--steps", 6, "--log-every", 1)
+    more += ("--warmup-steps", 1, "--sample-tokens", 4)
+    both = start(tmp_path / "two", *flags, *more, processes=2)
+    assert both.wait() == 0, both.output
+    assert both.output.count("tokens of ") == 1, "prepared once"
+    train(tmp_path / "one", *map(str, flags), *map(str, more))
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-5)
+
+
+def test_where_preparing_fails_all_processes_end_and_name_the_cause(
+    start: Start, tmp_path: Path
+) -> None:
+    run = start(tmp_path / "run", "--data", "absent.txt", processes=2)
+    assert run.wait(60) == 1, run.output
+    assert "--data absent.txt: No such file" in str(run.status()["reason"])
+    assert "rank 0: TrainerError: --data absent.txt" in run.output
+
+
+@pytest.fixture
+def trained(flags_of: Callable[[str], list[str]], tmp_path: Path) -> Callable[[str], Path]:
+    """Train a few steps of a task; returns the run folder."""
+
+    def trained(name: str) -> Path:
+        train(tmp_path / "run", *flags_of(name), "--steps", "2")
+        return tmp_path / "run"
+
+    return trained
+
+
+def do(command: str, out: Path, *flags: str) -> None:
+    getattr(commands, command)(parse_flags(["--out", str(out), *flags], recorded=True))
+
+
+def test_sample_continues_a_prompt_with_the_trained_model(
+    trained: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = trained("gpt")
+    capsys.readouterr()
+    do("sample", out, "--prompt", "the quick", "--sample-tokens", "30")
+    first = capsys.readouterr().out
+    assert first.startswith("the quick")
+    assert len(first) == len("the quick") + 30 + 1
+    do("sample", out, "--prompt", "the quick", "--sample-tokens", "30")
+    assert capsys.readouterr().out == first
+    do("sample", out, "--prompt", "the quick", "--sample-tokens", "30", "--seed", "1")
+    assert capsys.readouterr().out != first
+    with pytest.raises(TrainerError, match="the character 'Q' is not in the text"):
+        do("sample", out, "--prompt", "Quick")
+
+
+@pytest.mark.parametrize("name", ["gpt", "hf"])
+def test_what_is_exported_computes_the_same_in_transformers(
+    name: str, trained: Callable[[str], Path]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    safetensors = pytest.importorskip("safetensors.torch")
+    out = trained(name)
+    do("export", out)
+    weights = read_whole(newest(out))
+    saved = safetensors.load_file(out / "export" / "model.safetensors")
+    assert saved.keys() == weights.keys()
+    assert all(torch.equal(saved[part], weights[part]) for part in saved)
+
+    task: Any = tasks.load(parse_flags(["--out", str(out)], recorded=True))
+    model = task.build()
+    model.load_state_dict(weights)
+    other = transformers.AutoModelForCausalLM.from_pretrained(out / "export" / "huggingface")
+    inputs, _ = task.batch([0, 1], training=True)
+    with torch.no_grad():
+        own, theirs = task.scores(model.eval(), inputs), other.eval()(inputs).logits
+    assert torch.allclose(own, theirs, atol=1e-4)
+    if name == "hf":
+        kept = transformers.AutoTokenizer.from_pretrained(out / "export" / "huggingface")
+        assert kept.decode(kept.encode("the lazy dog")) == "the lazy dog"
+
+
+def test_a_modern_gpt_and_a_plain_task_have_no_form_for_transformers(
+    trained: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = trained("modern gpt")
+    do("export", out)
+    assert "not GPT-2's architecture" in capsys.readouterr().out
+    assert (out / "export" / "model.safetensors").exists()
+    assert not (out / "export" / "huggingface").exists()
+
+
+def test_prepare_is_training_without_the_training(
+    flags_of: Callable[[str], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--out", str(tmp_path), "--tokens", str(tmp_path / "shared"), *flags_of("gpt")]
+    commands.prepare(parse_flags(flags))
+    assert "tokens of" in capsys.readouterr().out
+    before = (tmp_path / "shared" / "manifest.json").stat().st_mtime_ns
+    commands.prepare(parse_flags(flags))
+    assert "; whole" in capsys.readouterr().out
+    train(tmp_path / "run", "--steps", "1", *flags[2:])
+    assert (tmp_path / "shared" / "manifest.json").stat().st_mtime_ns == before
+    assert not (tmp_path / "run" / "tokens").exists()
+    commands.prepare(parse_flags(["--task", "toy"]))
+    assert "has nothing to prepare" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_a_run_would_take(
+    flags_of: Callable[[str], list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    flags = [*flags_of("gpt"), "--strategy", "fsdp", "--batch-tokens", "128", "--steps", "9"]
+    train(tmp_path, *flags, "--dry-run")
+    said = capsys.readouterr().out
+    model = tasks.load(parse_flags(["--out", str(tmp_path), *flags])).build()
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    assert f"gpt gpt-tiny: {parameters:,} parameters" in said
+    assert "128 tokens = 8 items of 16; 2 ranks, 1 micro-batches of 4 each" in said
+    assert "9 steps, 1,152 tokens" in said
+    assert f"{16 * parameters / 2 / 1e9:.2f} weights, gradients and optimizer" in said
+    assert "measured with one" in said
+    assert "an assumption" in said
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_batch_in_the_wrong_unit_is_refused(folder: Path, tmp_path: Path) -> None:
+    own = folder / "own.py"
+    with pytest.raises(UsageError, match="--batch-tokens: this task wants --batch-samples"):
+        parse_flags(["--task", str(own), "--batch-tokens", "64"])
+    bare = tmp_path / "bare.py"
+    bare.write_text(OWN_TASK.replace("DEFAULTS", "ASIDE"))
+    with pytest.raises(TrainerError, match="counts samples, 1 an item; give a multiple of them as"):
+        train(tmp_path, "--task", str(bare), "--batch-tokens", "64", "--steps", "1")
+
+
+def test_the_task_of_the_documentation_trains(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "trainer.md").read_text()
+    (tmp_path / "mine.py").write_text(text.partition("```python\n")[2].partition("```")[0])
+    flags = ("--task", str(tmp_path / "mine.py"), "--steps", "40", "--log-every", "1")
+    train(tmp_path / "run", *flags, "--lr", "0.1")
+    found = losses(tmp_path / "run")
+    assert found[40] < 0.5 * found[1]
+
+
+def test_a_task_may_be_a_module(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    train(tmp_path, "--task", "own", "--steps", "1")
+    assert json.loads((tmp_path / "status.json").read_text())["state"] == "completed"
+
+
+def test_a_model_of_another_kind_does_not_continue_a_run(trained: Callable[[str], Path]) -> None:
+    out = trained("gpt")
+    with pytest.raises(TrainerError, match="made with --norm layer; this run has --norm rms"):
+        do("sample", out, "--norm", "rms")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--model", "nobody/nothing"], r"nobody/nothing: .*once `prepare` has fetched it"),
+        ([], "needs --model"),
+        (["--context", "64", "--batch-tokens", "64"], "takes at most 32 tokens"),
+        (["--tokenizer", "byte"], None),
+    ],
+)
+def test_what_a_hugging_face_model_cannot_do_is_said(
+    flags: list[str],
+    problem: str | None,
+    tiny_model: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = ["--task", "hf-causal-lm", "--data", str(folder / "text.txt"), "--steps", "1"]
+    if problem is None or "--context" in flags:
+        text += ["--model", tiny_model]
+    if "--context" not in flags:
+        text += ["--context", "16", "--batch-tokens", "64"]
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    if problem is None:
+        train(tmp_path, *text, *flags)
+        return
+    with pytest.raises(TrainerError, match=problem):
+        train(tmp_path, *text, *flags)
+
+
+def test_the_commands_are_started_by_name(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def started(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["trainer", *arguments])
+        main: Any = runpy.run_module("jobgen.trainer.__main__", run_name="trainer")["main"]
+        return int(main())
+
+    text = str(folder / "text.txt")
+    assert started("prepare", "--out", str(tmp_path), "--data", text) == 0
+    assert (tmp_path / "tokens" / "manifest.json").exists()
+    assert started("smaple", "--out", str(tmp_path)) == 2
+    assert "no command 'smaple'; there are train, prepare, sample, export" in capfd.readouterr().err
+    assert started("sample", "--out", str(tmp_path)) == 2
+    assert "no run was started there" in capfd.readouterr().err
+
+
+def test_chosen_steps_are_traced_for_chrome(
+    flags_of: Callable[[str], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, *flags_of("toy"), "--steps", "5", "--profile", "2:3")
+    assert f"steps 2 to 3 are traced in {tmp_path}/trace-2-3.json" in capsys.readouterr().out
+    events = json.loads((tmp_path / "trace-2-3.json").read_text())["traceEvents"]
+    # Two micro-batches of 32 in each of two steps.
+    assert sum(event.get("name") == "aten::linear" for event in events) == 4
