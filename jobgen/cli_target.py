@@ -78,9 +78,7 @@ def plan_of(
 
     With `task`, that of this task of its array alone.
     """
-    from jobgen.loaded import load
-
-    loaded = load(path, target["overrides"])
+    loaded = _load(path, target)
     plan = _resolve(loaded, target, task)
     for note in plan.notes:
         click.echo(note, err=True)
@@ -89,15 +87,20 @@ def plan_of(
 
 def plans_of(path: str, target: Mapping[str, Any]) -> list[Plan]:
     """The plans of all tasks of a spec's array, each alone; of a spec without one, its plan."""
-    from jobgen.loaded import load
-
-    loaded = load(path, target["overrides"])
+    loaded = _load(path, target)
     if loaded.spec.array is None:
         return [plan_of(path, target)[1]]
     plans = [_resolve(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
     for note in plans[0].notes:
         click.echo(note, err=True)
     return plans
+
+
+def _load(path: str, target: Mapping[str, Any]) -> LoadedSpec:
+    from jobgen.loaded import load
+
+    given = target["scheduler"] or target["site"]
+    return load(path, target["overrides"], user=True, target=given)
 
 
 def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) -> Plan:

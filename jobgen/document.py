@@ -156,6 +156,26 @@ def parse_value(text: str, *, file: str) -> Node:
     return tree
 
 
+def merged(lower: Mapping, upper: Mapping) -> Mapping:
+    """`lower` as `upper` changes it: mappings are merged, all else replaced, null takes a key out.
+
+    Neither is changed: an alias may share their nodes.
+    """
+    result = Mapping(upper.where)
+    result.items.update(lower.items)
+    result.keys.update(lower.keys)
+    for key, node in upper.items.items():
+        if isinstance(node, Scalar) and node.kind == "null":
+            result.items.pop(key, None)
+            continue
+        if isinstance(node, Mapping):
+            below = lower.items.get(key)
+            node = merged(below if isinstance(below, Mapping) else Mapping(node.where), node)
+        result.items[key] = node
+        result.keys[key] = upper.keys[key]
+    return result
+
+
 def describe(node: Node) -> str:
     """What a node is, in words for a message."""
     if isinstance(node, Scalar):

@@ -37,8 +37,14 @@ class LoadedSpec(NamedTuple):
         return Problem(self.where(path), path, message, hint)
 
 
-def load(path: str, overrides: Iterable[str] = ()) -> LoadedSpec:
+def load(
+    path: str, overrides: Iterable[str] = (), *, user: bool = False, target: str | None = None
+) -> LoadedSpec:
     """Read the spec in the file at `path`, with `overrides` (`resources.nodes=4`) on top.
+
+    Below it lie what it extends and the project's defaults, and with `user` the user's own config;
+    what that adds is among the overrides of the result, so that others can render the same.
+    `target` is the scheduler or site that is given in the place of the spec's.
 
     A position's file is `path` as given. Raises SpecError with every problem found, and UsageError
     for an override that is no PATH=VALUE.
@@ -47,10 +53,46 @@ def load(path: str, overrides: Iterable[str] = ()) -> LoadedSpec:
     if not path or not os.path.basename(path).isprintable():
         raise SpecError([Problem(Position(repr(path)), "", "a script cannot cite such a name")])
     root = document.read(path)
+    project, own = _project_file(path), _user_file() if user else None
+    if "extends" in root.items or project or own:
+        from jobgen import overlay
+
+        root = overlay.whole(root, path)
+        if project:
+            root = overlay.over_project(root, project)
     for override in overrides:
         _override(root, override)
+    if own:
+        given = tuple(override.partition("=")[0] for override in overrides)
+        for override, where in list(overlay.of_user(root, own, given=given, target=target)):
+            _override(root, override, where)
+            overrides += (override,)
     spec, positions = bind(root, JobSpec)
     return LoadedSpec(spec, path, _digest(root), positions, overrides)
+
+
+def _project_file(path: str) -> str | None:
+    """The project's defaults for the spec in `path`.
+
+    It is `.jobgen.yaml` in the spec's folder or the nearest above that has one, up to that of
+    `.git`; None where there is none.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        found = os.path.join(folder, ".jobgen.yaml")
+        if os.path.isfile(found):
+            return None if os.path.samefile(found, path) else os.path.relpath(found)
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = above
+
+
+def _user_file() -> str | None:
+    """The user's own config; None where there is none."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    found = os.path.join(folder, "jobgen", "config.yaml")
+    return found if os.path.isfile(found) else None
 
 
 def _digest(root: document.Mapping) -> str:
@@ -64,13 +106,13 @@ def _digest(root: document.Mapping) -> str:
     return hashlib.sha256(json.dumps(plain(root)).encode()).hexdigest()[:16]
 
 
-def _override(root: document.Mapping, override: str) -> None:
-    """Set one value of the tree; `null` takes the key out."""
+def _override(root: document.Mapping, override: str, where: Position | None = None) -> None:
+    """Set one value of the tree, written at `where`; `null` takes the key out."""
     path, equals, text = override.partition("=")
     keys = path.split(".")
     if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
-    where = Position(f"--set {path}")
+    where = where or Position(f"--set {path}")
     value = document.parse_value(text, file=where.file)
     value.where = where
     gone = isinstance(value, document.Scalar) and value.kind == "null"

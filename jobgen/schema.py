@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
 from jobgen.bind import (
@@ -41,7 +42,8 @@ LIMITS = (
     " whole numbers are written in decimal, without leading zeros or a fraction; that keys are"
     " printable, given once and no merge keys; that the sources, queues and types of GPU that a"
     " profile names are there, its ranges in order, and its regular expressions some; what the site"
-    " has to say."
+    " has to say; that what a spec extends is there, and says what the spec leaves out, where null"
+    " takes a key out."
 )
 
 _EMPTY_LISTS = {
@@ -69,6 +71,7 @@ _VARIED = {
     "patternProperties": {_OF_VARIABLE: {"minItems": 1, "items": _NO_LIST}},
     "additionalProperties": {"minItems": 1, "items": {"items": {"not": _OPTION_LIKE}}},
 }
+_PROGRAM = ("module", "script", "command")
 _CONDITIONS: dict[type, list[Schema]] = {
     Resources: [{"not": {"required": ["cpus_per_gpu", "cpus_per_node"]}}],
     Environment: [
@@ -84,7 +87,7 @@ _CONDITIONS: dict[type, list[Schema]] = {
         }
     ],
     Run: [
-        {"oneOf": [{"required": [key]} for key in ("module", "script", "command")]},
+        *({"not": {"required": list(pair)}} for pair in combinations(_PROGRAM, 2)),
         {"properties": {"command": {"minItems": 1}}},
         {
             "if": {"properties": {"args": {"type": "object"}}},
@@ -105,7 +108,13 @@ _CONDITIONS: dict[type, list[Schema]] = {
         {"minProperties": 1},
         {"properties": {key: {"minItems": 1} for key in After._fields}},
     ],
-    JobSpec: [{"properties": _EMPTY_LISTS}],
+    JobSpec: [
+        {
+            "if": {"not": {"required": ["extends"]}},
+            "then": {"properties": {"run": {"anyOf": [{"required": [k]} for k in _PROGRAM]}}},
+        },
+        {"properties": _EMPTY_LISTS},
+    ],
     Walltime: [
         {
             "if": {"required": ["at_most"]},
@@ -158,7 +167,9 @@ def _record(cls: type, definitions: dict[str, Schema]) -> Schema:
         name: _field(field, defaults.get(name), definitions) for name, field in keys.items()
     }
     required = [name for name, field in keys.items() if field.required]
-    if required:
+    if required and cls is JobSpec:  # what it extends may say the rest
+        found["anyOf"] = [{"required": ["extends"]}, {"required": required}]
+    elif required:
         found["required"] = required
     found["additionalProperties"] = False
     if cls in _CONDITIONS:

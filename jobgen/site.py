@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jobgen import document
 from jobgen.bind import bind
-from jobgen.document import Mapping, Scalar
+from jobgen.document import Scalar, merged
 from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.profile import SiteProfile as SiteProfile
 
@@ -125,19 +125,5 @@ def _read(file: str, below: tuple[str, ...]) -> Found:
         below = tuple(others[:-1])
         lower = document.read(files[-1])
         del root.items["extends"], root.keys["extends"]
-        _merge(lower, root)
-        root = lower
+        root = merged(lower, root)
     return Found(bind(root, SiteProfile)[0], tuple(files))
-
-
-def _merge(lower: Mapping, upper: Mapping) -> None:
-    """Change `lower` to what `upper` says; mappings are merged, null takes a key out."""
-    for key, node in upper.items.items():
-        below = lower.items.get(key)
-        if isinstance(node, Scalar) and node.kind == "null":
-            lower.items.pop(key, None)
-        elif isinstance(node, Mapping) and isinstance(below, Mapping):
-            _merge(below, node)
-        else:
-            lower.items[key] = node
-            lower.keys[key] = upper.keys[key]

@@ -166,6 +166,9 @@ class JobSpec(NamedTuple):
     name: Annotated[Name, "The job's name; also the name of its folder under runs/."]
     resources: Annotated[Resources, "What the job asks of the cluster."]
     run: Annotated[Run, "The program."]
+    extends: Annotated[
+        str | None, "Another spec that this one changes, from this file's folder; null takes out."
+    ] = None
     site: Annotated[Label | None, "The cluster's profile, such as nci-gadi."] = None
     scheduler: Annotated[
         SchedulerName | None, "slurm, pbs or local, where no site profile says it."

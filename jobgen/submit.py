@@ -94,7 +94,7 @@ def from_spec(
     `after` are jobs to wait for beside those of the spec, as `dependencies.parse` reads them. What
     the plan notes is the submission's warning.
     """
-    loaded = load(path, overrides)
+    loaded = load(path, overrides, user=True, target=scheduler or site)
     plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
     waits = tuple(dependencies.parse(word, plan.scheduler) for word in after)
     if plan.scheduler == schedulers.LOCAL:  # nobody but the script can wait

@@ -24,6 +24,7 @@ jobgen.fields
 jobgen.software jobgen.sweep
 jobgen.spec jobgen.queues
 jobgen.profile
+jobgen.overlay
 jobgen.loaded
 jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.dependencies
 jobgen.array

@@ -208,7 +208,8 @@ ANY = st.recursive(
 
 def one_of_keys(cls: type) -> st.SearchStrategy[dict[str, Any]]:
     """Mappings of a record's own keys, and sometimes of another, to what may fit."""
-    keys = {name: VALUES.get(name, ANY) | ANY for name in fields(cls)}
+    # What a spec extends is another file, which jobgen looks for.
+    keys = {name: VALUES.get(name, ANY) | ANY for name in fields(cls) if name != "extends"}
     optional = {**keys, "other": ANY} if cls is spec.Launch else keys
     return st.fixed_dictionaries({}, optional=optional)
 
@@ -257,7 +258,7 @@ PART = st.one_of(
     one_of_keys(spec.JobSpec),
 )
 # Of what draft-07 cannot say, all that these strategies make.
-LIST_LENGTH = re.compile(r": lists [1-9]\d* nodes, ")
+LIST_LENGTH = re.compile(r": lists [1-9]\d* nodes, |: extends: there is no file ")
 NAMES_NOTHING = re.compile(r": no such (source|queue|type) |is no (range|regular expression)")
 
 

@@ -87,9 +87,9 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ("nmae: x", "5:1: nmae: unknown key; did you mean 'name'?"),
         (
             "zzz: x",
-            "5:1: zzz: unknown key; known are name, resources, run, site, scheduler, account, "
-            "queue, qos, reservation, filesystems, environment, launch, array, after, notify, "
-            "preflight, walltime, directives",
+            "5:1: zzz: unknown key; known are name, resources, run, extends, site, scheduler, "
+            "account, queue, qos, reservation, filesystems, environment, launch, array, after, "
+            "notify, preflight, walltime, directives",
         ),
         (
             "launch: {rendezvus: c10d}",
