@@ -195,6 +195,10 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield from _software(plan, origins)
     why = "how often torchrun starts failed processes again"
     yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
+    if plan.fewest_nodes is not None:
+        why = "as many as the scheduler has; ranks and batches differ from start to start"
+        what = f"nodes: {plan.fewest_nodes} to {plan.nodes}"
+        yield Reason(what, why, origins.of(["resources.nodes"]))
     if plan.preflight:
         why = "a difference between nodes is cheaper to find before the program starts"
         yield Reason("preflight: the nodes are compared", why, origins.of(["preflight"]))

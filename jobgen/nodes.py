@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jobgen.loaded import LoadedSpec
 from jobgen.profile import Node, SiteProfile
+from jobgen.spec import NodeRange
 
 
 class NodeGroup(NamedTuple):
@@ -28,14 +29,15 @@ class NodeGroup(NamedTuple):
 def groups_of(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
     """The nodes, those alike put together; most GPUs first, as PBS fills chunks in order.
 
+    Of a range these are the most that there can be.
+
     OpenPBS places the chunks of a select one after the other and never goes back: small chunks
     first can take the large nodes, and then the job waits for ever.
     """
     resources, launch = loaded.spec.resources, loaded.spec.launch
     gpus, processes = resources.gpus_per_node, launch.processes_per_node
-    nodes = resources.nodes or next(
-        (len(value) for value in (gpus, processes) if isinstance(value, tuple)), 1
-    )
+    said = resources.nodes.max if isinstance(resources.nodes, NodeRange) else resources.nodes
+    nodes = said or next((len(value) for value in (gpus, processes) if isinstance(value, tuple)), 1)
     gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
     if processes is None:
         process_list = tuple(max(1, count) for count in gpu_list)

@@ -16,6 +16,7 @@ from jobgen.loaded import LoadedSpec
 from jobgen.nodes import NodeGroup, groups_of
 from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, script_of
+from jobgen.spec import NodeRange
 
 if TYPE_CHECKING:
     from jobgen.array import Array
@@ -49,6 +50,7 @@ class Plan(NamedTuple):
     command: tuple[str, ...]  # a ShellPath among them expands
     rendezvous: str
     max_restarts: int
+    fewest_nodes: int | None = None  # where the scheduler may give less than all of `groups`
     account: str | None = None
     queue: str | None = None
     walltime: int | None = None  # seconds
@@ -107,6 +109,8 @@ class Plan(NamedTuple):
         parts = []
         for group in self.groups:
             nodes = "1 node" if group.nodes == 1 else f"{group.nodes} nodes"
+            if self.fewest_nodes is not None:
+                nodes = f"{self.fewest_nodes} to {nodes}"
             processes = "1 process" if group.processes == 1 else f"{group.processes} processes"
             parts.append(f"{nodes} x {processes}")
         return " + ".join(parts)
@@ -199,7 +203,7 @@ def resolve(
         raise UsageError(f"--task {task}: {loaded.file} has no array")
     if problems:
         raise SpecError(problems)
-    launch = spec.launch
+    launch, ranged = spec.launch, spec.resources.nodes
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     prefix = {"slurm": "#SBATCH", "pbs": "#PBS"}.get(profile.scheduler, "#-")
     plan = Plan(
@@ -212,6 +216,7 @@ def resolve(
         command=tuple(command_of(loaded)),
         rendezvous=launch.rendezvous or "c10d",
         max_restarts=launch.max_restarts or 0,
+        fewest_nodes=ranged.min if isinstance(ranged, NodeRange) else None,
         account=None if local else spec.account,
         queue=None if local else chosen.queue,
         walltime=spec.resources.walltime,
@@ -262,6 +267,12 @@ def _conflicts(
     if resources.cpus_per_gpu is not None and not any(group.gpus for group in groups):
         hint = "write cpus_per_node"
         yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
+    if isinstance(resources.nodes, NodeRange) and site.scheduler != "slurm":
+        who = "PBS gives" if site.scheduler == "pbs" else "this machine has"
+        message = f"{who} as many nodes as are asked for, and no range"
+        yield loaded.problem("resources.nodes", message, f"write nodes: {resources.nodes.max}")
+    if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
+        yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")
     unequal = len({group.shape for group in groups}) > 1
     if unequal and site.scheduler == "pbs" and site.pbs.resources == "totals":
         message = "this site takes totals of the whole job, so all nodes must be alike"

@@ -38,7 +38,8 @@ ROOTS = {"job": JobSpec, "site": SiteProfile}
 
 LIMITS = (
     "jobgen checks more than this schema can say: that the lists of GPUs and processes are as long"
-    " as the job has nodes; that an amount of memory with a fraction is a whole number of KB; that"
+    " as the job has nodes, and a range of nodes in order; that an amount of memory with a fraction"
+    " is a whole number of KB; that"
     " whole numbers are written in decimal, without leading zeros or a fraction; that keys are"
     " printable, given once and no merge keys; that the sources, queues and types of GPU that a"
     " profile names are there, its ranges in order, and its regular expressions some; what the site"

@@ -27,10 +27,20 @@ from jobgen.software import Environment as Environment
 from jobgen.sweep import Array
 
 
+class NodeRange(NamedTuple):
+    """As many nodes as the scheduler has, within bounds; for a program that takes any number."""
+
+    min: Annotated[Count, "The fewest nodes to start with."]
+    max: Annotated[Count, "The most nodes."]
+
+
 class Resources(NamedTuple):
     """What the job asks of the cluster. `gpus_per_node` as a list gives each node its own."""
 
-    nodes: Annotated[Count | None, "How many nodes; 1, or as many as the lists below say."] = None
+    nodes: Annotated[
+        Count | NodeRange | None,
+        "How many nodes; 1, or as many as the lists below say. On Slurm also a range.",
+    ] = None
     gpus_per_node: Annotated[
         CountOrNone | tuple[CountOrNone, ...] | None,
         "GPUs on each node, as torch counts devices; a list, such as [8, 2], for unequal nodes.",
@@ -222,7 +232,9 @@ class JobSpec(NamedTuple):
             ("launch.processes_per_node", self.launch.processes_per_node),
         ):
             if isinstance(value, tuple):
-                if nodes is None and value:
+                if isinstance(nodes, NodeRange):
+                    yield path, "lists nodes whose number is a range", "give one number for all"
+                elif nodes is None and value:
                     nodes, said = len(value), path
                 elif len(value) != nodes:
                     message = f"lists {len(value)} nodes, {said} says {nodes or 'at least 1'}"

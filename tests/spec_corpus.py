@@ -54,6 +54,7 @@ RESOURCES = """
 +{nodes: 64}
 +{nodes: 2, gpus_per_node: 4}
 +{nodes: 2, gpus_per_node: 0}
++{nodes: {min: 2, max: 4}}
 +{gpus_per_node: [8, 2]}
 +{gpus_per_node: [8, 0, 2]}
 +{nodes: 1, gpus_per_node: [8]}
@@ -80,6 +81,10 @@ RESOURCES = """
 {exclusive: 1}
 {exclusive: user}
 {nodes: [2]}
+{nodes: {min: 2}}
+{nodes: {min: 2, max: 0}}
+{nodes: {min: 2, max: four}}
+{nodes: {min: 2, max: 4, step: 2}}
 {nodes: 2, node: 2}
 {Nodes: 2}
 {gpus_per_node: []}

@@ -182,6 +182,18 @@ def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_pa
         slurm.heal("n2")
 
 
+def test_slurm_gives_as_many_nodes_as_it_has(slurm: Slurm, tmp_path: Path) -> None:
+    held = slurm.submit("--nodes=1", "--exclusive", "--wrap=sleep 60", cwd=tmp_path)
+    slurm.wait(held, "RUNNING")
+    resources = {"nodes": {"min": 1, "max": 3}, "cpus_per_node": 30, "walltime": "5m"}
+    content = spec(resources=resources, launch={}) | {"preflight": True}
+    job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    assert job.wait() == "done 0", job.everything()
+    assert {rank["WORLD_SIZE"] for rank in job.ranks().values()} == {"2"}
+    assert {rank["sum"] for rank in job.ranks().values()} == {3.0}
+    slurm.cancel(held)
+
+
 def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_path: Path) -> None:
     resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "60s"}
     walltime = {"notice": "36s", "then": "resubmit", "at_most": 4}

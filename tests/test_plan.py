@@ -172,6 +172,29 @@ def test_threads_of_a_process(resources: str, launch: str, threads: int | None) 
             "job.yaml:3:28: resources.gpus_per_node: unequal nodes on Slurm are parts of a job, "
             "each with its own CPUs; add cpus_per_gpu or cpus_per_node",
         ),
+        (
+            "{nodes: {min: 2, max: 4}}",
+            "pbs",
+            "job.yaml:3:20: resources.nodes: PBS gives as many nodes as are asked for, and no "
+            "range; write nodes: 4",
+        ),
+        (
+            "{nodes: {min: 2, max: 4}}",
+            "local",
+            "job.yaml:3:20: resources.nodes: this machine has as many nodes as are asked for, and "
+            "no range; write nodes: 4",
+        ),
+        (
+            "{nodes: {min: 4, max: 2}}",
+            "slurm",
+            "job.yaml:3:34: resources.nodes.max: is less than min, 4",
+        ),
+        (
+            "{nodes: {min: 2, max: 4}, gpus_per_node: [8, 8]}",
+            "slurm",
+            "job.yaml:3:53: resources.gpus_per_node: lists nodes whose number is a range; give one "
+            "number for all",
+        ),
     ],
 )
 def test_what_a_scheduler_cannot_do(resources: str, scheduler: str, message: str) -> None:
@@ -302,3 +325,10 @@ def test_the_plan_knows_how_it_was_asked_for() -> None:
     plan = plan_of(MINIMAL, "resources.nodes=3", "name=b", site="pbs-generic")
     assert plan.overrides == ("resources.nodes=3", "name=b")
     assert (plan.site_given, plan.source) == ("pbs-generic", "job.yaml")
+
+
+def test_a_range_of_nodes_is_for_the_scheduler_to_fill() -> None:
+    plan = slurm("{nodes: {min: 2, max: 4}, gpus_per_node: 8, cpus_per_gpu: 4}")
+    assert (plan.fewest_nodes, plan.nodes) == (2, 4)
+    assert plan.topology == "2 to 4 nodes x 8 processes"
+    assert slurm("{nodes: 4}").fewest_nodes is None

@@ -71,9 +71,13 @@ VARIANT_SCRIPTS = {
     for runtime in ("pyxis", "edf")
     for override in [f"environment={{container: {{image: $A/x, runtime: {runtime}}}}}"]
 }
-VARIANT_SCRIPTS["requeue, slurm-generic"] = render(
-    plan_of(BASE.read_text(), "walltime.then=requeue", site="slurm-generic")
-)
+for name, override in (
+    ("requeue", "walltime.then=requeue"),
+    ("range of nodes", "resources.nodes={min: 2, max: 4}"),
+):
+    VARIANT_SCRIPTS[f"{name}, slurm-generic"] = render(
+        plan_of(BASE.read_text(), override, site="slurm-generic")
+    )
 SCRIPTS = EXAMPLE_SCRIPTS | VARIANT_SCRIPTS
 EVERY = pytest.mark.parametrize("name", SCRIPTS)
 

@@ -163,8 +163,8 @@ def test_schema_and_jobgen_accept_and_refuse_the_same(text: str, good: bool) -> 
         ("{}", "{nodes: 010}", "is not a plain whole number"),
         ("{}", "{nodes: 0x10}", "is not a plain whole number"),
         ("{}", "{nodes: 0o10}", "is not a plain whole number"),
-        ("{}", "{nodes: 2.0}", "expected a whole number, got a number"),
-        ("{}", "{nodes: 1e3}", "expected a whole number, got a number"),
+        ("{}", "{cpus_per_node: 2.0}", "expected a whole number, got a number"),
+        ("{}", "{cpus_per_node: 1e3}", "expected a whole number, got a number"),
         ("{module: m}", "{module: m, args: {a: [-0]}}", "begins with '-'"),
     ],
 )

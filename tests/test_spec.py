@@ -42,8 +42,8 @@ PLAIN = "is not a plain whole number; write it in decimal, without leading zeros
     ],
 )
 def test_a_number_that_is_none(value: str, message: str) -> None:
-    text = edited((NODES[0], NODES[1].format(value)))
-    assert complaint(text) == f"job.yaml:3:20: resources.nodes: {message}"
+    text = edited(("nodes: 2", f"cpus_per_node: {value}"))
+    assert complaint(text) == f"job.yaml:3:28: resources.cpus_per_node: {message}"
 
 
 @pytest.mark.parametrize(
@@ -341,11 +341,13 @@ def test_set_changes_one_value(override: str, path: str, value: object) -> None:
         ),
         (
             "resources.nodes=four",
-            "--set resources.nodes: resources.nodes: expected a whole number, got text ('four')",
+            "--set resources.nodes: resources.nodes: expected a whole number or keys "
+            "and values, got text ('four')",
         ),
         (
             "resources={nodes: x}",
-            "--set resources:1:9: resources.nodes: expected a whole number, got text ('x')",
+            "--set resources:1:9: resources.nodes: expected a whole number or keys "
+            "and values, got text ('x')",
         ),
         (
             "resources.nodes=[",

@@ -103,7 +103,9 @@ class Slurm:
         steps: list[list[str]] = []
         for index, group in enumerate(components):
             options = [f"--het-group={index}"] if len(components) > 1 else []
-            options += [f"--nodes={group.nodes}", f"--ntasks={group.nodes}", "--ntasks-per-node=1"]
+            nodes = str(group.nodes) if plan.fewest_nodes is None else "$SLURM_JOB_NUM_NODES"
+            options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={nodes}")]
+            options.append("--ntasks-per-node=1")
             # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
             cpus = "$SLURM_CPUS_ON_NODE" if group.cpus is None else group.cpus
             options.append(ShellPath(f"--cpus-per-task={cpus}"))
@@ -234,11 +236,12 @@ def _before_the_end(plan: Plan) -> Iterator[Directive]:
 
 def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
     say = _directive
+    nodes = "" if plan.fewest_nodes is None else f"{plan.fewest_nodes}-"
+    nodes += str(group.nodes)
     why = "one task on each node: torchrun's agent, which starts the processes"
-    lines = [
-        say(f"--nodes={group.nodes}", "the nodes of this shape", *NODES),
-        say("--ntasks-per-node=1", why),
-    ]
+    lines = [say(f"--nodes={nodes}", "the nodes of this shape", *NODES)]
+    if plan.fewest_nodes is None:  # with it Slurm gives the fewest of a range, on 22.05 at least
+        lines.append(say("--ntasks-per-node=1", why))
     if group.cpus is not None and plan.cpus_asked:
         why = "the CPUs of a node are all for its one task"
         lines.append(say(f"--cpus-per-task={group.cpus}", why, *cpu_keys(plan)))
