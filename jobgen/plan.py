@@ -187,7 +187,8 @@ def resolve(
         from jobgen import chain as chains
 
         chain = chains.chain_of(loaded, profile.scheduler)
-        problems += chains.conflicts(loaded, profile.scheduler)
+        whole = spec.array is not None and task is None
+        problems += chains.conflicts(loaded, profile.scheduler, array=whole)
     preflight = None
     if spec.preflight:
         from jobgen.preflight import preflight_of
