@@ -48,6 +48,7 @@ jobgen.lint.rule jobgen.importer.draft
 jobgen.importer.tasks
 jobgen.importer.wishes
 jobgen.lint.directives jobgen.lint.launching jobgen.lint.rendezvous jobgen.importer.directives
+jobgen.importer.containers
 jobgen.lint.sites jobgen.importer.own jobgen.importer.body
 jobgen.lint
 jobgen.importer

@@ -8,6 +8,7 @@ import re
 from jobgen import site as sites
 from jobgen.importer import wishes
 from jobgen.importer.draft import Draft
+from jobgen.profile import SiteProfile
 from jobgen.script import Directive, Script
 from jobgen.units import format_duration, format_memory, parse_memory
 
@@ -30,6 +31,8 @@ _GPUS = {
     "--gres": r"gpu:(?:(\w[\w.-]*):)?(\d{1,5})",
     "--gpus-per-node": r"(?:(\w[\w.-]*):)?(\d{1,5})",
 }
+_CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads")
+_LISTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*[A-Za-z0-9_]")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -63,22 +66,29 @@ def memory(text: str, *, parts: int = 1) -> str | None:
     return f"{number}{letter}B"
 
 
-def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
-    """Put what the directives say into `draft`; `nodes` is known where directives cannot say it."""
+def settle(
+    script: Script, draft: Draft, *, nodes: int | None = None, site: str | None = None
+) -> None:
+    """Put what the directives say into `draft`; `nodes` is known where directives cannot say it.
+
+    What `site` adds to every job is left to it.
+    """
     scheduler = script.scheduler or "slurm"
-    site = None
-    if scheduler == "pbs":
+    if site is None and scheduler == "pbs":
         site = _site_of_totals(script)
+    draft.put("site", site)
+    profile = sites.load(site) if site else SiteProfile(scheduler)  # type: ignore[arg-type]
     for item in script.directives:
         if not item.read:
             draft.leave(item.line, item.text, "the scheduler never read it")
     read = [item for item in script.directives if item.read and item.option]
     read = [item for item in read if (item.option, item.value) not in _OWN]
-    if site:
-        draft.put("site", site)
-        keys = _KEYS["pbs"] | {sites.load(site).pbs.account_option: "account"}
-    else:
-        keys = _KEYS[scheduler]
+    read = [item for item in read if not _of_site(item, script, profile)]
+    keys = dict(_KEYS[scheduler])
+    if site and scheduler == "pbs":
+        keys[profile.pbs.account_option] = "account"
+    elif profile.slurm.queue_option == "qos":
+        keys["--qos"] = "queue"
     rest = []
     for item in read:
         key = keys.get(item.option)
@@ -93,9 +103,16 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
     if scheduler == "slurm":
         rest = _slurm(script, rest, draft)
     else:
-        rest = _pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, bool(site))
+        rest = _pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, profile)
     for item in rest:
         _verbatim(script, item, draft)
+
+
+def _of_site(item: Directive, script: Script, profile: SiteProfile) -> bool:
+    """Whether the site adds this directive to the job by itself."""
+    queue = (profile.queues or {}).get(script.value("--partition", "--qos", "-q") or "")
+    own = profile.directives + (queue.directives if queue else ())
+    return item.text.partition(" ")[2].strip() in own
 
 
 def _verbatim(script: Script, item: Directive, draft: Draft) -> None:
@@ -183,8 +200,9 @@ def _shape(draft: Draft, nodes: int, gpus: list[int], cpus: list[int]) -> None:
         draft.put("resources.cpus_per_gpu", cpus[0] // gpus[0])
 
 
-def _pbs(items: list[Directive], draft: Draft, nodes: int, totals: bool) -> list[Directive]:
+def _pbs(items: list[Directive], draft: Draft, nodes: int, profile: SiteProfile) -> list[Directive]:
     """The chunks, or the totals, of a job; what is left goes on as it is."""
+    totals, listed = profile.pbs.resources == "totals", profile.filesystems
     rest = []
     gpus, cpus = [0] * min(nodes, 1000), [0] * min(nodes, 1000)
     for item in items:
@@ -196,20 +214,24 @@ def _pbs(items: list[Directive], draft: Draft, nodes: int, totals: bool) -> list
             number = int(value) if re.fullmatch(r"\d{1,6}", value, re.ASCII) else 0
             if key == "walltime" and walltime(value, "pbs"):
                 draft.put("resources.walltime", walltime(value, "pbs"))
-            elif key in ("select", "nodes") and (chunks := _chunks(value, item, draft)):
+            elif key in ("select", "nodes") and (chunks := _chunks(value, item, draft, profile)):
                 gpus, cpus = chunks
                 nodes = len(gpus)
             elif key in ("ncpus", "ngpus") and totals and number and number % nodes == 0:
                 (cpus if key == "ncpus" else gpus)[:] = [number // nodes] * len(gpus)
             elif key == "mem" and totals and memory(value, parts=nodes):
                 draft.put("resources.memory_per_node", memory(value, parts=nodes))
+            elif listed and key == listed.resource and _LISTED.fullmatch(value):
+                draft.put("filesystems", value.split(listed.separator))
             elif key not in ("place",) or value != "scatter":
                 rest.append(item._replace(value=part, text=f"#PBS -l {part}"))
     _shape(draft, nodes, gpus, cpus)
     return rest
 
 
-def _chunks(value: str, item: Directive, draft: Draft) -> tuple[list[int], list[int]] | None:
+def _chunks(
+    value: str, item: Directive, draft: Draft, profile: SiteProfile
+) -> tuple[list[int], list[int]] | None:
     """GPUs and CPUs of each node in a select; None where it is none."""
     gpus: list[int] = []
     cpus: list[int] = []
@@ -232,6 +254,6 @@ def _chunks(value: str, item: Directive, draft: Draft) -> tuple[list[int], list[
         for key, text in found.items():
             if key == "gpu_type" and _LABEL.fullmatch(text):
                 draft.put("resources.gpu_type", text)
-            elif key not in ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads"):
+            elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:
                 draft.leave(item.line, f"{key}={text}", "a spec's nodes have no such resource")
     return gpus, cpus
