@@ -9,7 +9,9 @@ from jobgen.units import format_duration
 
 
 class Cost(NamedTuple):
-    """The most that a job can be charged: for its whole walltime. `amount` is None if unknown.
+    """The most that a job can be charged: for all of its walltime, starts and tasks of its array.
+
+    `amount` is None if unknown.
 
     `how` is the arithmetic, or why there is none; `source` the address that the rate is from.
     """
@@ -41,13 +43,15 @@ def cost_of(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
         if any(group.cpus is None for group in plan.groups):
             return unknown("the spec does not say how many CPUs")
         count, things = sum(group.nodes * (group.cpus or 0) for group in plan.groups), "CPU"
-    amount = count * plan.walltime / 3600 * charge.rate
+    starts = plan.chain.at_most if plan.chain else 1
+    amount = count * plan.walltime / 3600 * charge.rate * starts
     things += "" if count == 1 else "s"
     rate = f"{number(charge.rate)} {charge.unit} a {charge.per}"
     if plan.array:
         amount *= len(plan.array.tasks)
     tasks = f"{len(plan.array.tasks)} tasks x " if plan.array else ""
     how = f"{tasks}{count} {things} x {format_duration(plan.walltime)} x {rate}"
+    how += f" x {starts} starts" if starts > 1 else ""
     return Cost(amount, charge.unit, how, charge.note, address, origin)
 
 

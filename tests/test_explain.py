@@ -338,6 +338,15 @@ def test_the_cost_is_walltime_times_size_times_rate() -> None:
     assert "Queue Limits" in cost.source
 
 
+def test_the_cost_is_of_all_starts_and_tasks() -> None:
+    more = ("walltime={notice: 1m, then: resubmit, at_most: 3}", "array.tasks=4")
+    alone = explained(GADI, more[0]).cost
+    assert alone.amount == 24 * 3
+    assert alone.how.endswith(" x 3 starts")
+    assert explained(GADI, more[1]).cost.amount == 24 * 4
+    assert explained(GADI, more[1]).cost.how.startswith("4 tasks x ")
+
+
 CHARGES = """\
 scheduler: slurm
 verified: docs
