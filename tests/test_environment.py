@@ -77,6 +77,11 @@ def test_a_module_may_be_there_already(tmp_path: Path, listed: str) -> None:
     run({"modules": ["a"]}, LOADEDMODULES=listed, **modules(tmp_path, "true"))
 
 
+def test_a_module_may_be_there_by_another_name(tmp_path: Path) -> None:
+    body = "if [[ $1 == is-loaded ]]; then [[ $2 == a ]]; fi"
+    run({"modules": ["a"]}, LOADEDMODULES="b/1", LMOD_CMD="x", **modules(tmp_path, body))
+
+
 def test_sticky_modules_that_stay_are_no_failure(tmp_path: Path) -> None:
     run({"modules": {"first": "purge"}}, **modules(tmp_path, "false"))
     assert (tmp_path / "calls").read_text() == "purge\n"
