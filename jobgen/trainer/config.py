@@ -91,6 +91,12 @@ def setting(
     return dataclasses.field(default=default, default_factory=factory, metadata=what)
 
 
+def choice(topic: str, explanation: str, choices: str) -> Any:
+    """Return a field that takes one of these words; the first is the default."""
+    words = choices.split()
+    return setting(topic, explanation, str, default=words[0], choices=words)
+
+
 def _folder() -> Path:
     return Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")
 
@@ -113,18 +119,10 @@ class Config:
         "task", "what to train: a task's name, or a file or module with one", str, default="gpt"
     )
     model: str | None = setting("task", "which model: gpt-tiny, gpt-small, ... or a folder", str)
-    norm: str = setting("task", "of gpt", str, default="layer", choices=("layer", "rms"))
-    positions: str = setting(
-        "task", "of gpt's tokens", str, default="learned", choices=("learned", "rotary")
-    )
+    norm: str = choice("task", "of gpt", "layer rms")
+    positions: str = choice("task", "of gpt's tokens", "learned rotary")
     tie: bool = setting("task", "gpt: one matrix for tokens in and out", bool, default=True)
-    weights: str = setting(
-        "task",
-        "hf-causal-lm: what it starts from",
-        str,
-        default="pretrained",
-        choices=("pretrained", "random"),
-    )
+    weights: str = choice("task", "hf-causal-lm: what it starts from", "pretrained random")
 
     data: str | None = setting(
         "data",
@@ -134,7 +132,10 @@ class Config:
         default=None,
     )
     tokens: Path | None = setting(
-        "data", "folder for the text made tokens (default: tokens in the run folder)", Path
+        "data",
+        "folder for the text made tokens (default: tokens in the run folder)",
+        Path,
+        default=None,
     )
     tokenizer: str | None = setting(
         "data",
@@ -169,56 +170,34 @@ class Config:
     )
     clip: float = setting("optimization", "largest norm of the gradient", number(), default=1.0)
 
-    device: str = setting(
-        "processes",
-        "auto takes a GPU for each process where there are GPUs",
-        str,
-        default="auto",
-        choices=("auto", "cuda", "xpu", "cpu"),
+    device: str = choice(
+        "processes", "auto takes a GPU for each process where there are GPUs", "auto cuda xpu cpu"
     )
-    backend: str = setting(
-        "processes",
-        "of torch.distributed",
-        str,
-        default="auto",
-        choices=("auto", "nccl", "gloo", "mpi", "xccl"),
-    )
-    strategy: str = setting(
+    backend: str = choice("processes", "of torch.distributed", "auto nccl gloo mpi xccl")
+    strategy: str = choice(
         "processes",
         "each holds the whole model, a shard, or a shard of its node's",
-        str,
-        default="ddp",
-        choices=("ddp", "fsdp", "hybrid"),
+        "ddp fsdp hybrid",
     )
     shares: tuple[int, ...] | None = setting(
         "processes", "micro-batches of each, as 2:4:6 (default: equal)", numbers, default=None
     )
-    reduce: str = setting(
+    reduce: str = choice(
         "processes",
         "exact: weights do not depend on the number of processes, to the last bit",
-        str,
-        default="fast",
-        choices=("fast", "exact"),
+        "fast exact",
     )
 
-    dtype: str = setting(
-        "arithmetic",
-        "its type; weights are fp32",
-        str,
-        default="fp32",
-        choices=("fp32", "bf16", "fp16"),
-    )
+    dtype: str = choice("arithmetic", "its type; weights are fp32", "fp32 bf16 fp16")
     compile: bool = setting("arithmetic", "torch.compile the model", bool, default=False)
     recompute: bool = setting(
         "arithmetic", "layers in backward instead of keeping activations", bool, default=False
     )
 
-    on_nan: str = setting(
+    on_nan: str = choice(
         "trouble",
         "what to do when loss or gradient is no number, or the loss leaps",
-        str,
-        default="stop",
-        choices=("stop", "skip", "rollback"),
+        "stop skip rollback",
     )
     spike: float = setting(
         "trouble",

@@ -1,12 +1,15 @@
 """How a step is dealt to ranks, and what each of them is fed."""
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
 from jobgen.trainer.config import Config, TrainerError  # noqa: E402
 from jobgen.trainer.feed import Feed, deal  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.order import items_at  # noqa: E402
 from jobgen.trainer.tasks import Task  # noqa: E402
 
 
@@ -71,7 +74,7 @@ class Numbers(Task):
 
 
 def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> None:
-    settings = config("--micro-batch", "2", "--reduce", "exact", "--shares", "1:2:3")
+    uneven = config("--micro-batch", "2", "--reduce", "exact", "--shares", "1:2:3")
     cpu = torch.device("cpu")
 
     def steps(shares: Config, ranks: int, count: int, start: int = 0) -> list[list[int]]:
@@ -90,7 +93,35 @@ def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> Non
         ]
 
     alone = steps(config("--micro-batch", "2", "--reduce", "exact"), 1, 20)
-    assert steps(settings, 3, 20) == alone
-    assert steps(settings, 3, 5, start=36) == alone[3:8]
+    assert steps(uneven, 3, 20) == alone
+    assert steps(uneven, 3, 5, start=36) == alone[3:8]
     epoch = [item for step in alone for item in step][:100]
     assert sorted(epoch) == list(range(100))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.integers(1, 40),
+    most=st.integers(1, 9),
+    start=st.integers(0, 250),
+    seed=st.integers(0, 5),
+    shares=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    exact=st.booleans(),
+)
+def test_the_order_of_items_does_not_depend_on_who_reads_them(
+    items: int, most: int, start: int, seed: int, shares: list[int], exact: bool
+) -> None:
+    """Whatever the ranks, their shares, the micro-batch and the place at which they begin."""
+    flags = ["--micro-batch", str(most), "--seed", str(seed)]
+    flags += ["--shares", ":".join(map(str, shares)), "--reduce", "exact" if exact else "fast"]
+    own = config(*flags)
+    try:
+        dealt = deal(own, items, len(shares))
+    except TrainerError:
+        assume(False)
+    read = []
+    for rank in range(len(shares)):
+        feed = Feed(Numbers(), own, dealt, rank=rank, device=torch.device("cpu"))
+        feed.move(start)
+        read += [int(item) for _ in dealt.of(rank) for item in feed.take()[0]]
+    assert read == items_at(range(start, start + items), count=100, seed=seed)
