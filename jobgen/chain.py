@@ -91,8 +91,8 @@ def chain_of(loaded: LoadedSpec, scheduler: str) -> Chain | None:
     )
 
 
-def conflicts(loaded: LoadedSpec, scheduler: str, *, array: bool = False) -> Iterator[Problem]:
-    """What cannot be done with a spec's `walltime`; `array`: for an array as a whole."""
+def conflicts(loaded: LoadedSpec, scheduler: str) -> Iterator[Problem]:
+    """What cannot be done with a spec's `walltime`."""
     asked, walltime = loaded.spec.walltime, loaded.spec.resources.walltime
     if asked is None:
         return
@@ -108,10 +108,6 @@ def conflicts(loaded: LoadedSpec, scheduler: str, *, array: bool = False) -> Ite
     if scheduler == "slurm" and notice > _SLURM_NOTICE:
         message = f"{said} is more than Slurm takes, {format_duration(_SLURM_NOTICE)}"
         yield loaded.problem("walltime.notice", message)
-    if array and asked.then == "resubmit" and scheduler != "local":
-        message = "what goes on after a task of an array would be the whole array"
-        hint = "write requeue" if scheduler == "slurm" else "submit the tasks one by one, by --task"
-        yield loaded.problem("walltime.then", message, hint)
     if scheduler == "pbs" and asked.then == "requeue":
         message = "PBS lets nobody but operators put a job back into the queue"
         yield loaded.problem("walltime.then", message, "write resubmit")

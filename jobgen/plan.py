@@ -187,8 +187,7 @@ def resolve(
         from jobgen import chain as chains
 
         chain = chains.chain_of(loaded, profile.scheduler)
-        whole = spec.array is not None and task is None
-        problems += chains.conflicts(loaded, profile.scheduler, array=whole)
+        problems += chains.conflicts(loaded, profile.scheduler)
     preflight = None
     if spec.preflight:
         from jobgen.preflight import preflight_of

@@ -79,12 +79,6 @@ def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
             "write resubmit",
         ),
         (
-            spec("{then: resubmit}") + "array: {values: {lr: [1, 2]}}\n",
-            "slurm",
-            "5:18: walltime.then: what goes on after a task of an array would be the whole array; "
-            "write requeue",
-        ),
-        (
             spec("{at_most: 3}"),
             "slurm",
             "5:21: walltime.at_most: is of no use: there is one start; add then: requeue, or "
