@@ -1,0 +1,80 @@
+"""The trainer as a job on a real Slurm of three unequal nodes: killed, and continued."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Cluster
+from jobs import Job, submit
+
+torch = pytest.importorskip("torch", reason="jobs need torch")
+
+from jobgen.trainer.checkpoint import Checkpoints, read_state, read_whole  # noqa: E402
+
+from .conftest import ROOT  # noqa: E402
+
+
+def train(cluster: Cluster, folder: Path, name: str) -> Job:
+    """Submit 150 steps on 2, 1 and 1 processes, with the run folder `out`."""
+    args = {"out": str(folder / "out"), "steps": 150, "save-every": 10, "log-every": 1}
+    args |= {"context": 16, "batch-tokens": 192, "sample-tokens": 0, "val-items": 4}
+    content = {
+        "name": name,
+        "resources": {"nodes": 3, "cpus_per_node": 2, "walltime": "5m"},
+        "launch": {"processes_per_node": [2, 1, 1]},
+        "environment": {"venv": sys.prefix, "variables": {"PYTHONPATH": str(ROOT)}},
+        "run": {"module": "jobgen.trainer", "args": args},
+    }
+    return submit(content, scheduler="slurm", cwd=folder, env=cluster.env)
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    path, _ = Checkpoints(folder / "out").newest_whole()
+    assert path is not None
+    assert read_state(path)["step"] == 150
+    assert read_state(path)["world_size"] == 4
+    return {name: tensor.numpy().tobytes() for name, tensor in read_whole(path).items()}
+
+
+def test_a_job_whose_rank_is_killed_is_continued_by_the_next_to_the_same_bits(
+    slurm: Cluster, tmp_path: Path
+) -> None:
+    whole = train(slurm, tmp_path / "whole", "whole")
+    assert whole.wait() == "done 0", whole.everything()
+
+    killed = train(slurm, tmp_path / "killed", "killed")
+    checkpoints = Checkpoints(tmp_path / "killed" / "out")
+    killed.wait_for(lambda: checkpoints.newest_step() >= 30)
+    (ranks_of_n3,) = [slurm.on("n3", "pgrep", "-f", r"jobgen\.trainer --out").split()]
+    # The agent comes before the rank that it has started.
+    slurm.on("n3", "kill", "-KILL", ranks_of_n3[-1])
+    assert killed.wait(60).startswith("failed"), killed.everything()
+    assert not any(slurm.processes(r"jobgen\.trainer --out").values())
+
+    again = train(slurm, tmp_path / "killed", "killed")
+    assert again.wait() == "done 0", again.everything()
+    lines = (tmp_path / "killed/out/metrics.jsonl").read_text().splitlines()
+    starts = [json.loads(line) for line in lines if json.loads(line)["kind"] == "start"]
+    assert starts[0]["micro_batches"] == [1, 1, 1, 1]
+    assert len(starts) == 2
+    assert starts[1]["step"] >= 30
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def test_the_notice_of_slurm_is_a_checkpoint_on_every_rank(slurm: Cluster, tmp_path: Path) -> None:
+    job = train(slurm, tmp_path, "told")
+    checkpoints = Checkpoints(tmp_path / "out")
+    job.wait_for(lambda: checkpoints.newest_step() >= 10)
+    slurm.run("scancel", "--signal=TERM", "--batch", job.id)
+    asked = os.times().elapsed
+    job.wait_for(lambda: (job.run_dir / "STOPPED").exists(), 30)
+    assert os.times().elapsed - asked < 5
+    status = json.loads((job.run_dir / "status.json").read_text())
+    assert (status["state"], status["reason"]) == ("stopped", "SIGTERM")
+    assert status["step"] == checkpoints.newest_step()
+    path, skipped = checkpoints.newest_whole()
+    assert path is not None
+    assert not skipped
+    slurm.wait(job.id)
