@@ -10,7 +10,7 @@ a rank's last micro-batch communicates; nothing has to be joined when ranks have
 - ExactReplicas: as Replicas, but sums do not depend on their order, see there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, cast
@@ -30,8 +30,10 @@ from .tasks import Task
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def spread(model: nn.Module, task: Task, config: Config, world: World, *, even: bool) -> "Replicas":
-    """Spread the model, which is on the rank's device; `even`: ranks have equal shares.
+def spread(
+    model: nn.Module, task: Task, config: Config, world: World, *, counts: Sequence[int]
+) -> "Replicas":
+    """Spread the model, which is on the rank's device; `counts`: each rank's micro-batches.
 
     Raises TrainerError when the ranks cannot be arranged as wanted.
     """
@@ -44,10 +46,10 @@ def spread(model: nn.Module, task: Task, config: Config, world: World, *, even: 
         if config.recompute:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     if config.reduce == "exact":
-        return ExactReplicas(model, world)
+        return ExactReplicas(model, world, micro_batches=sum(counts))
     if config.strategy == "ddp":
         return Replicas(model, world)
-    return Shards(model, task, config, world, even=even)
+    return Shards(model, task, config, world, even=len(set(counts)) == 1)
 
 
 class Replicas:
@@ -134,14 +136,15 @@ class ExactReplicas(Replicas):
     The gradient of each micro-batch is rounded to a multiple of 2^-36 and added up in whole
     numbers of 64 bits, over micro-batches and over ranks. So all worlds, and all ways to deal
     micro-batches to ranks, end with the same bits. The rounding is finer than that of the usual
-    32-bit sum as long as gradients are above 1e-4, and their sum must stay below 1e8.
+    32-bit sum as long as gradients are above 1e-4; their sum must stay below 6e7.
     """
 
     _ONE = 2.0**36
-    _LIMIT = 2.0**26  # of an element; with it, 64 ranks' sums cannot overflow
+    _LIMIT = 2.0**26  # of the sum; 2^27 times 2^36 would overflow
 
-    def __init__(self, model: nn.Module, world: World) -> None:
+    def __init__(self, model: nn.Module, world: World, *, micro_batches: int) -> None:
         self.bare = self.model = model
+        self.limit = self._LIMIT / micro_batches
         self.gain = 1
         self.size = world.size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
@@ -165,7 +168,7 @@ class ExactReplicas(Replicas):
         for parameter, view in zip(self.parameters, self.views, strict=True):
             parameter.grad = view
         yield
-        self.sums[-1] += ~(torch.linalg.vector_norm(self.gradient, torch.inf) < self._LIMIT)
+        self.sums[-1] += ~(torch.linalg.vector_norm(self.gradient, torch.inf) < self.limit)
         torch.mul(self.gradient, self._ONE, out=self.scratch)
         self.sums[:-1] += self.scratch.round_().to(torch.int64)
 

@@ -55,8 +55,7 @@ class Stepper:
         torch.manual_seed(config.seed)
         self.model = task.build().to(world.device)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        even = len(set(self.deal.counts)) == 1
-        self.spread = spread(self.model, task, config, world, even=even)
+        self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
         self.optimizer = torch.optim.AdamW(
             _parameter_groups(self.model, config.weight_decay),
             lr=config.lr,
