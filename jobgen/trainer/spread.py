@@ -37,6 +37,8 @@ def spread(
 
     Raises TrainerError when the ranks cannot be arranged as wanted.
     """
+    if config.reduce == "exact" and config.strategy != "ddp":
+        raise TrainerError("--reduce exact needs the whole model on each process: --strategy ddp")
     whole = config.strategy == "ddp" and not config.recompute
     if config.compile and whole:
         model.forward = torch.compile(model.forward, dynamic=False)

@@ -11,12 +11,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
 from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
+from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.spread import spread  # noqa: E402
 
 from .conftest import ROOT  # noqa: E402
 
@@ -140,3 +144,9 @@ def test_shorter_types_learn_almost_the_same(folder: Path) -> None:
     assert losses(folder / "fp16") == pytest.approx(expected, abs=0.02)
     for name in ("recompute-bf16", "fp16"):
         assert losses(folder / name) != pytest.approx(expected, abs=1e-5)
+
+
+def test_exact_sums_of_shards_are_refused() -> None:
+    config = parse_flags(["--reduce", "exact", "--strategy", "fsdp"])
+    with pytest.raises(TrainerError, match="--reduce exact needs the whole model"):
+        spread(torch.nn.Linear(1, 1), cast(Any, None), config, cast(Any, None), counts=[1])
