@@ -272,6 +272,11 @@ def test_what_is_not_mapped_is_listed_with_its_line_and_stands_in_the_spec() -> 
     assert "rm -rf tmp" not in render(plan_of(result.yaml))
 
 
+def test_a_range_of_nodes() -> None:
+    spec = spec_of("srun -n 4 python a.py", "#SBATCH -N 2-4 --gpus-per-node=2")
+    assert spec["resources"] == {"nodes": {"min": 2, "max": 4}, "gpus_per_node": 2}
+
+
 def test_modules_keep_their_order_where_it_matters() -> None:
     spec = spec_of("module use /apps\nmodule load a\nconda activate b\npython a.py")
     setup = "module use /apps\nmodule load a\nconda activate b\n"

@@ -214,6 +214,7 @@ def _tasks(script: Script, chosen: Launch, draft: Draft) -> None:
         return int(text) if re.fullmatch(r"\d{1,5}", text, re.ASCII) else 0
 
     nodes = values.get("resources.nodes", 1)
+    nodes = nodes["min"] if isinstance(nodes, dict) else nodes
     tasks = number("--ntasks-per-node", "--ppn", "-ppn", "-perhost")
     tasks = tasks or number("-n", "--ntasks", "-np") // nodes or values.get("tasks") or 1
     for key, names in (

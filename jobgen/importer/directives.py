@@ -31,6 +31,7 @@ _GPUS = {
     "--gres": r"gpu:(?:(\w[\w.-]*):)?(\d{1,5})",
     "--gpus-per-node": r"(?:(\w[\w.-]*):)?(\d{1,5})",
 }
+_RANGE = re.compile(r"([1-9]\d{0,4})-([1-9]\d{0,4})", re.ASCII)
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads")
 _LISTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*[A-Za-z0-9_]")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
@@ -152,7 +153,7 @@ def _one_or_list(values: list[int]) -> int | list[int] | None:
 def _slurm(script: Script, items: list[Directive], draft: Draft) -> list[Directive]:
     """The resources of each component of the job; what is left goes on as it is."""
     components: list[dict[str, int]] = [{}]
-    rest = []
+    rest, fewest_to_most = [], None
     for item in items:
         now = components[-1]
         number = int(item.value) if re.fullmatch(r"\d{1,6}", item.value, re.ASCII) else None
@@ -168,6 +169,9 @@ def _slurm(script: Script, items: list[Directive], draft: Draft) -> list[Directi
             "--cpus-per-gpu",
         ):
             now[item.option] = number
+        elif item.option == "--nodes" and (match := _RANGE.fullmatch(item.value)):
+            fewest_to_most = {"min": int(match[1]), "max": int(match[2])}
+            now["--nodes"] = int(match[1])
         elif match := re.fullmatch(_GPUS.get(item.option, "(?!)"), item.value, re.ASCII):
             now["--gpus-per-node"] = int(match[2])
             draft.put("resources.gpu_type", match[1])
@@ -188,6 +192,8 @@ def _slurm(script: Script, items: list[Directive], draft: Draft) -> list[Directi
         cpus += [cpu] * nodes if nodes <= 1000 else [cpu]
         draft.put("tasks", tasks if tasks > 1 else None)
     _shape(draft, sum(counts), gpus, cpus)
+    if fewest_to_most and len(components) == 1:
+        draft.put("resources.nodes", fewest_to_most)
     return rest
 
 

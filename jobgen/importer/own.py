@@ -25,7 +25,7 @@ def _found(pattern: str, script: Script) -> str | None:
 def settle_own(script: Script, header: Header, draft: Draft) -> bool:
     """Put all of a rendered script into `draft`; False where somebody has changed its structure."""
     words = next((c.words[2:] for c in script.commands if c.texts[:2] == ["exec", "--"]), ())
-    nodes = int(_found(r"^\(\(\$\{#nodes\[@\]\} == (\d{1,6})\)\)", script) or 0)
+    nodes = int(_found(r"^\(\(\$\{#nodes\[@\]\} [=>]= (\d{1,6})\)\)", script) or 0)
     if not words or not nodes:
         return False
     if words[-1].raw.startswith("${arguments[@]"):
