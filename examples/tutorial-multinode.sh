@@ -81,20 +81,30 @@ run_rank() {
 
 # What each node runs: one agent, which starts the processes of the node and watches them.
 run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
-    index=$1
-    local workdir=$2 head=$3 port=$4 rdzv_id=$5
+    enter_node "$@"
+    attend "$marker" python3 -m torch.distributed.run \
+        --nnodes=2 --nproc-per-node="$local_world_size" --max-restarts=0 \
+        --rdzv-backend=c10d --rdzv-conf="is_host=$((index == 0)),join_timeout=600,read_timeout=600" \
+        --rdzv-endpoint="$head:$port" --rdzv-id="$rdzv_id" --local-addr="$address" \
+        --log-dir="$attempt_dir/torchrun" --no-python bash "${BASH_SOURCE[0]}" rank
+    exit "$status"
+}
+
+# What comes first on a node: logs, the environment, and checks that spare everybody a time-out.
+enter_node() {    # enter_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
+    index=$1 head=$3 port=$4 rdzv_id=$5
     attempt_dir=${BASH_SOURCE[0]%/*}
     run_dir=${attempt_dir%/attempts/*}
     node=$(sed -n "$((index + 1))p" "$attempt_dir/nodes")
     mkdir -p "$run_dir/logs/$node"
-    # Nothing interleaved: a log for each agent, and one for each process.
+    # Nothing interleaved: a log for what is said here, and two for each process.
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    # However the agent ends, its exit code is left where the first node looks for it.
+    # However it ends, its exit code is left where the first node looks for it.
     trap 'report_node "$index" "$?"' EXIT
     say "$node is node $index; the rendezvous is at $head:$port"
 
     # Nothing is taken over from where the job was submitted, but the folder and the user.
-    cd "$workdir"
+    cd "$2"
     export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
     # A folder on this node's own disk, gone when the node's part ends.
@@ -103,7 +113,7 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
         export TMPDIR=/tmp
     fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-$rdzv_id.XXXXXX")
-    local marker=JOBGEN_AGENT=$rdzv_id-$index
+    marker=JOBGEN_AGENT=$rdzv_id-$index
     setsid bash "${BASH_SOURCE[0]}" watch "$index" "$$" "$marker" "$tmp_dir" &
     watch=$!
     disown "$watch"
@@ -118,13 +128,6 @@ run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
         die "port $port on $node is in use by another program"
     fi
     : >"$attempt_dir/node-$index.started"
-
-    attend "$marker" python3 -m torch.distributed.run \
-        --nnodes=2 --nproc-per-node="$local_world_size" --max-restarts=0 \
-        --rdzv-backend=c10d --rdzv-conf="is_host=$((index == 0)),join_timeout=600,read_timeout=600" \
-        --rdzv-endpoint="$head:$port" --rdzv-id="$rdzv_id" --local-addr="$address" \
-        --log-dir="$attempt_dir/torchrun" --no-python bash "${BASH_SOURCE[0]}" rank
-    exit "$status"
 }
 
 # Run a command to its end, in the background, so that a signal is handled when it comes. The marker in
@@ -178,7 +181,9 @@ watch_node() {    # watch_node INDEX PID MARKER TMP_DIR
     tmp_dir=$4
     attempt_dir=${BASH_SOURCE[0]%/*}
     while kill -0 "$2" 2>/dev/null; do
-        if ((seconds++ % 20 == 0)); then echo "$seconds" >"$attempt_dir/node-$1.alive" || :; fi
+        if ((seconds++ % 20 == 0)); then
+            echo "$seconds" >"$attempt_dir/node-$1.alive" || :
+        fi
         sleep 1
     done
     say "the shell around the agent was killed"

@@ -70,7 +70,7 @@ def choose(
         variables=_variables(profile, spec, size),
         interface=profile.interface,
         address=_address(profile, spec, size),
-        notes=(*warnings, *_launch_notes(profile)),
+        notes=tuple(warnings),
         problems=tuple(finding.problem for finding in found if not finding.doubt),
     )
 
@@ -176,15 +176,3 @@ def _address(profile: SiteProfile, spec: JobSpec, size: Size) -> Address | None:
     if profile.launch is None or size.nodes == 1 or spec.launch.interface is not None:
         return None
     return profile.launch.address
-
-
-def _launch_notes(profile: SiteProfile) -> Iterator[str]:
-    """Where the site starts jobs in another way than jobgen does."""
-    launch = profile.launch
-    if launch is not None and launch.family == "direct":
-        about = ground(profile, launch)
-        advice = f"; {launch.note}" if launch.note else ""
-        yield (
-            f"note: {profile.title or 'this site'} starts one process for each GPU by "
-            f"{launch.launcher}, this script one torchrun agent on each node{about}{advice}"
-        )

@@ -13,22 +13,22 @@ from jobgen import schedulers
 from jobgen.array import TaskRow, task_rows, variables_of
 from jobgen.batch import Batch, batch_of
 from jobgen.cost import Cost, cost_of, number
+from jobgen.exports import own_variables
 from jobgen.header import title
 from jobgen.loaded import LoadedSpec
 from jobgen.plain import to_json
 from jobgen.plan import Plan
 from jobgen.profile import Queue
-from jobgen.schedulers.base import NODES, Directive, cpu_keys
+from jobgen.schedulers.base import NODES, Directive
 from jobgen.topology import NodeRow, device, rows, table
 
-_PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
 _HOSTS = {
     "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
     "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
+    "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
 }
-_RECORDER = "NCCL's flight recorder, which leaves a trace of a hang"
 
 
 class Reason(NamedTuple):
@@ -180,9 +180,22 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
     why = "one for each GPU, or one where there is none, unless the spec says otherwise"
     yield Reason(f"processes: {plan.topology}", why, origins.of(NODES))
+    start = plan.start
+    why = {
+        "torchrun": "one agent on each node starts its processes and watches them",
+        "direct": "each process starts by itself, with RANK and the like from what starts it",
+    }[start.mode]
+    yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
+    why = "what starts it on the nodes"
+    if start.launcher == "mpiexec":
+        flavors = {"pals": "PALS", "hydra": "MPICH's Hydra", "openmpi": "Open MPI"}
+        why += f"; whose it is: {flavors.get(start.flavor or '', 'the job finds out')}"
+    launcher_keys = ("launch.launcher|site.launch.launcher",)
+    yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))
     why = {
         "c10d": "agents meet at a store on the first node, in any order",
         "static": "agents are told their numbers, in the order of the allocation",
+        "env": "processes are told their numbers, and the address and port of the first",
     }[plan.rendezvous]
     yield Reason(f"rendezvous: {plan.rendezvous}", why, origins.of(["launch.rendezvous"]))
     if plan.address is not None:
@@ -193,8 +206,9 @@ def _decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     why = "it follows from the job's id, so that two jobs on a node do not meet"
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     yield from _software(plan, origins)
-    why = "how often torchrun starts failed processes again"
-    yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
+    if not start.direct:
+        why = "how often torchrun starts failed processes again"
+        yield Reason(f"restarts: {plan.max_restarts}", why, origins.of(["launch.max_restarts"]))
     if plan.fewest_nodes is not None:
         why = "as many as the scheduler has; ranks and batches differ from start to start"
         what = f"nodes: {plan.fewest_nodes} to {plan.nodes}"
@@ -245,7 +259,7 @@ def _directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[R
 
 def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     """The script's own but those that the site or the spec sets, whose values win; then theirs."""
-    for name, value, why, *keys in _own_variables(plan):
+    for name, value, why, *keys in own_variables(plan):
         if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
     of_tasks = variables_of(origins.loaded)
@@ -261,49 +275,3 @@ def _variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
             key = f"site.variables.{some}.{name}|site.variables.always.{name}"
             why = "the site's, for the libraries that use its network"
         yield Reason(f"{name}={value}", why, origins.of([key]))
-
-
-def _own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
-    """Name, value, reason and deciding keys of what the templates export."""
-    if plan.scheduler == "slurm":
-        why = "srun hands on the environment also where it was submitted with --export=NONE"
-        yield "SLURM_EXPORT_ENV", "ALL", why
-    for name in ("USER", "LOGNAME"):
-        yield name, "the user", "not every launcher hands it on"
-    if plan.scheduler == schedulers.LOCAL:
-        why = "this machine's processes talk over loopback"
-        yield "GLOO_SOCKET_IFNAME", "lo", why
-        yield "NCCL_SOCKET_IFNAME", "lo", why
-        why = "this node's share of the GPUs; none where there are fewer than processes"
-        yield "CUDA_VISIBLE_DEVICES", "by node", why
-    elif plan.interface:
-        why = "the interface that the nodes talk over"
-        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            yield name, plan.interface, why, "launch.interface|site.interface"
-    else:
-        why = "only where a node's own name leads to its loopback address: what leads to the others"
-        yield "GLOO_SOCKET_IFNAME", "an interface", why
-    threads = "CPUs of the node / its processes" if plan.threads is None else str(plan.threads)
-    why = "the processes of a node share its cores"
-    keys = (*cpu_keys(plan), *_PROCESSES)
-    yield "OMP_NUM_THREADS", threads, why, *keys
-    why = "a store of its own for each restart: with a shared one, restarts of torchrun often hang"
-    yield "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", why
-    yield "PYTHONUNBUFFERED", "1", "lines reach the logs as they are printed"
-    yield "TMPDIR", "/tmp", "only where the node cannot write to the one it is given"
-    why = "what is compiled is kept on the node's own disk, and goes with the job"
-    for name in plan.environment.caches:
-        yield name, f"TMPDIR/jobgen-JOB/{name}", why
-    yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", _RECORDER
-    yield "TORCH_FR_BUFFER_SIZE", "2000", f"{_RECORDER}; torch before 2.9 has another name for it"
-    yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes; likewise"
-    yield "JOBGEN_RUN_DIR", f"runs/{plan.name}/JOB", "for the program: the run folder, absolute"
-    yield "JOBGEN_NODE", "NODE", "for the program: the node's name"
-    yield "JOBGEN_JOB_ID", "JOB", "for the program: the job's id"
-    if plan.array or plan.task:
-        index = plan.task or "0, 1, ..."
-        yield "JOBGEN_TASK", index, "for the program: the task's index in the array", "array"
-    yield "JOBGEN_ATTEMPT", "0, 1, ...", "for the program: how often the job was started before"
-    if plan.chain:
-        why = "for the program: when the walltime ends, in seconds since 1970"
-        yield "JOBGEN_END", "a time", why, "resources.walltime"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import site as sites
+from jobgen import start as starts
 from jobgen.environment import NodeEnvironment, conflicts, settle
 from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.loaded import LoadedSpec
@@ -17,6 +18,7 @@ from jobgen.nodes import NodeGroup, groups_of
 from jobgen.profile import Address, Choice, SiteProfile
 from jobgen.program import ShellPath, command_of, script_of
 from jobgen.spec import NodeRange
+from jobgen.start import Start, Watch
 
 if TYPE_CHECKING:
     from jobgen.array import Array
@@ -24,18 +26,6 @@ if TYPE_CHECKING:
     from jobgen.dependencies import Dependency
     from jobgen.preflight import Preflight
     from jobgen.request import Request
-
-
-class Watch(NamedTuple):
-    """How the loss of a node is noticed, by files that nodes write anew and the first one looks at.
-
-    Twice an NFS client's longest belief in what it knows of a file (nfs(5), acregmax: 60 s) passes
-    before a node counts as lost: 120 s without a sign of life, or 300 s where none ever came.
-    """
-
-    beat: int = 20  # seconds between two signs of life, and between two looks
-    silent: int = 6  # looks without a new sign
-    missing: int = 15  # looks without a first sign, or without the agent that others have
 
 
 class Plan(NamedTuple):
@@ -75,6 +65,7 @@ class Plan(NamedTuple):
     task_given: bool = False  # by the command line, and not as the array has one task
     limits: bool = True  # whether the site's limits were checked
     notes: tuple[str, ...] = ()  # what the user should hear; no part of the script
+    start: Start = Start()
     watch: Watch = Watch()
 
     @property
@@ -89,11 +80,16 @@ class Plan(NamedTuple):
 
     @property
     def components(self) -> tuple[NodeGroup, ...]:
-        """The groups with those put together that ask the scheduler for the same."""
+        """The groups with those put together that ask the scheduler for the same.
+
+        Where it starts each process itself, srun deals as many to each node of one.
+        """
         merged: list[NodeGroup] = []
         for group in self.groups:
-            if merged and merged[-1].shape == group.shape:
-                merged[-1] = merged[-1]._replace(nodes=merged[-1].nodes + group.nodes)
+            if merged and merged[-1].shape == group.shape and not self.start.deals_evenly:
+                nodes, most = merged[-1].nodes + group.nodes, merged[-1].processes
+                most = max(most, group.processes)
+                merged[-1] = merged[-1]._replace(nodes=nodes, processes=most)
             else:
                 merged.append(group)
         return tuple(merged)
@@ -166,9 +162,11 @@ def resolve(
             today=today,
         )
     groups = tuple(groups_of(loaded, profile, chosen.node))
-    problems = [*_conflicts(loaded, profile, groups), *chosen.problems]
-    problems += conflicts(loaded, profile)
-    notes, left_out, request = [*chosen.notes], list[str](), None
+    start = starts.start_of(loaded, profile, groups)
+    problems = [*_conflicts(loaded, profile, groups, start), *chosen.problems]
+    problems += [*conflicts(loaded, profile), *starts.conflicts(loaded, profile, groups)]
+    notes = [*chosen.notes, *starts.notes(profile, start)]
+    left_out, request = list[str](), None
     after: tuple[Dependency, ...] = ()
     if spec.requests:
         from jobgen import request as requests
@@ -214,7 +212,7 @@ def resolve(
         digest=loaded.digest,
         groups=groups,
         command=tuple(command_of(loaded)),
-        rendezvous=launch.rendezvous or "c10d",
+        rendezvous="env" if start.direct else launch.rendezvous or "c10d",
         max_restarts=launch.max_restarts or 0,
         fewest_nodes=ranged.min if isinstance(ranged, NodeRange) else None,
         account=None if local else spec.account,
@@ -237,6 +235,7 @@ def resolve(
         request=request,
         after=after,
         limits=limits,
+        start=start,
         notes=tuple(notes),
     )
     if sweep is None:
@@ -260,7 +259,7 @@ def _require_site(loaded: LoadedSpec, name: str) -> None:
 
 
 def _conflicts(
-    loaded: LoadedSpec, site: SiteProfile, groups: tuple[NodeGroup, ...]
+    loaded: LoadedSpec, site: SiteProfile, groups: tuple[NodeGroup, ...], start: Start
 ) -> Iterable[Problem]:
     """What this scheduler or site cannot do."""
     resources = loaded.spec.resources
@@ -274,14 +273,16 @@ def _conflicts(
     if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
         yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")
     unequal = len({group.shape for group in groups}) > 1
+    split = unequal or (start.deals_evenly and len(groups) > 1)
     if unequal and site.scheduler == "pbs" and site.pbs.resources == "totals":
         message = "this site takes totals of the whole job, so all nodes must be alike"
         yield loaded.problem("resources.gpus_per_node", message)
-    if unequal and site.scheduler == "slurm" and any(group.cpus is None for group in groups):
+    if split and site.scheduler == "slurm" and any(group.cpus is None for group in groups):
         given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
         hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
         message = "unequal nodes on Slurm are parts of a job, each with its own CPUs"
-        yield loaded.problem("resources.gpus_per_node", message, hint)
+        path = "resources.gpus_per_node" if unequal else "launch.processes_per_node"
+        yield loaded.problem(path, message, hint)
 
 
 def _left_out(loaded: LoadedSpec, site: SiteProfile, prefix: str) -> Iterator[str]:
@@ -303,5 +304,7 @@ def _left_out(loaded: LoadedSpec, site: SiteProfile, prefix: str) -> Iterator[st
             yield "launch.interface"
         if spec.walltime is not None and spec.walltime.then not in (None, "stop"):
             yield "walltime.then"
+        if spec.launch.launcher not in (None, "auto", "local"):
+            yield "launch.launcher"
     if any(not line.startswith(prefix + " ") for line in spec.directives):
         yield "directives of another scheduler"

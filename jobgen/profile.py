@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from jobgen.bind import Parsed
 from jobgen.errors import Problem
-from jobgen.fields import Interface, Label, SchedulerName, Variable, Word
+from jobgen.fields import CountOrNone, Interface, Label, SchedulerName, Variable, Word
 from jobgen.queues import Charge as Charge
 from jobgen.queues import Date, Verified, Words
 from jobgen.queues import Limit as Limit
@@ -107,6 +107,16 @@ class Launch(NamedTuple):
     launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts it on the nodes."]
     address: Annotated[
         Address | None, "How nodes are reached, where not by the names that the scheduler gives."
+    ] = None
+    mpiexec: Annotated[
+        Literal["pals", "hydra", "openmpi"] | None, "Whose mpiexec it is; else the job finds out."
+    ] = None
+    options: Annotated[
+        tuple[Words, ...], "More options of the launcher, where it starts each process itself."
+    ] = ()
+    devices: Annotated[
+        tuple[CountOrNone, ...] | None,
+        "The order in which the processes of a node take all its GPUs, where they start directly.",
     ] = None
     note: Annotated[str | None, "What the site says about it."] = None
     source: Annotated[Label | None, "Where this is from."] = None

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from jobgen import header, schedulers
 from jobgen.plan import Plan
 from jobgen.program import ShellPath
+from jobgen.start import LAUNCHERS
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 
@@ -27,18 +28,34 @@ def render(plan: Plan) -> str:
     """The script of `plan`: the same text at every call, on every machine."""
     scheduler = schedulers.get(plan.scheduler)
     processes = plan.processes
+    started = (
+        processes if plan.start.numbers else (1,) * plan.nodes
+    )  # by the launcher, on each node
     template = _environment().get_template(f"scheduler/{plan.scheduler}.sh.j2")
     text: str = template.render(
         plan=plan,
         header=header.lines(plan),
         directives=scheduler.directives(plan),
         processes=processes,
-        uniform=processes[0] if len(set(processes)) == 1 else None,
+        uniform=_same(processes),
+        started=started,
+        started_uniform=_same(started),
+        started_sum=sum(started),
         static=plan.rendezvous == "static",
         task_variables=plan.array.variables if plan.array else (),
+        start=plan.start,
+        flavor=plan.start.flavor or "",
+        mpiexec={kind: plan.start.flavor in (None, kind) for kind in plan.start.bindings},
+        launcher={name: plan.start.launcher == name for name in LAUNCHERS},
+        slurm=plan.scheduler == "slurm",
         **scheduler.launch(plan),
     )
     return text
+
+
+def _same(counts: tuple[int, ...]) -> int | None:
+    """What all of them are; None where they differ."""
+    return counts[0] if len(set(counts)) == 1 else None
 
 
 def quote(value: object) -> Markup:

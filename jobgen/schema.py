@@ -29,7 +29,7 @@ from jobgen.bind import (
 from jobgen.fields import TAKEN
 from jobgen.profile import Address, Limit, SiteProfile
 from jobgen.software import Container, Environment
-from jobgen.spec import After, JobSpec, Notify, Resources, Run, Walltime
+from jobgen.spec import After, JobSpec, Launch, Notify, Resources, Run, Walltime
 from jobgen.sweep import FIXED, MAX_TASKS, Array
 
 Schema = dict[str, Any]
@@ -78,6 +78,14 @@ _CONDITIONS: dict[type, list[Schema]] = {
     Environment: [
         *({"not": {"required": pair}} for pair in _TWO_PYTHONS),
         {"properties": {"variables": {"propertyNames": {"not": {"pattern": f"^(?:{TAKEN})$"}}}}},
+    ],
+    Launch: [
+        {
+            "if": {"properties": {"mode": {"const": "direct"}}, "required": ["mode"]},
+            "then": {
+                "properties": {"rendezvous": {"type": "null"}, "max_restarts": {"type": "null"}}
+            },
+        }
     ],
     Container: [
         {

@@ -97,7 +97,13 @@ class Launch(NamedTuple):
     """How the processes start and find each other."""
 
     mode: Annotated[
-        Literal["torchrun"] | None, "torchrun: one agent on each node, which starts the processes."
+        Literal["torchrun", "direct"] | None,
+        "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
+        " each process, with RANK and the like set. By default what the site advises, or torchrun.",
+    ] = None
+    launcher: Annotated[
+        Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,
+        "What starts them on the nodes; auto, the default: what the site or the scheduler has.",
     ] = None
     rendezvous: Annotated[
         Literal["c10d", "static"] | None, "How agents meet: c10d (the default) or static."
@@ -112,6 +118,12 @@ class Launch(NamedTuple):
     interface: Annotated[
         Interface | None, "The network interface whose address the nodes use, such as hsn0."
     ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """What only torchrun's agents can do is not asked of the launcher."""
+        for key in ("rendezvous", "max_restarts"):
+            if self.mode == "direct" and getattr(self, key) is not None:
+                yield key, "is torchrun's, and mode is direct", "leave it out, or write torchrun"
 
 
 class Notify(NamedTuple):

@@ -50,7 +50,7 @@ class NodeRow(NamedTuple):
 
 def rows(plan: Plan) -> Iterator[NodeRow]:
     """Every node of the job, in order."""
-    known = plan.nodes == 1 or plan.rendezvous == "static"
+    known = plan.nodes == 1 or plan.rendezvous in ("static", "env")
     first = index = 0
     for group in plan.groups:
         local = tuple(range(group.processes))

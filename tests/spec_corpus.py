@@ -404,7 +404,7 @@ environment: {setup: "a\\rb"}
 environment: {setup: ~}
 launch: ~
 launch: [c10d]
-launch: {mode: direct}
+launch: {mode: per_gpu}
 launch: {rendezvous: etcd}
 launch: {rendezvus: c10d}
 launch: {processes_per_node: 0}

@@ -24,6 +24,9 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     return found
 
 
+DIRECT: dict[str, object] = {"launch": {"mode": "direct", "processes_per_node": 2}}
+
+
 def run(cluster: Cluster, cwd: Path, *options: str, **changes: object) -> Job:
     return submit(spec(**changes), *options, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
 
@@ -59,8 +62,16 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
         {"resources": {"gpus_per_node": [1, 2, 1], "cpus_per_gpu": 1}, "launch": {}},
         {"launch": {"processes_per_node": [2, 1, 1], "rendezvous": "static"}},
         {"launch": {"processes_per_node": [2, 1, 1], "interface": "eth0"}},
+        {
+            "launch": {"processes_per_node": [2, 1, 1], "mode": "direct"},
+            "resources": {"nodes": 3, "cpus_per_node": 2},
+        },
+        {
+            "resources": {"gpus_per_node": [1, 2, 1], "cpus_per_gpu": 1},
+            "launch": {"mode": "direct"},
+        },
     ],
-    ids=["processes", "gpus", "static", "interface"],
+    ids=["processes", "gpus", "static", "interface", "direct-processes", "direct-gpus"],
 )
 def test_unequal_nodes_form_one_world(
     cluster: Cluster, tmp_path: Path, changes: dict[str, object]
@@ -125,6 +136,114 @@ def test_a_cancelled_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> 
     assert not any(cluster.processes(r"allreduce\.py").values())
     said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
     assert said.stdout == "cancelled\n"
+
+
+def test_direct_starts_each_process_and_tells_it_what_torchrun_would(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, **DIRECT)
+    assert job.wait() == "done 0", job.everything()
+    ranks = job.ranks()
+    places = [(ranks[rank]["host"], ranks[rank]["LOCAL_RANK"]) for rank in range(6)]
+    assert places == [(f"n{node}", str(local)) for node in (1, 2, 3) for local in (0, 1)]
+    assert {rank["sum"] for rank in ranks.values()} == {21.0}
+    assert {rank["WORLD_SIZE"] for rank in ranks.values()} == {"6"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"), [("raise-on", "RuntimeError: planted"), ("exit-on", "")]
+)
+@pytest.mark.parametrize("rank", [0, 3, 5])
+def test_direct_names_the_rank_that_failed_first(
+    cluster: Cluster, tmp_path: Path, fault: str, shown: str, rank: int
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.{fault}={rank}", **DIRECT)
+    code = 1 if shown else 3
+    assert job.wait(90) == f"failed {code}", job.everything()
+    output = _output(cluster, tmp_path, job)
+    assert f"FAILED with exit code {code}: rank {rank} on n{rank // 2 + 1}, by" in output
+    assert shown in output
+    if not shown:
+        text = (job.run_dir / f"errors/n{rank // 2 + 1}-{rank}.txt").read_text()
+        assert text.startswith("exit code 3\n")
+
+
+@pytest.mark.parametrize("what", ["allreduce.py", "/script process"])
+def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
+    cluster: Cluster, tmp_path: Path, what: str
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    pid = cluster.on("n2", "pgrep", "-f", what).split()[-1]
+    cluster.on("n2", "kill", "-KILL", pid)
+    assert job.wait(60).startswith("failed"), job.everything()
+    assert " on n2, by" in _output(cluster, tmp_path, job)
+    cluster.wait(job.id, timeout=60)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
+
+
+def test_a_cancelled_direct_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    assert jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path).returncode == 0
+    cluster.wait(job.id, timeout=90)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
+
+
+def _output(cluster: Cluster, folder: Path, job: Job) -> str:
+    """The job's own messages, once it has ended."""
+    cluster.wait(job.id, timeout=90)
+    (path,) = [*folder.glob("reduce-*.out"), *folder.glob("reduce.o*")]
+    return path.read_text()
+
+
+MPIEXEC = {"hydra": "/usr/bin/mpiexec.hydra", "openmpi": "/usr/bin/mpiexec.openmpi"}
+
+
+def _with_mpiexec(cluster: Cluster, folder: Path, kind: str) -> dict[str, object]:
+    """The environment of a job in which this mpiexec is the first."""
+    if kind != "pals" and not Path(MPIEXEC[kind]).exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"there is no {MPIEXEC[kind]}")
+        pytest.skip(f"there is no {MPIEXEC[kind]}")
+    here = Path(__file__).parent / "bin"
+    found = here / "pals/mpiexec" if kind == "pals" else Path(MPIEXEC[kind])
+    (folder / "bin").mkdir(parents=True)
+    # No link: Hydra looks for the rest of itself beside its own name.
+    (folder / "bin/mpiexec").write_text(f'#!/bin/sh\nexec {found} "$@"\n')
+    (folder / "bin/mpiexec").chmod(0o755)
+    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    if cluster.kind == "pbs":
+        variables |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(here / "ssh_by_tm")}
+    setup = f"PATH={folder}/bin:$PATH"
+    return {"environment": {"venv": sys.prefix, "variables": variables, "setup": setup}}
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+@pytest.mark.parametrize(
+    ("scheduler", "kind"),
+    [("slurm", "hydra"), ("slurm", "openmpi"), ("pbs", "hydra"), ("pbs", "pals")],
+)
+def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
+    request: pytest.FixtureRequest, tmp_path: Path, scheduler: str, kind: str, mode: str
+) -> None:
+    cluster: Cluster = request.getfixturevalue(scheduler)
+    changes = _with_mpiexec(cluster, tmp_path, kind) | {
+        "launch": {"mode": mode, "launcher": "mpiexec", "processes_per_node": [2, 1, 1]},
+        "resources": {"nodes": 3, "cpus_per_node": 2},
+    }
+    job = run(cluster, tmp_path / "good", **changes)
+    assert job.wait() == "done 0", job.everything() + _output(cluster, tmp_path / "good", job)
+    ranks = job.ranks()
+    assert {rank["sum"] for rank in ranks.values()} == {10.0}
+    hosts = [ranks[rank]["host"] for rank in range(4)]
+    assert (hosts if mode == "direct" else sorted(hosts)) == ["n1", "n1", "n2", "n3"]
+
+    job = run(cluster, tmp_path / "bad", "--set", "run.args.raise-on=3", **changes)
+    assert job.wait(90) == "failed 1", job.everything()
+    output = _output(cluster, tmp_path / "bad", job)
+    assert "FAILED with exit code 1: rank 3 on n" in output
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
 
 
 @pytest.fixture

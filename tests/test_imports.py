@@ -30,11 +30,12 @@ jobgen.site jobgen.limits jobgen.nodes jobgen.program jobgen.request jobgen.depe
 jobgen.array
 jobgen.rules jobgen.describe jobgen.container jobgen.chain jobgen.preflight
 jobgen.environment
-jobgen.choose
+jobgen.choose jobgen.start
 jobgen.plan jobgen.schema
 jobgen.schedulers.base
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
+jobgen.exports
 jobgen.render jobgen.explain
 jobgen.check jobgen.drawing
 jobgen.process jobgen.runs jobgen.shell

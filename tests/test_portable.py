@@ -45,21 +45,21 @@ SITES: dict[str, tuple[list[str], str]] = {
     ),
     "ncar-derecho": (
         ["account=a"],
-        "-A a|-q main|-l select=2:ncpus=64:ngpus=4:mem=480gb:mpiprocs=1|-l place=scatter",
+        "-A a|-q main|-l select=2:ncpus=64:ngpus=4:mem=480gb:mpiprocs=4|-l place=scatter",
     ),
     "ncar-casper": (
         ["account=a", "resources.gpu_type=h100"],
-        "-A a|-q casper|-l select=2:ncpus=64:ngpus=4:gpu_type=h100:mem=985gb:mpiprocs=1"
+        "-A a|-q casper|-l select=2:ncpus=64:ngpus=4:gpu_type=h100:mem=985gb:mpiprocs=4"
         "|-l place=scatter",
     ),
     "nersc-perlmutter": (
         ["account=a_g", "queue=regular"],
-        "--account=a_g --qos=regular --nodes=2 --ntasks-per-node=1 --cpus-per-task=128 "
+        "--account=a_g --qos=regular --nodes=2 --ntasks-per-node=4 --cpus-per-task=32 "
         "--gpus-per-node=4 --constraint=gpu",
     ),
     "olcf-frontier": (
         ["account=a", "resources.gpus_per_node=8"],
-        "--account=a --partition=batch --nodes=2 --ntasks-per-node=1 --cpus-per-task=56 "
+        "--account=a --partition=batch --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 "
         "--gpus-per-node=8 --network=disable_rdzv_get",
     ),
     "lumi-g": (
@@ -89,7 +89,7 @@ SITES: dict[str, tuple[list[str], str]] = {
     ),
     "cscs-clariden": (
         ["account=a", "queue=normal"],
-        "--account=a --partition=normal --nodes=2 --ntasks-per-node=1 --cpus-per-task=288 "
+        "--account=a --partition=normal --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 "
         "--gpus-per-node=4",
     ),
     "bsc-mn5-acc": (
@@ -108,11 +108,11 @@ SITES: dict[str, tuple[list[str], str]] = {
     ),
     "isambard-ai": (
         [],
-        "--partition=workq --nodes=2 --ntasks-per-node=1 --cpus-per-task=288 --gpus-per-node=4",
+        "--partition=workq --nodes=2 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4",
     ),
     "alliance-rorqual": (
         ["account=def-a"],
-        "--account=def-a --nodes=2 --ntasks-per-node=1 --cpus-per-task=64 "
+        "--account=def-a --nodes=2 --ntasks-per-node=4 --cpus-per-task=16 "
         "--gpus-per-node=h100:4 --mem=496G",
     ),
     "aws-parallelcluster": (
@@ -248,8 +248,10 @@ def test_modules_of_the_site_are_for_a_spec_that_names_no_environment() -> None:
     ],
 )
 def test_a_site_that_starts_jobs_in_another_way_is_named(site: str, note: str) -> None:
-    (found,) = [text for text in plan_for(site).notes if text.startswith("note: ")]
+    plan = plan_for(site, "launch.mode=torchrun")
+    (found,) = [text for text in plan.notes if text.startswith("note: ")]
     assert note in found
+    assert not any(text.startswith("note: ") for text in plan_for(site).notes)
 
 
 @pytest.mark.parametrize("site", ["nci-gadi", "lumi-g", "csc-roihu", "aws-parallelcluster"])
@@ -258,7 +260,7 @@ def test_a_site_of_torchrun_agents_is_not(site: str) -> None:
 
 
 def test_notes_go_to_stderr_and_the_script_to_stdout() -> None:
-    ended = jobgen("render", PORTABLE, "--site", "ncar-derecho")
+    ended = jobgen("render", PORTABLE, "--site", "ncar-derecho", "--set", "launch.mode=torchrun")
     assert ended.code == 0
     assert ended.out.startswith("#!/bin/bash\n")
     assert [line.split(":")[0] for line in ended.err.splitlines()] == ["warning", "note"]
@@ -275,7 +277,7 @@ def test_what_a_scheduler_has_no_word_for_is_left_out_and_said() -> None:
 
 def test_submit_notes_what_render_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    target = ("--site", "alcf-polaris", "--no-limits")
+    target = ("--site", "alcf-polaris", "--no-limits", "--set", "launch.mode=torchrun")
     rendered = jobgen("render", PORTABLE, *target)
     shown = jobgen("submit", PORTABLE, *target, "--dry-run")
     assert (rendered.code, shown.code) == (0, 0)

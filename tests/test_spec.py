@@ -107,8 +107,13 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             f"5:10: account: '-x' {LABEL}",
         ),
         (
-            "launch: {mode: direct}",
-            "5:16: launch.mode: unknown value 'direct'; write one of torchrun",
+            "launch: {mode: per_gpu}",
+            "5:16: launch.mode: unknown value 'per_gpu'; write one of torchrun, direct",
+        ),
+        (
+            "launch: {mode: direct, max_restarts: 1}",
+            "5:38: launch.max_restarts: is torchrun's, and mode is direct; leave it out, or write"
+            " torchrun",
         ),
         ("launch: [c10d]", "5:9: launch: expected keys and values, got a list"),
         (
@@ -280,7 +285,7 @@ job.yaml:3:10: resources.nodes: 0 is less than 1
 job.yaml:4:18: resources.gpus_per_node: expected a whole number or a list, got text ('many')
 job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 04:00:00
 job.yaml:6:6: run: has module and script; give exactly one of module, script and command
-job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun
+job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun, direct
 job.yaml:7:30: launch.interface: 'a b' is not the name of a network interface
 """
 

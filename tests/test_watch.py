@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support import EXAMPLES, ROOT, plan_of
 
-from jobgen.plan import Watch
 from jobgen.render import render
+from jobgen.start import Watch
 
 SCRIPT = render(plan_of(next(path for path in EXAMPLES if path.stem == "quickstart").read_text()))
 FOUND = re.search(r"^looked=\n.*?^}$", SCRIPT, re.S | re.M)

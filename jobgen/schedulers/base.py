@@ -59,7 +59,8 @@ class Directive(str):
         return line
 
 
-# What the number of nodes and of CPUs on each follow from.
+# What the number of processes on a node follows from, and that of nodes.
+PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
 NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
 
 

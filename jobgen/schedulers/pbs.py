@@ -180,6 +180,10 @@ def _select(plan: Plan) -> list[Directive]:
             "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
             " agent starts the processes"
         )
+        if plan.start.direct:
+            why = "one chunk a node; mpiprocs is how many of its processes mpiexec starts"
+            if not plan.start.numbers:
+                why = "one chunk a node; mpiprocs=1 is one line in the node file for each"
         type_keys = (
             ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type") if plan.gpu_type else ()
         )
@@ -212,7 +216,8 @@ def _chunk(group: NodeGroup, plan: Plan) -> str:
     chunk += own
     if group.memory is not None:
         chunk += f":mem={_memory(group.memory)}"
-    return chunk + ":mpiprocs=1"
+    processes = group.processes if plan.start.numbers else 1
+    return f"{chunk}:mpiprocs={processes}"
 
 
 def _totals(plan: Plan) -> list[Directive]:

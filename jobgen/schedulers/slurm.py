@@ -12,6 +12,7 @@ from jobgen.plan import Plan
 from jobgen.program import ShellPath
 from jobgen.schedulers.base import (
     NODES,
+    PROCESSES,
     SHARED_FILES_LAG,
     Directive,
     State,
@@ -103,14 +104,22 @@ class Slurm:
         steps: list[list[str]] = []
         for index, group in enumerate(components):
             options = [f"--het-group={index}"] if len(components) > 1 else []
-            nodes = str(group.nodes) if plan.fewest_nodes is None else "$SLURM_JOB_NUM_NODES"
-            options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={nodes}")]
-            options.append("--ntasks-per-node=1")
+            tasks = _tasks(group, plan)
+            nodes, count = str(group.nodes), str(group.nodes * tasks)
+            if plan.fewest_nodes is not None:
+                nodes = count = "$SLURM_JOB_NUM_NODES"
+            options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
+            options.append(f"--ntasks-per-node={tasks}")
             # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
-            cpus = "$SLURM_CPUS_ON_NODE" if group.cpus is None else group.cpus
+            share = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
+            cpus = share if group.cpus is None else max(1, group.cpus // tasks)
             options.append(ShellPath(f"--cpus-per-task={cpus}"))
             if group.gpus:
                 options.append(_gpus(group, plan))
+            if plan.start.direct:
+                # Ranks fill node after node, and all see the node's GPUs: NCCL needs its peers'.
+                options += ["--distribution=block", *(["--gpu-bind=none"] if group.gpus else [])]
+                options += plan.start.words
             steps.append([*options, *plan.environment.step_options])
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:
@@ -122,9 +131,11 @@ class Slurm:
             "steps": steps,
             "node_lists": lists,
             "one_shape": len(components) == 1,
+            "tasks": _tasks(components[0], plan),
+            "share_cpus": components[0].cpus is None and _tasks(components[0], plan) > 1,
             "limit": None,
             "lag": SHARED_FILES_LAG,
-            "gentle": True,
+            "gentle": plan.start.launcher == "srun",
         }
 
     def submit_argv(self, script: str) -> list[str]:
@@ -213,6 +224,11 @@ def _state(word: str, reason: str) -> State:
     return State(name, reason)  # type: ignore[arg-type]
 
 
+def _tasks(group: NodeGroup, plan: Plan) -> int:
+    """Tasks on each node: its processes, where nobody else starts them."""
+    return group.processes if plan.start.numbers else 1
+
+
 def _gpus(group: NodeGroup, plan: Plan) -> str:
     """The GPUs of each node, in the site's words."""
     number = f"{plan.gpu_type}:{group.gpus}" if plan.gpu_type else str(group.gpus)
@@ -238,13 +254,19 @@ def _resources(plan: Plan, group: NodeGroup) -> list[Directive]:
     say = _directive
     nodes = "" if plan.fewest_nodes is None else f"{plan.fewest_nodes}-"
     nodes += str(group.nodes)
+    tasks = _tasks(group, plan)
     why = "one task on each node: torchrun's agent, which starts the processes"
+    if plan.start.direct:
+        why = "a task for each process"
     lines = [say(f"--nodes={nodes}", "the nodes of this shape", *NODES)]
     if plan.fewest_nodes is None:  # with it Slurm gives the fewest of a range, on 22.05 at least
-        lines.append(say("--ntasks-per-node=1", why))
+        lines.append(say(f"--ntasks-per-node={tasks}", why, *(PROCESSES if tasks > 1 else ())))
     if group.cpus is not None and plan.cpus_asked:
         why = "the CPUs of a node are all for its one task"
-        lines.append(say(f"--cpus-per-task={group.cpus}", why, *cpu_keys(plan)))
+        if tasks > 1:
+            why = f"the {group.cpus} CPUs of a node are shared by its tasks"
+        text = f"--cpus-per-task={max(1, group.cpus // tasks)}"
+        lines.append(say(text, why, *cpu_keys(plan)))
     if group.gpus:
         why = "all processes of a node see its GPUs; each takes the one of its local rank"
         keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
