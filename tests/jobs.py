@@ -79,7 +79,9 @@ class Job:
         texts = []
         for path in sorted(self.run_dir.rglob("*")):
             if path.is_file() and path.name != "script" and path.stat().st_size < 100_000:
-                texts.append(f"== {path.relative_to(self.run_dir)}\n{path.read_text()}")
+                texts.append(
+                    f"== {path.relative_to(self.run_dir)}\n{path.read_text(errors='replace')}"
+                )
         return "\n".join(texts)
 
 
