@@ -470,6 +470,30 @@ def test_slurm_job_is_its_own_where_another_job_submits_it(slurm: Cluster, tmp_p
     assert job.wait() == "done 0", job.everything()
 
 
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_slurm_jobs_that_share_a_node_have_gpus_of_their_own(
+    slurm: Cluster, tmp_path: Path, mode: str
+) -> None:
+    show = f'echo "$CUDA_VISIBLE_DEVICES"; until [ -e {tmp_path}/go ]; do sleep 0.2; done'
+    changes: dict[str, object] = {
+        "resources": {"nodes": 1, "gpus_per_node": 2, "cpus_per_gpu": 1, "walltime": "5m"},
+        "launch": {"mode": mode},
+        "run": {"command": ["bash", "-c", show]},
+    }
+    jobs = [run(slurm, tmp_path / name, **changes) for name in "ab"]
+
+    def shown(job: Job) -> dict[str, str]:
+        found = {path.parent.name: path.read_text() for path in job.run_dir.glob("logs/*/*.out")}
+        return {node: text.strip() for node, text in found.items() if text}
+
+    jobs[0].wait_for(lambda: all(map(shown, jobs)))
+    (tmp_path / "go").touch()
+    (first, theirs), (second, others) = (next(iter(shown(job).items())) for job in jobs)
+    assert first == second == "n1"
+    assert sorted([*theirs.split(","), *others.split(",")]) == ["0", "1", "2", "3"]
+    assert [job.wait() for job in jobs] == ["done 0", "done 0"]
+
+
 def test_slurm_output_folder_of_a_directive_is_made(slurm: Cluster, tmp_path: Path) -> None:
     directives = ["#SBATCH --output=logs/deep/%j.txt"]
     job = run(slurm, tmp_path, run={"command": ["true"]}, directives=directives)

@@ -69,8 +69,11 @@ class Pbs:
         return [*lines, *plan.directives]
 
     def launch(self, plan: Plan) -> dict[str, Any]:
-        """pbsdsh needs nothing beside the plan."""
-        return {"limit": None, "lag": SHARED_FILES_LAG, "gentle": False}
+        """How many GPUs of each node are the job's, where PBS does not tell which ones."""
+        gpus = _parts(plan)
+        same = gpus[0] if len(set(gpus)) == 1 else None
+        about = {"some_gpus": gpus, "same_gpus": same}
+        return {"limit": None, "lag": SHARED_FILES_LAG, "gentle": False, **about}
 
     def submit_argv(self, script: str) -> list[str]:
         """`qsub`."""
@@ -158,6 +161,17 @@ class Pbs:
             if folder and "^array_index^" not in folder:
                 found.append(folder)
         return found
+
+
+def _parts(plan: Plan) -> tuple[int, ...]:
+    """The GPUs of each node; none where nodes are the job's alone, or the spec names devices."""
+    site, gpus = plan.site, [group.gpus for group in plan.groups for _ in range(group.nodes)]
+    alone = site.pbs.gpus == "none" or site.node.full == "always"
+    alone = alone or bool(plan.request and plan.request.exclusive)
+    all_of_them = site.node.gpus is not None and min(gpus) >= site.node.gpus
+    if alone or all_of_them or "CUDA_VISIBLE_DEVICES" in plan.environment.variables:
+        return ()
+    return tuple(gpus) if any(gpus) else ()
 
 
 def _memory(kib: int) -> str:

@@ -117,9 +117,9 @@ class Slurm:
             if group.gpus:
                 options.append(_gpus(group, plan))
             if plan.start.direct:
-                # Ranks fill node after node, and all see the node's GPUs: NCCL needs its peers'.
-                options += ["--distribution=block", *(["--gpu-bind=none"] if group.gpus else [])]
-                options += plan.start.words
+                # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
+                # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
+                options += ["--distribution=block", *plan.start.words]
             steps.append([*options, *plan.environment.step_options])
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:

@@ -1,0 +1,113 @@
+"""What a script does with the names of many nodes.
+
+    python benchmarks/node_lists.py [--check] [NODES]
+
+Runs the very lines of rendered scripts, for Slurm behind a stand-in for scontrol and for PBS on a
+node file, with names such as x1000c0s0b0n0 (a Cray's), and one look of the supervisor at the
+records of all nodes. --check: fail if one of them takes a second or longer.
+"""
+
+import argparse
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from jobgen import loaded
+from jobgen.plan import resolve
+from jobgen.render import render
+
+SPEC = """\
+name: many
+resources: {{nodes: {nodes}, gpus_per_node: 4, cpus_per_gpu: 8}}
+launch: {{mode: {mode}, launcher: {launcher}}}
+run: {{command: [program]}}
+"""
+
+
+def names(count: int) -> list[str]:
+    """The first `count` nodes of a machine of Cray's."""
+    cabinets = itertools.count(1000)
+    every = (
+        f"x{cabinet}c{chassis}s{slot}b{board}n{node}"
+        for cabinet in cabinets
+        for chassis, slot, board, node in itertools.product(range(8), range(8), range(2), range(2))
+    )
+    return list(itertools.islice(every, count))
+
+
+def part(script: str, first: str, last: str) -> str:
+    """The lines from one that begins with `first` to one that begins with `last`, without that."""
+    found = re.search(rf"^{re.escape(first)}.*?(?=^{re.escape(last)})", script, re.S | re.M)
+    assert found, (first, last)
+    return found[0]
+
+
+def timed(program: str, folder: Path, **variables: str) -> tuple[float, str]:
+    """How many seconds bash takes for it, and what it prints."""
+    environment = {**os.environ, **variables, "PATH": f"{folder}:{os.environ['PATH']}"}
+    prefix = f'set -euo pipefail\ndie() {{ echo "$*" >&2; exit 1; }}\nattempt_dir={folder}\n'
+    begin = time.perf_counter()
+    ended = subprocess.run(
+        ["bash"], input=prefix + program, env=environment, capture_output=True, text=True
+    )
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    return time.perf_counter() - begin, ended.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("nodes", type=int, nargs="?", default=10_000)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    hosts = names(options.nodes)
+    slowest = 0.0
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        listing = folder / "listing"
+        listing.write_text("".join(f"{host}\n" for host in hosts))
+        (folder / "scontrol").write_text(f"#!/bin/sh\nexec cat {listing}\n")
+        (folder / "scontrol").chmod(0o755)
+        # A line for each of four processes, those of a node not together.
+        (folder / "nodefile").write_text(listing.read_text() * 4)
+        for scheduler, launcher, mode in (
+            ("slurm", "srun", "torchrun"),
+            ("pbs", "pbsdsh", "torchrun"),
+            ("pbs", "mpiexec", "direct"),
+        ):
+            spec = folder / "job.yaml"
+            spec.write_text(SPEC.format(nodes=options.nodes, mode=mode, launcher=launcher))
+            script = render(resolve(loaded.load(str(spec)), scheduler=scheduler))
+            program = part(script, "# Nodes, in the order", "# Rendezvous:")
+            if launcher == "mpiexec":
+                program += part(script, "counts=()", "start_by_mpiexec()")
+                program += 'hosts %s:%s >"$attempt_dir/hosts"\n'
+            variables = {
+                "SLURM_JOB_NODELIST": "x[1000-1039]c[0-7]s[0-7]b[0-1]n[0-1]",
+                "PBS_NODEFILE": str(folder / "nodefile"),
+            }
+            seconds, printed = timed(program + 'echo "${#nodes[@]}"\n', folder, **variables)
+            assert printed.split() == [str(options.nodes)]
+            assert (folder / "nodes").read_text() == listing.read_text()
+            print(f"{scheduler}, {launcher}, {mode}: {options.nodes} names in {seconds:.2f} s")
+            slowest = max(slowest, seconds)
+        for kind, index in itertools.product(("alive", "started"), range(options.nodes)):
+            (folder / f"node-{index}.{kind}").touch()
+        look = part(script, "looked=", "lost=''")
+        seconds, _ = timed(f"nodes=(x)\n{look}\nlook\nlook\nlook\n", folder)
+        print(f"a look at the records of {options.nodes} nodes: {seconds / 3:.2f} s")
+        slowest = max(slowest, seconds / 3)
+    if options.check and slowest >= 1:
+        sys.exit("a second or longer")
+
+
+main()
