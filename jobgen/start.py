@@ -12,7 +12,7 @@ from jobgen.profile import SiteProfile
 from jobgen.spec import NodeRange
 
 LAUNCHERS = ("srun", "pbsdsh", "mpiexec", "local")
-_OWN = {"slurm": "srun", "pbs": "pbsdsh", "local": "local"}
+OWN = {"slurm": "srun", "pbs": "pbsdsh", "local": "local"}
 
 
 class Watch(NamedTuple):
@@ -95,7 +95,7 @@ def start_of(loaded: LoadedSpec, profile: SiteProfile, groups: tuple[NodeGroup, 
         mode, keys = "torchrun", torchrun_keys
     else:
         mode, keys = site.family, ("site.launch.family",)
-    launcher: str = (site.launcher if site else None) or _OWN[profile.scheduler]
+    launcher: str = (site.launcher if site else None) or OWN[profile.scheduler]
     if profile.scheduler == "local":
         launcher = "local"
     elif said.launcher not in (None, "auto"):
@@ -121,7 +121,7 @@ def conflicts(
                 f"{value} is told how many processes there are, and resources.nodes is a range"
             )
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
-    own, asked = _OWN[profile.scheduler], loaded.spec.launch.launcher
+    own, asked = OWN[profile.scheduler], loaded.spec.launch.launcher
     hint = f"write {own}, mpiexec or auto"
     if asked == "mpiexec" and own == "srun" and len({group.shape for group in groups}) > 1:
         message = "unequal nodes on Slurm are parts of a job, and mpiexec sees only the first"

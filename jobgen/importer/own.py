@@ -11,9 +11,10 @@ from jobgen.importer.containers import settle_container
 from jobgen.importer.directives import settle
 from jobgen.importer.draft import Draft
 from jobgen.importer.tasks import settle_tasks
-from jobgen.profile import SiteModules, SiteProfile
+from jobgen.profile import Launch, SiteModules, SiteProfile
 from jobgen.script import Script
 from jobgen.shell import Word
+from jobgen.start import OWN
 from jobgen.units import format_duration
 
 
@@ -38,6 +39,7 @@ def settle_own(script: Script, header: Header, draft: Draft) -> bool:
         draft.put("resources.walltime", format_duration(seconds) if seconds else None)
     else:
         settle(script, draft, nodes=nodes, site=site)
+        draft.values.pop("tasks", None)  # one a node, or as many as there are processes
     draft.put("site", site)
     if "site" not in draft.values:
         draft.put("scheduler", header.scheduler)
@@ -45,6 +47,7 @@ def settle_own(script: Script, header: Header, draft: Draft) -> bool:
     profile = sites.load(draft.values["site"]) if "site" in draft.values else None
     _environment(script, draft)
     _launch(script, draft)
+    _start(script, draft, profile and profile.launch, OWN[header.scheduler])
     _walltime(script, draft)
     if profile is not None:
         _leave_to(profile, draft, script)
@@ -104,6 +107,19 @@ def _launch(script: Script, draft: Draft) -> None:
         _found(r"^    export NCCL_SOCKET_IFNAME=(\S+) GLOO_SOCKET_IFNAME=\1$", script)
         or _found(r"^    export NCCL_SOCKET_IFNAME=(\S+) GLOO_SOCKET_IFNAME=", script),
     )
+
+
+def _start(script: Script, draft: Draft, site: Launch | None, own: str) -> None:
+    """What starts the processes, where it is not what the site, or jobgen, does by itself."""
+    mode = "direct" if "\nrun_process() {" in script.text else "torchrun"
+    launcher = _found(r"^ *(?:start_by_)?(mpiexec|pbsdsh|srun) ", script) or "local"
+    torchrun = {"launch.rendezvous", "launch.max_restarts"} & draft.values.keys()
+    ranged = isinstance(draft.values.get("resources.nodes"), dict)
+    usual = site.family if site and not torchrun and not ranged else "torchrun"
+    draft.put("launch.mode", mode if mode != usual else None)
+    if launcher != "local":
+        by_itself = (site.launcher if site else None) or own
+        draft.put("launch.launcher", launcher if launcher != by_itself else None)
 
 
 def _leave_to(profile: SiteProfile, draft: Draft, script: Script) -> None:
