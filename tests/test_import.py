@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from support import ROOT, jobgen, load, plan_of, working_in
 from test_lint import ANY_SCRIPT
-from test_rendered import SCRIPTS
+from test_rendered import ALL as SCRIPTS
 
 from jobgen.importer import Imported, import_script
 from jobgen.plan import resolve

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import EXAMPLES, ROOT, jobgen, load
 from test_portable import SITES as WANTED
-from test_rendered import SCRIPTS
+from test_rendered import ALL as SCRIPTS
 
 from jobgen.errors import SpecError
 from jobgen.lint import RULES, check
@@ -140,6 +140,7 @@ def test_its_successor_starts_everywhere_but_trusts_pbsdsh() -> None:
         ("export RANK=$SLURM_PROCID", "early-expansion"),
         (f"trap stop SIGTERM\nif true; then {SRUN} python a.py; fi", "foreground-launch"),
         (f"trap stop TERM\n{SRUN} python a.py | cat", "foreground-launch"),
+        (f"trap stop TERM\nexec {SRUN} python a.py", "foreground-launch"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
@@ -156,6 +157,7 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         "srun hostname",
         "srun -N1 -n1 -c8 python a.py",
         f"trap stop TERM\n{SRUN} python a.py &\nwait",
+        f"trap stop TERM\nstart() {{ exec {SRUN} python a.py; }}\nstart &\nwait",
         f"trap 'rm -f lock' EXIT\n{SRUN} python a.py",
         f"set -euo pipefail\n{SRUN} python a.py | tee log",
         "echo started | tee log",

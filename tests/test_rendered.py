@@ -80,6 +80,27 @@ for name, override in (
     )
 SCRIPTS = EXAMPLE_SCRIPTS | VARIANT_SCRIPTS
 EVERY = pytest.mark.parametrize("name", SCRIPTS)
+# Those below are true of scripts that start an agent on each node, by the scheduler's own launcher.
+OTHER_STARTS = {
+    "direct": ["launch={mode: direct}"],
+    "direct, unequal nodes": [
+        "launch={mode: direct}",
+        "preflight=true",
+        "resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}",
+    ],
+    "direct, array": ["launch={mode: direct}", "array.tasks=3"],
+    "direct, container": [
+        "launch={mode: direct}",
+        "environment={container: {image: a b.sif, runtime: apptainer}}",
+    ],
+    "mpiexec": ["launch={launcher: mpiexec}"],
+    "direct by mpiexec": ["launch={mode: direct, launcher: mpiexec}", "walltime={notice: 2m}"],
+}
+STARTED_OTHERWISE = {
+    f"{name}, {site}": render(plan_of(BASE.read_text(), *overrides, site=site))
+    for (name, overrides), site in product(OTHER_STARTS.items(), SITES)
+}
+ALL = SCRIPTS | STARTED_OTHERWISE
 
 
 def scripts_for(scheduler: str) -> dict[str, str]:
@@ -94,20 +115,20 @@ def lines_with(word: str, script: str) -> list[str]:
     return [line for line in lines if word in line and not line.lstrip().startswith("#")]
 
 
-@EVERY
-def test_bash_can_parse_it(name: str) -> None:
-    ended = subprocess.run(["bash", "-n"], input=SCRIPTS[name], capture_output=True, text=True)
+@pytest.mark.parametrize("script", ALL.values(), ids=ALL.keys())
+def test_bash_can_parse_it(script: str) -> None:
+    ended = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@EVERY
-def test_shellcheck_is_content(name: str) -> None:
+@pytest.mark.parametrize("script", ALL.values(), ids=ALL.keys())
+def test_shellcheck_is_content(script: str) -> None:
     beside_python = Path(sys.executable).with_name("shellcheck")
     shellcheck = shutil.which("shellcheck") or (beside_python.exists() and str(beside_python))
     if not shellcheck:
         assert os.environ.get("CI") != "true", "CI must have shellcheck"
         pytest.skip("there is no shellcheck")
-    ended = subprocess.run([shellcheck, "-"], input=SCRIPTS[name], capture_output=True, text=True)
+    ended = subprocess.run([shellcheck, "-"], input=script, capture_output=True, text=True)
     assert (ended.stdout, ended.returncode) == ("", 0)
 
 

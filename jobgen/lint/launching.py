@@ -113,6 +113,8 @@ def _foreground(script: Script) -> Iterator[Fault]:
     commands = script.commands
     for index, command in enumerate(commands):
         launches = [launcher.name for launcher in unwrap(command.words).launchers]
+        if command.name == "exec" and "function" in command.inside:
+            continue  # such a function is for a process of its own, which has no traps
         if command.line > traps[0].line and {"srun", "mpiexec", "mpirun"} & set(launches):
             last = index
             while commands[last].end in ("|", "|&", "&&", "||") and last + 1 < len(commands):
