@@ -177,7 +177,9 @@ def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
     pid = cluster.on("n2", "pgrep", "-f", what).split()[-1]
     cluster.on("n2", "kill", "-KILL", pid)
     assert job.wait(60).startswith("failed"), job.everything()
-    assert " on n2, by" in _output(cluster, tmp_path, job)
+    output = _output(cluster, tmp_path, job)
+    assert "FAILED with exit code 137: rank " in output
+    assert " on n2, by" in output
     cluster.wait(job.id, timeout=60)
     wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
 
