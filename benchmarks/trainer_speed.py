@@ -42,7 +42,7 @@ def plain(flags: list[str]) -> None:
     cuda = config.device == "cuda"
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     if rank == 0:
-        tasks.prepare(config)
+        tasks.prepare(config, fetch=False)
     if size > 1:
         torch.distributed.init_process_group("nccl" if cuda else "gloo")
         torch.distributed.barrier()
