@@ -193,7 +193,7 @@ class SiteProfile(NamedTuple):
         return (found.charge if found else None) or self.charge
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """What is cited, routed or chosen by default is there."""
+        """What is cited, routed or chosen by default is there; the launcher is the scheduler's."""
         for path, record in records(self):
             source = record.source
             if source is not None and source not in (self.sources or {}):
@@ -205,6 +205,9 @@ class SiteProfile(NamedTuple):
         for name, queue in (self.queues or {}).items():
             if queue.routed_from is not None and queue.routed_from not in (self.queues or {}):
                 yield f"queues.{name}.routed_from", f"no such queue {queue.routed_from!r}", ""
+        other = {"slurm": "pbsdsh", "pbs": "srun"}.get(self.scheduler)
+        if self.launch is not None and self.launch.launcher == other:
+            yield "launch.launcher", f"{other} is no launcher of {self.scheduler}", ""
         if self.gpu_type is not None and self.gpu_type not in (self.gpu_types or {}):
             yield "gpu_type", f"no such type {self.gpu_type!r}", "name it in gpu_types"
 

@@ -143,6 +143,21 @@ _CONDITIONS: dict[type, list[Schema]] = {
     ],
     Address: [{"oneOf": [{"required": [key]} for key in ("suffix", "domain", "resolve")]}],
     SiteProfile: [
+        *(
+            {
+                "not": {
+                    "properties": {
+                        "scheduler": {"const": scheduler},
+                        "launch": {
+                            "properties": {"launcher": {"const": launcher}},
+                            "required": ["launcher"],
+                        },
+                    },
+                    "required": ["launch"],
+                }
+            }
+            for scheduler, launcher in (("slurm", "pbsdsh"), ("pbs", "srun"))
+        ),
         {"dependencies": {"gpu_type": ["gpu_types"]}},
         {
             "if": {"required": ["cited"], "properties": {"cited": {"minProperties": 1}}},

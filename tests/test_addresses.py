@@ -13,6 +13,7 @@ from support import jobgen, load, working_in
 from jobgen.explain import explain
 from jobgen.plan import Plan, resolve
 from jobgen.render import render
+from jobgen.start import OWN
 
 JOB = """\
 name: a
@@ -34,7 +35,7 @@ def write(folder: Path, scheduler: str, **forms: str) -> Path:
     for key, value in forms.items():
         (folder / f"{key}.yaml").write_text(
             f"scheduler: {scheduler}\nsources: {{a: https://a}}\n"
-            f"launch: {{family: torchrun, launcher: srun, source: a, "
+            f"launch: {{family: torchrun, launcher: {OWN[scheduler]}, source: a, "
             f"address: {{{key}: {value}, source: a}}}}\n"
         )
     return folder

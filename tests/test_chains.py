@@ -84,7 +84,7 @@ def at_work(job: Job, number: int) -> bool:
 
 def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
-    options = ("--set", "run.args.steps=30", "--set", "run.args.log-every=2")
+    options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
     job = chain(slurm, tmp_path, *options, walltime=walltime)
     reached = [0]
     for number in (1, 2):
@@ -102,8 +102,8 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
     assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
     lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
     losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
-    assert [*losses] == list(range(2, 31, 2))
-    assert losses[30] < losses[2]
+    assert [*losses] == list(range(2, 121, 2))
+    assert losses[120] < losses[2]
     for step in reached[1:]:
         assert f"continuing after step {step} from" in job.everything()
     assert slurm.wait(job.id)["JobState"] == "COMPLETED"
