@@ -131,7 +131,7 @@ def test_a_loss_that_is_no_number(policy: str, start: Start, tmp_path: Path) -> 
     assert run.status()["state"] == "completed"
     assert [step for step, _ in run.losses()] == list(range(1, 41))
     # Every item counts as used, also those without effect.
-    assert run.metrics("step")[-1]["tokens"] == 4 * (41 if policy == "skip" else 46)
+    assert run.metrics("step")[-1]["samples"] == 4 * (41 if policy == "skip" else 46)
 
 
 def test_a_rank_that_hangs_ends_the_run_and_leaves_all_stacks(start: Start, tmp_path: Path) -> None:
