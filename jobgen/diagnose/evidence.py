@@ -28,9 +28,6 @@ class Line(NamedTuple):
     number: int
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.number}: {self.text.strip()}"
-
 
 class Failure(NamedTuple):
     """A process that failed, or a node (then without a rank), by its own or its agent's word.
@@ -52,12 +49,12 @@ class Failure(NamedTuple):
     @property
     def place(self) -> str:
         """Where in the program's own code the first exception came from; empty if unknown."""
-        place = ""
+        place, raised = "", set(self.raised)
         for line in self.lines:
             frame = _FRAME.search(line.text)
             if frame and not re.search(r"/(site|dist)-packages/|/lib/python3|<frozen", frame[1]):
                 place = f"{frame[1]}:{frame[2]}" + (f", in {frame[3]}" if frame[3] else "")
-            elif place and line in self.raised:
+            elif place and line in raised:
                 break
         return place
 
@@ -82,10 +79,7 @@ class Evidence:
     @cached_property
     def nodes(self) -> list[str]:
         """The attempt's nodes, in order."""
-        try:
-            return (self.attempt / "nodes").read_text().split() if self.attempt else []
-        except OSError:
-            return []
+        return _words(self.attempt / "nodes") if self.attempt else []
 
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed."""
@@ -108,11 +102,8 @@ class Evidence:
                 if (node, rank) not in ranks and code != -15:
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
-        return by_time + [
-            failure
-            for failure in self._nodes()
-            if failure.node not in {found.node for found in by_time}
-        ]
+        told = {failure.node for failure in by_time}
+        return by_time + [failure for failure in self._nodes() if failure.node not in told]
 
     def _recorded(self) -> Iterator[Failure]:
         """Those with an error file, which torchelastic's `record` writes for an exception."""
