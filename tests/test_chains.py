@@ -14,7 +14,13 @@ pytest.importorskip("torch", reason="jobs need torch")
 
 TRAINER = {
     "module": "jobgen.trainer",
-    "args": {"context": 32, "batch-tokens": 256, "save-every": 10_000, "val-every": 10_000},
+    "args": {
+        "context": 32,
+        "batch-tokens": 256,
+        "save-every": 10_000,
+        "val-every": 10_000,
+        "steps": 1_000_000,  # no machine comes to the end of them
+    },
 }
 # What docs/walltime.md tells a program of one's own to do; here it is done in its third start.
 SNIPPET = re.findall(r"```python\n(.*?)```", (ROOT / "docs/walltime.md").read_text(), re.S)[0]

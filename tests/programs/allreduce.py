@@ -3,12 +3,21 @@
 import argparse
 import os
 import socket
+import sys
 import time
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
+
+
+def leave(code: int) -> NoReturn:
+    """Exit without Python's end, in which gloo's threads may abort the process: with code 134."""
+    sys.stdout.flush()
+    os._exit(code)
 
 
 @record
@@ -30,7 +39,7 @@ def main() -> None:
     if rank == args.raise_on:
         raise RuntimeError(f"planted on rank {rank}")
     if rank == args.exit_on:
-        os._exit(3)  # without Python's end, in which gloo's threads may abort the process
+        leave(3)
     while args.sleep_until and not args.sleep_until.exists():
         time.sleep(0.1)
     # Ranks that wait for one that is gone hang here, as in training.
@@ -38,4 +47,8 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-main()
+try:
+    main()
+except RuntimeError:
+    traceback.print_exc()
+    leave(1)
