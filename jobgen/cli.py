@@ -218,7 +218,10 @@ def submit(
 @click.argument("job", shell_complete=completes("runs", "ids"))
 @json_option
 def status(job: str, as_json: bool) -> None:
-    """Print how a job stands: queued, running, done, failed, cancelled or unknown."""
+    """Print how a job stands.
+
+    It is queued, running, stopping, done, failed, cancelled, timeout, node lost or unknown.
+    """
     from jobgen import runs
     from jobgen.plain import to_json
     from jobgen.status import state

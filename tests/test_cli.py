@@ -462,7 +462,7 @@ class TestStatusAndCancel:
             (SLURM, "PENDING", "queued"),
             (SLURM, "RUNNING", "running"),
             (SLURM, "COMPLETED", "done"),
-            (SLURM, "TIMEOUT", "failed"),
+            (SLURM, "TIMEOUT", "timeout"),
             (PBS, "Q", "queued"),
             (PBS, "R", "running"),
             (PBS, "F", "done"),

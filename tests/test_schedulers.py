@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support import edited, plan_of
 
 from jobgen import schedulers
+from jobgen.schedulers.base import State
 
 SLURM, PBS = schedulers.batch("slurm"), schedulers.batch("pbs")
 SMALL = "{nodes: 2}"
@@ -196,20 +197,21 @@ SCONTROL = (
         ("PENDING", "Resources", ("queued", "Resources")),
         ("CONFIGURING", "None", ("queued", "")),
         ("RUNNING", "None", ("running", "")),
-        ("COMPLETING", "None", ("running", "")),
+        ("COMPLETING", "None", ("stopping", "")),
         ("COMPLETED", "None", ("done", "")),
         ("CANCELLED", "None", ("cancelled", "")),
         ("FAILED", "NonZeroExitCode", ("failed", "FAILED NonZeroExitCode")),
-        ("TIMEOUT", "TimeLimit", ("failed", "TIMEOUT TimeLimit")),
-        ("NODE_FAIL", "None", ("failed", "NODE_FAIL")),
+        ("TIMEOUT", "TimeLimit", ("timeout", "TIMEOUT TimeLimit")),
+        ("NODE_FAIL", "None", ("node lost", "NODE_FAIL")),
+        ("PREEMPTED", "None", ("cancelled", "PREEMPTED")),
         ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
     ],
 )
 def test_state_by_scontrol(state: str, reason: str, wanted: tuple[str, str]) -> None:
     record = SCONTROL.format(state, reason, "1:0")
-    assert SLURM.parse_state(record) == wanted
+    assert SLURM.parse_state(record) == State(*wanted)
     # A heterogeneous job has a record for each part; the first has the script.
-    assert SLURM.parse_state(record + SCONTROL.format("PENDING", "None", "0:0")) == wanted
+    assert SLURM.parse_state(record + SCONTROL.format("PENDING", "None", "0:0")) == State(*wanted)
 
 
 def qstat(**attributes: object) -> str:
@@ -225,11 +227,12 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "H"}, ("queued", "")),
         ({"job_state": "W"}, ("queued", "")),
         ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
-        ({"job_state": "E"}, ("running", "")),
+        ({"job_state": "E"}, ("stopping", "")),
         ({"job_state": "S"}, ("running", "")),
         ({"job_state": "F", "Exit_status": 0}, ("done", "")),
         ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
-        ({"job_state": "F", "Exit_status": -29}, ("failed", "walltime")),
+        ({"job_state": "F", "Exit_status": -29}, ("timeout", "Exit_status -29")),
+        ({"job_state": "F", "Exit_status": -20}, ("node lost", "Exit_status -20")),
         ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
         ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
         ({"job_state": "?"}, ("unknown", "")),
@@ -237,7 +240,7 @@ def qstat(**attributes: object) -> str:
     ],
 )
 def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
-    assert PBS.parse_state(qstat(**job)) == wanted
+    assert PBS.parse_state(qstat(**job)) == State(*wanted)
 
 
 @pytest.mark.parametrize("scheduler", [SLURM, PBS])

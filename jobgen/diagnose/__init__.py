@@ -74,7 +74,7 @@ def diagnose(job: Job, state: State) -> Diagnosis:
     if decided and first:  # the scheduler knows that memory was short, the agent who was killed
         who = next((who for who, _ in own if who.exit_code == -9), first[0])
         return _shown(_told(about, *decided), who, failures)
-    if first is None and state.name in ("queued", "running"):
+    if first is None and state.name in ("queued", "running", "stopping"):
         return about._replace(cause="healthy", title="nothing is wrong so far")
     if first is None:
         said = _first(script, "script")

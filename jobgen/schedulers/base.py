@@ -12,19 +12,37 @@ from jobgen.plan import Plan
 # believe for 60 s what it knows of a folder (nfs(5), acdirmax).
 SHARED_FILES_LAG = 90
 
-StateName = Literal["queued", "running", "done", "failed", "cancelled", "unknown"]
+# timeout: the walltime has ended it; node lost: the loss of a node has; stopping: it is being
+# ended, or has ended and its nodes are not free yet; unknown: nobody who was asked can tell.
+StateName = Literal[
+    "queued",
+    "running",
+    "stopping",
+    "done",
+    "failed",
+    "cancelled",
+    "timeout",
+    "node lost",
+    "unknown",
+]
+ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node lost")
 
 
 class State(NamedTuple):
-    """How a job stands, in jobgen's words, with the scheduler's own reason where it gives one."""
+    """How a job stands, in jobgen's words, with the scheduler's own reason where it gives one.
+
+    Times are in seconds since 1970, and None where nobody has told them.
+    """
 
     name: StateName
     reason: str = ""
+    start: float | None = None  # when it began; of a queued one, when that is expected
+    limit: float | None = None  # when its walltime ends
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen to the job."""
-        return self.name in ("done", "failed", "cancelled")
+        return self.name in ENDED
 
 
 def output_paths(directives: Iterable[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from jobgen.schedulers.base import (
     SHARED_FILES_LAG,
     Directive,
     State,
+    StateName,
     after_line,
     array_line,
     cpu_keys,
@@ -25,9 +26,20 @@ from jobgen.schedulers.base import (
 )
 from jobgen.units import format_duration, format_memory
 
-_STATES = {"R": "running", "E": "running", "B": "running", "S": "running", "U": "running"}
+_STATES: dict[str, StateName] = {
+    **dict.fromkeys("QHWTM", "queued"),
+    **dict.fromkeys("RBSU", "running"),
+    "E": "stopping",
+}
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
-_QUEUED = ("Q", "H", "W", "T", "M")
+# Exit_status, but for a program's own (JOB_EXEC_* of OpenPBS's job.h; 256 + N is signal N).
+_ENDS: dict[object, StateName] = {
+    0: "done",
+    None: "cancelled",
+    271: "cancelled",
+    -20: "node lost",
+    -29: "timeout",
+}
 
 
 class Pbs:
@@ -125,19 +137,16 @@ class Pbs:
             letter = str(job["job_state"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return State("unknown")
-        comment = str(job.get("comment", ""))
-        if letter in _QUEUED:
-            return State("queued", comment)
+        comment, status = str(job.get("comment", "")), job.get("Exit_status")
         if letter in _STATES:
-            return State("running")
+            name = _STATES[letter]
+            return State(name, comment if name == "queued" else "")
         if letter not in ("F", "X"):
             return State("unknown")
-        status = job.get("Exit_status")
-        if status == 0:
-            return State("done")
-        if status is None or status == 271:
-            return State("cancelled", comment)
-        return State("failed", "walltime" if status == -29 else f"Exit_status {status}")
+        name = _ENDS.get(status, "failed") if isinstance(status, int | None) else "unknown"
+        if name in ("done", "cancelled"):
+            return State(name, comment if name == "cancelled" else "")
+        return State(name, f"Exit_status {status}")
 
     def cancel_argv(self, job_id: str) -> list[str]:
         """`qdel`."""

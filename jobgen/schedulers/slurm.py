@@ -11,11 +11,13 @@ from jobgen.nodes import NodeGroup
 from jobgen.plan import Plan
 from jobgen.program import ShellPath
 from jobgen.schedulers.base import (
+    ENDED,
     NODES,
     PROCESSES,
     SHARED_FILES_LAG,
     Directive,
     State,
+    StateName,
     after_line,
     array_line,
     cpu_keys,
@@ -31,29 +33,23 @@ _OPTIONS_BY_VARIABLE = (
     "ACCOUNT CONSTRAINT DISTRIBUTION EXCLUSIVE GPUS_PER_NODE GRES HINT JOB_NAME MEM_PER_NODE"
     " NETWORK OPEN_MODE PARTITION QOS REQUEUE RESERVATION SIGNAL TIMELIMIT"
 )
-_STATES = {
-    "PENDING": "queued",
-    "CONFIGURING": "queued",
-    "REQUEUED": "queued",
-    "REQUEUE_HOLD": "queued",
-    "SPECIAL_EXIT": "queued",
-    "RESV_DEL_HOLD": "queued",
-    "RUNNING": "running",
-    "COMPLETING": "running",
-    "SUSPENDED": "running",
-    "STOPPED": "running",
-    "SIGNALING": "running",
-    "STAGE_OUT": "running",
-    "RESIZING": "running",
-    "COMPLETED": "done",
-    "CANCELLED": "cancelled",
-    "REVOKED": "cancelled",
+_WORDS: dict[StateName, str] = {
+    "queued": "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
+    "running": "RUNNING SUSPENDED STOPPED SIGNALING RESIZING",
+    "stopping": "COMPLETING STAGE_OUT",
+    "done": "COMPLETED",
+    "cancelled": "CANCELLED REVOKED PREEMPTED",
+    "timeout": "TIMEOUT DEADLINE",
+    "node lost": "NODE_FAIL BOOT_FAIL",
 }
+_STATES = {word: name for name, words in _WORDS.items() for word in words.split()}
 
 
 _RECORD = re.compile(r"\bJobState=(\w+) Reason=(\S+)")
 # When all tasks of an array have ended, the worst end is the array's.
-_WORST = ("queued", "failed", "cancelled", "done")
+_WORST: tuple[StateName, ...] = (
+    *("queued", "failed", "node lost", "timeout", "cancelled", "unknown", "done"),
+)
 # Without it a job waits for ever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
 
@@ -182,7 +178,7 @@ class Slurm:
         if "ArrayJobId=" not in output:
             return found[0]
         names = {state.name for state in found}
-        if "running" in names or ("queued" in names and len(names) > 1):
+        if names & {"running", "stopping"} or ("queued" in names and len(names) > 1):
             return State("running")
         return min(found, key=lambda state: _WORST.index(state.name))
 
@@ -219,9 +215,9 @@ class Slurm:
 def _state(word: str, reason: str) -> State:
     reason = "" if reason == "None" else reason
     name = _STATES.get(word, "failed")
-    if name == "failed":
+    if name in ENDED and name != "done" and word != "CANCELLED":
         reason = f"{word} {reason}".strip()
-    return State(name, reason)  # type: ignore[arg-type]
+    return State(name, reason)
 
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:
