@@ -1,7 +1,7 @@
 """Run folders and the records in them: `runs/NAME/ID/` below the folder of submission.
 
 A record is one JSON file, replaced as a whole: home folders are NFS or Lustre, where locks and
-databases are not to be trusted.
+databases are not to be trusted. What somebody else has put there, or half of a file, is no record.
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
+from types import NoneType
+from typing import Any
 
+from jobgen import schedulers
 from jobgen.errors import UsageError
 
 RUNS = "runs"
+RECORD = "job.json"
 
 
 @dataclass(frozen=True)
 class Job:
     """One submission.
 
-    `pid` and `started` (clock ticks since boot) tell a local job's process. `first_attempt` is the
-    number of the attempts that were in the run folder before: schedulers use ids again.
+    `pid` and `started` (clock ticks since boot) tell a local job's process, on the machine `host`.
+    `first_attempt` is the number of the attempts that were in the run folder before: schedulers use
+    ids again. `token` is the submission's own name and `digest` that of what was submitted (see
+    `intents`); both are empty in records of earlier versions.
     """
 
     id: str
@@ -38,6 +44,9 @@ class Job:
     tasks: int = 0  # of the array that it is
     earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks, but for 0
     array: str = ""  # the id of the array that it is a task of
+    token: str = ""
+    digest: str = ""
+    host: str = ""  # where it was submitted
 
     @property
     def run_dir(self) -> Path:
@@ -54,14 +63,62 @@ class Job:
 
     def save(self) -> None:
         """Write the record into the run folder, which is made where it is missing."""
-        self.run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.run_dir / "job.json", json.dumps(asdict(self), indent=1) + "\n")
+        write_atomically(
+            self.run_dir / RECORD, json.dumps(asdict(self), indent=1) + "\n", sync=True
+        )
 
 
-def write_atomically(path: Path, text: str) -> None:
+def read(path: Path) -> Job:
+    """The job whose record is the file at `path`; raises UsageError where that is none.
+
+    Keys that are not known are of a later version, and left out.
+    """
+    try:
+        return from_fields(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # JSON's and Unicode's are ValueErrors too
+        raise UsageError(f"{path}: is no record of a job: {error}") from None
+
+
+def from_fields(found: Any) -> Job:
+    """The job of a record's keys and values; raises ValueError where they are none's."""
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    known = {field.name: field for field in fields(Job)}
+    if missing := [name for name in known if name not in found and _required(known[name])]:
+        raise ValueError(f"it has no {missing[0]}")
+    values: dict[str, Any] = {}
+    for name in known.keys() & found.keys():
+        value, (kind, words) = found[name], _KINDS[str(known[name].type)]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r} and not {words}")
+        values[name] = tuple(map(str, value)) if isinstance(value, list) else value
+    if values["scheduler"] not in schedulers.NAMES:
+        raise ValueError(f"scheduler is {values['scheduler']!r}")
+    return Job(**values)
+
+
+def _required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+# By the annotation of a field: the types that JSON may have there, and what they are called.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "str": (str, "a text"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "int | None": ((int, NoneType), "a whole number or null"),
+    "tuple[str, ...]": (list, "a list"),
+    "dict[str, int]": (dict, "an object"),
+}
+
+
+def write_atomically(path: Path, text: str, *, sync: bool = False) -> None:
     """Replace the file at `path`, whose folder is made; nobody ever sees half of it.
 
-    Where `path` is a symbolic link, what it leads to is replaced.
+    Where `path` is a symbolic link, what it leads to is replaced. With `sync` the file and its name
+    are on the disk, or with the server, when this returns.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -69,16 +126,31 @@ def write_atomically(path: Path, text: str) -> None:
         temporary = target = str(path)  # a pipe or a device is written to, not replaced
     else:
         os.makedirs(folder, exist_ok=True)
-        temporary = f"{folder}/.{name}.{os.getpid()}"
+        # Process ids are not enough: many hosts may write into one folder.
+        temporary = f"{folder}/.{name}.{os.urandom(6).hex()}"
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
             file.write(text)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         if temporary != target:
             os.replace(temporary, target)
     except BaseException:
         if temporary != target and os.path.exists(temporary):
             os.unlink(temporary)
         raise
+    if sync:
+        sync_folder(folder)
+
+
+def sync_folder(folder: str | Path) -> None:
+    """Have the names in a folder on the disk."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def find(word: str) -> Job:
@@ -100,14 +172,10 @@ def find(word: str) -> Job:
 
 
 def _recorded(word: str) -> Job | None:
-    direct = Path(word, "job.json")
+    direct = Path(word, RECORD)
     records = [direct] if direct.is_file() else []
     records += Path(RUNS).glob(f"*/{_escape(word.partition('.')[0])}/job.json")
-    for record in records:
-        fields = json.loads(record.read_text(encoding="utf-8"))
-        lists = {key: tuple(fields.get(key, ())) for key in ("argv", "links")}
-        return Job(**{**fields, **lists})
-    return None
+    return read(records[0]) if records else None
 
 
 def ids() -> list[str]:
@@ -137,9 +205,9 @@ def outcome(job: Job) -> tuple[str, int] | None:
     own = attempts(job.run_dir)[job.first_attempt :]
     try:
         word, code = (own[-1] / "outcome").read_text().split()
-    except (IndexError, FileNotFoundError):
+        return word, int(code)
+    except (IndexError, OSError, ValueError):  # on a full disk it is empty
         return None
-    return word, int(code)
 
 
 def _escape(text: str) -> str:

@@ -8,6 +8,7 @@ from jobgen.schedulers.base import BatchScheduler, Scheduler
 
 LOCAL = "local"
 _MODULES = {name: f"jobgen.schedulers.{name}" for name in ("slurm", "pbs", LOCAL)}
+NAMES = tuple(_MODULES)
 
 
 def get(name: str) -> Scheduler:
