@@ -29,6 +29,8 @@ from jobgen.errors import (
 
 if TYPE_CHECKING:
     from jobgen.plan import Plan
+    from jobgen.runs import Job
+    from jobgen.schedulers.base import State
 
 _EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
@@ -63,6 +65,7 @@ class _Group(click.Group):
         "schema": "jobgen.cli_editors",
         "completion": "jobgen.cli_editors",
         "diagnose": "jobgen.cli_jobs",
+        "logs": "jobgen.cli_jobs",
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",
         "sites": "jobgen.cli_sites",
@@ -204,9 +207,7 @@ def submit(
         put_out(to_json(handed_over))
     click.echo(f"run folder: {run_folder}", err=True)
     if wait:
-        from jobgen.logs import follow
-
-        state = follow(job, lambda text: click.echo(text, nl=False, err=True))
+        state = _followed(job)
         if as_json:
             put_out(to_json(handed_over | {"state": state.name, "reason": state.reason}))
         if state.name != "done":
@@ -246,6 +247,20 @@ def cancel(job: str) -> None:
     from jobgen.status import cancel as end
 
     end(runs.find(job))
+
+
+def _followed(job: Job) -> State:
+    """How the job ended, after its script's words and those of rank 0 were passed on."""
+    from jobgen.logs import follow
+
+    lines = follow(job, rank=0, script=True)
+    while True:
+        try:
+            line = next(lines)
+        except StopIteration as end:
+            state: State = end.value
+            return state
+        click.echo(line.text if line.task is None else str(line), err=True)
 
 
 def _script_name(path: str, plan: Plan) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import click
 
 from jobgen.cli_target import completes, json_option, put_out
@@ -21,4 +24,41 @@ def diagnose(job: str, as_json: bool) -> None:
     put_out(to_json(cause) if as_json else cause.as_text())
 
 
-COMMANDS = {"diagnose": diagnose}
+@click.command()
+@click.argument("job", shell_complete=completes("runs", "ids"))
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")
+@click.option("--node", metavar="N", help="Of this node only, by its name.")
+@click.option("--stderr", is_flag=True, help="What processes printed on stderr, and the agents.")
+def logs(job: str, follow: bool, rank: int | None, node: str | None, stderr: bool) -> None:
+    """Print what a job's script and processes have printed, with the node and rank of each line.
+
+    What many ranks print alike stands once, with their number.
+    """
+    import sys
+    import time
+
+    from jobgen import logs as printed
+    from jobgen import runs
+
+    def pause(seconds: float) -> None:
+        sys.stdout.flush()
+        time.sleep(seconds)
+
+    found = runs.find(job)
+    if follow:
+        lines: Iterator[printed.LogLine]
+        lines = printed.follow(found, rank=rank, node=node, stderr=stderr, pause=pause)
+    else:
+        lines = printed.read(found, rank=rank, node=node, stderr=stderr)
+    nothing = True
+    for line in lines:
+        nothing = False
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    if nothing:
+        where = os.path.relpath(found.run_dir)
+        click.echo(f"nothing of that kind has been printed yet; the files are in {where}", err=True)
+
+
+COMMANDS = {"diagnose": diagnose, "logs": logs}

@@ -48,6 +48,8 @@ def completed(words: str, *, begun: str = "") -> list[str]:
         ("jobgen submit --site", "nowhere", []),
         ("jobgen status", "", ["plain,123", "plain,20300101-120000-7"]),
         ("jobgen cancel", "12", ["plain,123"]),
+        ("jobgen logs -f", "12", ["plain,123"]),
+        ("jobgen logs", "--std", ["plain,--stderr"]),
         ("jobgen render", "job", ["file,job"]),
         ("jobgen render -o", "job", ["file,job"]),
         ("jobgen check --out-dir", "job", ["file,job"]),

@@ -17,8 +17,8 @@ TRAINER = [path for path in FILES if "trainer" in path.parts]
 # A module imports from the lines above its own, and of its own line nothing.
 LAYERS = """
 jobgen
-jobgen.errors jobgen.plain
-jobgen.units jobgen.document
+jobgen.errors jobgen.plain jobgen.tail
+jobgen.units jobgen.document jobgen.fold
 jobgen.bind
 jobgen.fields
 jobgen.software jobgen.sweep
