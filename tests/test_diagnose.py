@@ -4,64 +4,20 @@
 """
 
 import json
-import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jobs import spec, submit
+from run_folders import FAILED, LOST, Run
 from support import jobgen
 
-from jobgen import runs
-from jobgen.diagnose import Diagnosis, diagnose, machine, program
-from jobgen.runs import Job
+from jobgen import runs, schedulers
+from jobgen.diagnose import CAUSES
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("diagnose").glob("*.log"))
-LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.1.0.7]:41213"
-FAILED = State("failed", "exit code 1")
-
-
-class Run:
-    """A run folder of two nodes with two processes each, as a job on Slurm leaves it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.job = Job("4711", "job", "slurm", str(folder), 0.0, ("sbatch",))
-        self.job.save()
-        self.write("attempts/0/nodes", "n1\nn2\n")
-        self.clock = (self.job.run_dir / "attempts/0/nodes").stat().st_mtime
-
-    def write(self, name: str, text: str, *, after: float = 0) -> None:
-        """A file of the run folder, written some seconds after the beginning."""
-        path = self.job.run_dir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        if after:
-            os.utime(path, (self.clock + after, self.clock + after))
-
-    def rank(self, rank: int, text: str, *, after: float, code: int = 1) -> None:
-        """A process that fails: what it prints, and what its agent says of it."""
-        node = f"n{1 + rank // 2}"
-        self.write(f"logs/{node}/rank-{rank}.err", text, after=after)
-        agent = self.job.run_dir / f"logs/{node}/agent.log"
-        before = agent.read_text() if agent.exists() else f"jobgen: {node}; the rendezvous is at\n"
-        table = f"  rank      : {rank} (local_rank: {rank % 2})\n  exitcode  : {code} (pid: 7)\n"
-        self.write(f"logs/{node}/agent.log", before + table)
-
-    def node(self, node: int, text: str) -> None:
-        """A node whose agent fails."""
-        self.write(f"logs/n{node}/agent.log", text)
-        self.write(f"attempts/0/node-{node - 1}.ended", "1\n")
-        self.write("attempts/0/failed", f"{node - 1} 1\n")
-
-    def script(self, text: str) -> None:
-        """The script's output."""
-        (self.folder / "job-4711.out").write_text(text)
-
-    def diagnose(self, state: State = FAILED) -> Diagnosis:
-        """What it looks like."""
-        return diagnose(self.job, state)
 
 
 @pytest.fixture
@@ -72,29 +28,34 @@ def run(tmp_path: Path) -> Run:
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
 def test_each_kind_of_output_is_known_and_its_rank_is_named(run: Run, log: Path) -> None:
     text = log.read_text()
-    where = re.match(r"# where: (\w+)\n", text)
-    if where and where[1] == "script":
+    about = dict(re.findall(r"^# (where|node): (\w+)\n", text, re.MULTILINE))
+    text = re.sub(r"(# (where|node): \w+\n)+", "", text, count=1)
+    where, state = about.get("where"), FAILED
+    if where == "script":
         run.script(text)
-    elif where:
+    elif where == "agent":
         run.node(2, text)
+    elif where:
+        state = schedulers.batch(where).parse_state(text)
     else:
         for other in (0, 1, 3):
             run.rank(other, LOST, after=20)
         run.rank(2, text, after=10)
-    found = run.diagnose()
+    found = run.diagnose(state)
     assert found.cause == log.stem.partition("--")[0], found.as_text()
     assert found.remedy
     assert found.evidence
-    if not where:
+    if "node" in about or where == "agent":
+        assert (found.node, found.rank) == (about.get("node", "n2"), None)
+    elif not where:
         assert (found.node, found.rank) == ("n2", 2)
         assert found.followed == (0, 1, 3)
 
 
 def test_there_is_an_output_for_every_cause() -> None:
     shown = {path.stem.partition("--")[0] for path in LOGS}
-    words = {"dependency", "output-folder", "refused-resources", "peer-lost"}  # tested below
-    assert {cause.id for cause in (*machine.CAUSES, *program.CAUSES)} <= shown | words
-    assert len(LOGS) >= 40
+    assert {cause.id for cause in CAUSES} <= shown | {"peer-lost"}  # which is never the first
+    assert len(shown) >= 40
 
 
 @pytest.mark.parametrize(
@@ -177,6 +138,93 @@ def test_an_earlier_attempt_is_not_taken_for_the_last(run: Run) -> None:
     log.write_text(log.read_text() + "jobgen: n1; the rendezvous is at\n")
     run.rank(1, "Traceback (most recent call last):\nValueError: new\n", after=5)
     assert run.diagnose().rank == 1
+
+
+def test_a_job_that_was_put_back_is_not_told_by_its_earlier_start(run: Run) -> None:
+    begins = "jobgen: 2 nodes x 2 processes on n1 n2; logs are in /scratch/runs/job/4711\n"
+    preempted = (
+        "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2026-01-02 DUE TO PREEMPTION ***\n"
+    )
+    run.script(begins + preempted + begins)
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    assert run.diagnose().cause == "exception"
+    run.script(begins + begins + preempted)
+    assert run.diagnose().cause == "preempted"
+
+
+@pytest.mark.parametrize("code", [137, 3])
+def test_processes_that_were_started_directly_are_known_by_the_nodes_records(
+    run: Run, code: int
+) -> None:
+    log = "jobgen: rank 2 is process 0 of n2, node 1; the rendezvous is at n1:24711\n"
+    run.write("logs/n2/agent.log", log + "jobgen: torch 2.9.1 of python3, OMP_NUM_THREADS=1\n")
+    run.write("attempts/0/failed", f"1 {code} 2\n", after=20)
+    run.write("logs/n2/rank-2.out", "step 7\n", after=1)
+    run.write("logs/n1/rank-0.err", LOST, after=10)
+    run.processes(2, (2, code), (3, 143))
+    run.processes(1, (0, 1), (1, 143))
+    found = run.diagnose()
+    assert (found.node, found.rank, found.followed) == ("n2", 2, (0,))
+    assert found.cause == ("exit -9" if code == 137 else "exit 3")
+
+
+def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> None:
+    begin = "jobgen: rank {} is process {} of n2, node 1; the rendezvous is at n1:24711\n"
+    error = "jobgen: error: module load failed on n2: cuda/99.9\n"
+    old = begin.format(2, 0) + "jobgen: error: there is no torch on n2 for /usr/bin/python3\n"
+    run.write("logs/n2/agent.log", old + begin.format(2, 0) + error + begin.format(3, 1) + error)
+    run.write("attempts/0/failed", "1 1 2\n")
+    run.processes(2, (2, 1), (3, 1))
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("module-missing", "n2")
+    assert found.title.endswith("seen on n2 alone, of 2 nodes")
+
+
+def test_clocks_that_differ_do_not_turn_first_and_last_around(run: Run) -> None:
+    """n2 is an hour ahead; the file system's times say no more than that all was at once."""
+    began = int(run.clock)
+    run.error(0, "KeyError: 'late'", stamp=began + 40, after=50)
+    run.error(2, "KeyError: 'early'", stamp=began + 3610, after=50)
+    assert run.diagnose().rank == 0
+    for node, ahead in (("n1", 0.0), ("n2", 3600.0)):
+        report = json.dumps({"node": node, "clock_s": ahead}, indent=1)
+        run.write(f"preflight/{node}.json", report)
+    found = run.diagnose()
+    assert (found.rank, found.exception, found.followed) == (2, "KeyError: 'early'", (0,))
+
+
+def test_a_difference_that_preflight_finds_is_shown_by_its_report_too(run: Run) -> None:
+    fault = "jobgen: preflight: n2: torch 2.8.0, n1 2.9.1; build it on a shared file system\n"
+    run.node(1, f"jobgen: n1 is node 0; the rendezvous is at n1:24711\n{fault}")
+    run.write("preflight/n2.json", json.dumps({"node": "n2", "torch": "2.8.0"}, indent=1))
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("version-mismatch", "n2")
+    assert found.evidence[1].endswith('preflight/n2.json:3: "torch": "2.8.0"')
+
+
+def test_what_some_nodes_lack_is_told_from_what_all_lack(run: Run) -> None:
+    text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
+    run.rank(2, text, after=5)
+    found = run.diagnose()
+    assert found.title.endswith("; seen on n2 alone, of 2 nodes")
+    assert found.nodes == ("n2",)
+    run.rank(0, text, after=6)
+    found = run.diagnose()
+    assert "alone" not in found.title
+    assert found.nodes == ("n1", "n2")
+
+
+def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.node(2, "jobgen: n2 is node 1; the rendezvous is at n1:24711\njobgen: error: odd\n")
+    read, opened = Path.open, []
+
+    def noted(path: Path, *arguments: Any, **options: Any) -> Any:
+        opened.append(path.name)
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", noted)
+    run.diagnose()
+    assert opened.count("agent.log") == 1
 
 
 def test_the_end_of_a_long_log_has_the_right_line_number(run: Run) -> None:

@@ -53,8 +53,9 @@ jobgen.importer.containers
 jobgen.lint.sites jobgen.importer.own jobgen.importer.body
 jobgen.lint
 jobgen.importer
-jobgen.status jobgen.diagnose.cause jobgen.diagnose.evidence
-jobgen.diagnose.machine jobgen.diagnose.program
+jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flight
+jobgen.diagnose.evidence
+jobgen.diagnose.scheduler jobgen.diagnose.machine jobgen.diagnose.program jobgen.diagnose.stall
 jobgen.submit jobgen.logs jobgen.diagnose
 jobgen.completion
 jobgen.cli_target

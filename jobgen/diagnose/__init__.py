@@ -1,7 +1,8 @@
 """The first cause of a job's failure, not its last symptom, with what shows it and what to do.
 
 What the scheduler says decides; else the first process that failed by itself, then the first node,
-then the script. That others lost their connection to it is a consequence.
+then the script. That others lost their connection to it is a consequence. Where processes have only
+waited, it is the one that they waited for. A job that is alive is looked at for its progress.
 """
 
 from __future__ import annotations
@@ -10,23 +11,30 @@ import os
 import re
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
-from jobgen.diagnose import machine, program
+from jobgen.diagnose import machine, program, scheduler, stall
 from jobgen.diagnose.cause import Cause, Where
-from jobgen.diagnose.evidence import Evidence, Failure, Line
+from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence, Failure
+from jobgen.diagnose.reading import Line
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 
-_CAUSES = (*machine.CAUSES, *program.CAUSES)
+CAUSES = (*scheduler.CAUSES, *machine.CAUSES, *program.CAUSES)
+Found = tuple[Failure, tuple[Cause, Line | None]]
 _MOST_LINES = 6
+# A process that has failed ends all others within 30 s. Where they go on for longer, it was started
+# again.
+_RECOVERED = 60.0
 
 
 class Diagnosis(NamedTuple):
-    """What is wrong with a job; `cause` is an id of `machine` or `program`.
+    """What is wrong with a job; `cause` is the id of one of CAUSES.
 
     It is `healthy` where nothing is, `exception` where the program raised something that is not
-    listed there, and `unknown` where only the evidence is left to show.
+    listed there, `exit CODE` where a process has said nothing, and `unknown` where only the
+    evidence is left to show.
     """
 
     job: str
@@ -36,8 +44,11 @@ class Diagnosis(NamedTuple):
     remedy: str = ""
     node: str | None = None
     rank: int | None = None
+    exception: str = ""  # the first that was raised
     place: str = ""  # file:line of the program where it was raised
-    evidence: tuple[str, ...] = ()  # file:line: text
+    evidence: tuple[str, ...] = ()  # file:line: text, or the scheduler's name and word
+    nodes: tuple[str, ...] = ()  # all that show this cause
+    waited_for: tuple[int, ...] = ()  # ranks
     followed: tuple[int, ...] = ()  # ranks that failed as a consequence
 
     def as_text(self) -> str:
@@ -48,10 +59,10 @@ class Diagnosis(NamedTuple):
         if self.place:
             lines.append(f"  raised at {self.place}")
         lines += [f"  {line}" for line in self.evidence]
+        if len(self.waited_for) > 1:
+            lines.append(f"the others waited for: {_ranks(self.waited_for)}")
         if self.followed:
-            others = ", ".join(map(str, self.followed[:16]))
-            more = f" and {len(self.followed) - 16} more" if len(self.followed) > 16 else ""
-            lines.append(f"then failed, as a consequence: rank {others}{more}")
+            lines.append(f"then failed, as a consequence: {_ranks(self.followed)}")
         if self.remedy:
             lines.append(f"what to do: {self.remedy}")
         return "\n".join(lines) + "\n"
@@ -65,58 +76,126 @@ def diagnose(job: Job, state: State) -> Diagnosis:
     if state.name == "done":
         return about._replace(cause="healthy", title="it ended well")
     script = evidence.script()
-    decided = _verdict([Line(job.run_dir / "job.json", 1, known), *script])
-    failures = evidence.failures()
-    own = [(failure, _of(failure)) for failure in failures]
-    first = next(((who, why) for who, why in own if not why[0].symptom), None)
+    decided = _verdict([Line(Path(job.scheduler), 0, known), *script])
+    failures = [(failure, _of(failure)) for failure in evidence.failures()]
+    first = next((found for found in failures if not found[1][0].symptom), None)
     if decided and (decided[0].id != "out-of-memory-host" or not first):
-        return _told(about, *decided)
+        quiet = stall.silence(evidence) if decided[0].id == "walltime" else None
+        found = _told(about, decided, evidence)
+        return _hanging(found, quiet, evidence) if quiet and quiet.long else found
     if decided and first:  # the scheduler knows that memory was short, the agent who was killed
-        who = next((who for who, _ in own if who.exit_code == -9), first[0])
-        return _shown(_told(about, *decided), who, failures)
-    if first is None and state.name in ("queued", "running", "stopping"):
-        return about._replace(cause="healthy", title="nothing is wrong so far")
+        killed = next((who for who, _ in failures if who.exit_code == -9), first[0])
+        return _shown(_told(about, decided, evidence), killed, failures)
+    if state.name in ("queued", "running", "stopping"):
+        quiet = stall.silence(evidence) if state.name == "running" else None
+        if first is None or (quiet and quiet.newest > first[0].time + _RECOVERED):
+            return _alive(about, state, quiet, evidence)
     if first is None:
         said = _first(script, "script")
         if said and not said[0].symptom:
-            return _told(about, *said)
-        first = own[0] if own else None
+            return _told(about, said, evidence)
+        first = failures[0] if failures else None
     if first is None:
         tail = [line for line in script if line.text.strip()][-_MOST_LINES:]
         remedy = f"look into {os.path.relpath(job.run_dir)}"
         return about._replace(evidence=tuple(map(_cited, tail)), remedy=remedy)
-    who, (cause, line) = first
-    return _shown(_told(about, cause, line), who, failures)
+    who, why = first
+    found = _shown(_told(about, why, evidence), who, failures)
+    if why[0].waits:
+        waited = [other for other, (cause, _) in failures if cause.waits or cause.symptom]
+        return _blamed(found, evidence, waited)
+    same = {other.node for other, (cause, _) in failures if cause.id == why[0].id}
+    found = found._replace(nodes=tuple(node for node in evidence.nodes if node in same))
+    if why[0].per_node and found.nodes == (found.node,) and len(evidence.nodes) > 1:
+        alone = f"{found.title}; seen on {found.node} alone, of {len(evidence.nodes)} nodes"
+        return found._replace(title=alone)
+    return found
 
 
-def _told(about: Diagnosis, cause: Cause, line: Line | None) -> Diagnosis:
-    evidence = () if line is None else (_cited(line),)
-    return about._replace(cause=cause.id, title=cause.title, remedy=cause.remedy, evidence=evidence)
+def _alive(
+    about: Diagnosis, state: State, quiet: stall.Silence | None, evidence: Evidence
+) -> Diagnosis:
+    """Of a job that has not ended, and of which no process has: whether it gets on."""
+    if quiet and quiet.long:
+        return _hanging(about, quiet, evidence)
+    title = {"queued": "it waits to start", "stopping": "it is ending"}.get(state.name, "it runs")
+    title = f"nothing is wrong so far: {title}"
+    if quiet:
+        title = f"it runs and is well; it has last written {quiet.seconds:.0f} s ago"
+    last = (_cited(quiet.last),) if quiet and quiet.last else ()
+    return about._replace(cause="healthy", title=title, evidence=last)
 
 
-def _shown(about: Diagnosis, who: Failure, failures: list[Failure]) -> Diagnosis:
+def _hanging(about: Diagnosis, quiet: stall.Silence, evidence: Evidence) -> Diagnosis:
+    """A job that did not get on, be it that its walltime has ended meanwhile."""
+    title = f"it is alive, but has written nothing for {quiet.seconds:.0f} s"
+    if about.cause == "walltime":
+        title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
+    found = _told(about, (program.HANG._replace(title=title), None), evidence)
+    last = (_cited(quiet.last),) if quiet.last else ()
+    return _blamed(found._replace(evidence=(*about.evidence, *last)), evidence, [])
+
+
+def _blamed(about: Diagnosis, evidence: Evidence, waiting: list[Failure]) -> Diagnosis:
+    """The same with who was waited for in the place of one who waited, where files tell it."""
+    heard = {failure.rank for failure in waiting if failure.rank is not None}
+    found = stall.suspects(evidence) or (stall.unheard(evidence, heard) if heard else None)
+    if found is None:
+        said = "" if about.rank is None else f"; rank {about.rank} was the first to say so"
+        return about._replace(title=f"{about.title}{said}, and no file tells for whom they waited")
+    behind = found.ranks[0]
+    return about._replace(
+        node=evidence.ranks.get(behind),
+        rank=behind,
+        title=f"{about.title}; they waited for {_ranks(found.ranks)}",
+        place="",
+        exception="",
+        waited_for=found.ranks,
+        evidence=tuple(dict.fromkeys([*map(_cited, found.lines), *about.evidence]))[:_MOST_LINES],
+        followed=tuple(sorted({*heard, *about.followed} - {*found.ranks})),
+    )
+
+
+def _told(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evidence) -> Diagnosis:
+    """The same with a cause, the line that tells of it, and the node that this names."""
+    cause, line = why
+    found = re.search(cause.pattern, line.text) if line and cause.pattern else None
+    groups = {name: text for name, text in found.groupdict().items() if text} if found else {}
+    node = next((groups[name] for name in groups if name.startswith("node")), None)
+    lines = [line] if line else []
+    if node and "key" in groups and (report := evidence.reported(node, groups["key"])):
+        lines.append(report)
+    return about._replace(
+        cause=cause.id,
+        title=cause.title,
+        remedy=cause.remedy,
+        node=node,
+        evidence=tuple(map(_cited, lines)),
+    )
+
+
+def _shown(about: Diagnosis, who: Failure, failures: list[Found]) -> Diagnosis:
     """The same, with who it was, the end of what it said, and who failed after it."""
     tail = [line for line in (who.raised or who.lines) if line.text.strip()][-_MOST_LINES:]
+    another = about.node not in (None, who.node)
     return about._replace(
-        node=who.node,
-        rank=who.rank,
+        node=about.node or who.node,
+        rank=None if another else who.rank,
+        exception=who.raised[0].text.strip() if who.raised else "",
         place=who.place,
         evidence=tuple(dict.fromkeys([*about.evidence, *map(_cited, tail)]))[:_MOST_LINES],
         followed=tuple(
-            other.rank for other in failures if other is not who and other.rank is not None
+            other.rank for other, _ in failures if other is not who and other.rank is not None
         ),
     )
 
 
 def _of(failure: Failure) -> tuple[Cause, Line | None]:
     """Why a process or node failed, and the line that shows it; exceptions before the rest."""
-    where: Where = "agent" if failure.rank is None else "rank"
     raised = failure.raised
-    found = _first(raised, where)
-    if found and found[0].vague:
-        found = _first((line for line in failure.lines if line not in raised), where) or found
-    if not raised:
-        found = _first(failure.lines, where)
+    found = _first(raised, failure.where)
+    if not raised or (found and found[0].vague):
+        found = _first(failure.lines, failure.where) or found
     if found:
         return found
     last = failure.lines[-1] if failure.lines else None
@@ -127,13 +206,13 @@ def _of(failure: Failure) -> tuple[Cause, Line | None]:
         return Cause("unknown", (), "", "it failed without a word", "look at its log"), last
     usual = (f"it ended with exit code {failure.exit_code}", "the last lines of its log may tell")
     title, remedy = program.EXITS.get(failure.exit_code, usual)
-    symptom = failure.exit_code in (-15, 143)
+    symptom = failure.exit_code == STOPPED_BY_OTHERS
     return Cause(f"exit {failure.exit_code}", (), "", title, remedy, symptom), last
 
 
 def _verdict(lines: list[Line]) -> tuple[Cause, Line] | None:
     """What the scheduler says was the end; a time limit before the signal that tells of it."""
-    for cause in _CAUSES:
+    for cause in CAUSES:
         for line in lines if "scheduler" in cause.where else ():
             if re.search(cause.pattern, line.text):
                 return cause, line
@@ -141,27 +220,36 @@ def _verdict(lines: list[Line]) -> tuple[Cause, Line] | None:
 
 
 def _first(lines: Iterable[Line], where: Where) -> tuple[Cause, Line] | None:
-    """The first line that shows a cause; one that is only a symptom, where no other is."""
-    symptom = None
+    """The first line that shows a cause; one that is vague or but a symptom, where no other is."""
+    lesser = None
     anything = _anything(where)
     for line in lines:
         if not anything.search(line.text):
             continue
-        for cause in _CAUSES:
+        for cause in CAUSES:
             if where in cause.where and re.search(cause.pattern, line.text):
-                if not cause.symptom:
+                if not (cause.symptom or cause.vague):
                     return cause, line
-                symptom = symptom or (cause, line)
+                if lesser is None or (lesser[0].symptom and cause.vague):
+                    lesser = cause, line
                 break
-    return symptom
+    return lesser
 
 
 @cache
 def _anything(where: Where) -> re.Pattern[str]:
     """What any of the causes there may be known by, to pass over other lines at once."""
-    return re.compile("|".join(f"(?:{cause.pattern})" for cause in _CAUSES if where in cause.where))
+    patterns = [re.sub(r"\?P<\w+>", "?:", one.pattern) for one in CAUSES if where in one.where]
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
+    return f"rank {', '.join(map(str, ranks[:16]))}{more}"
 
 
 def _cited(line: Line) -> str:
-    file = os.path.relpath(line.file)
-    return f"{file}:{line.number}: {line.text.strip()[:300]}"
+    text = line.text.strip()[:300]
+    if not line.number:  # the scheduler's own word, which is in no file
+        return f"{line.file}: {text}"
+    return f"{os.path.relpath(line.file)}:{line.number}: {text}"

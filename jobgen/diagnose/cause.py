@@ -16,8 +16,12 @@ SCHEDULER: tuple[Where, ...] = ("scheduler", "script")
 class Cause(NamedTuple):
     """One kind of failure.
 
+    In the pattern, groups whose names begin with `node` find the node that it is about, where that
+    may be another than the one that says so; `key` finds what of its preflight report shows it.
+
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
-    the same log may say it better.
+    the same log may say it better. `waits`: who says so has only waited for others. `per_node`: one
+    node may have it and others not.
     """
 
     id: str
@@ -27,3 +31,5 @@ class Cause(NamedTuple):
     remedy: str
     symptom: bool = False
     vague: bool = False
+    waits: bool = False
+    per_node: bool = False

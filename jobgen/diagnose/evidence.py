@@ -4,47 +4,45 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jobgen import runs
+from jobgen import links, runs
+from jobgen.diagnose.cause import Where
+from jobgen.diagnose.reading import Line, exceptions, listed, read, words, written
 from jobgen.runs import Job
 
-# Of a longer file the beginning and the end are read: a program may print gigabytes.
-_HEAD = 64 * 1024
-_TAIL = 192 * 1024
 _FRAME = re.compile(r'File "(.+)", line (\d+)(?:, in (.+))?')
-_TRACEBACK = "Traceback (most recent call last):"
-_LINKS = ("During handling of the above", "The above exception was the direct")
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
-
-
-class Line(NamedTuple):
-    """One line of a file; numbers count from 1."""
-
-    file: Path
-    number: int
-    text: str
+_BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
+_PROCESS = re.compile(r"process \d+")
+# torch records the time of an exception in whole seconds, by the node's own clock. Where no two
+# clocks differ by more, the time of the file is the finer one.
+_COARSE = 1.0
+# The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
+STOPPED_BY_OTHERS = -15
 
 
 class Failure(NamedTuple):
     """A process that failed, or a node (then without a rank), by its own or its agent's word.
 
-    `time` is in seconds since 1970; what has only a file's time has that of the file server.
+    `time` is in seconds since 1970, by the first node's clock where preflight has compared the
+    clocks and they differ, else by that of the file server.
     """
 
     node: str
     rank: int | None
     time: float
-    exit_code: int | None
+    exit_code: int | None  # -9: ended by signal 9
     lines: tuple[Line, ...]  # the message first, where there is one
+    where: Where = "rank"  # whose lines they are
 
     @property
     def raised(self) -> tuple[Line, ...]:
         """The messages of Python's exceptions, the first of a chain first."""
-        return tuple(_exceptions(self.lines))
+        return tuple(exceptions(self.lines))
 
     @property
     def place(self) -> str:
@@ -60,46 +58,97 @@ class Failure(NamedTuple):
 
 
 class Evidence:
-    """The last attempt of a job, read when it is asked for."""
+    """The last attempt of a job, read when it is asked for, and each file once."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.run_dir = job.run_dir
         own = runs.attempts(job.run_dir)[job.first_attempt :]
         self.attempt = own[-1] if own else None
+        self._agents: dict[str, list[Line]] = {}
 
     @cached_property
     def began(self) -> float:
         """When the attempt knew its nodes: what is older in the folder is of an earlier one."""
-        try:
-            return (self.attempt / "nodes").stat().st_mtime if self.attempt else 0
-        except OSError:
-            return 0
+        return written(self.attempt / "nodes") if self.attempt else 0.0
 
     @cached_property
     def nodes(self) -> list[str]:
         """The attempt's nodes, in order."""
-        return _words(self.attempt / "nodes") if self.attempt else []
+        return words(self.attempt / "nodes") if self.attempt else []
+
+    @cached_property
+    def ranks(self) -> dict[int, str]:
+        """The processes that have begun, each with its node."""
+        found = {}
+        for path in self.run_dir.glob("logs/*/rank-*.err"):
+            number = path.stem.removeprefix("rank-")
+            if number.isdecimal() and written(path) >= self.began:
+                found[int(number)] = path.parent.name
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def preflight(self) -> dict[str, dict[str, Any]]:
+        """What preflight has found on each node."""
+        found = {}
+        for node in self.nodes:
+            try:
+                path = self.run_dir / "preflight" / f"{node}.json"
+                report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
+                found[node] = dict(report)
+            except (ValueError, TypeError):
+                continue
+        return found
+
+    def reported(self, node: str, key: str) -> Line | None:
+        """The line of a node's preflight report that has `key`."""
+        path = self.run_dir / "preflight" / f"{node}.json"
+        return next((line for line in self._fresh(path) if f' "{key}": ' in line.text), None)
+
+    @cached_property
+    def clocks(self) -> dict[str, float]:
+        """By how many seconds each node's clock is ahead of the first's; empty if all agree."""
+        found = {}
+        for node, report in self.preflight.items():
+            ahead = report.get("clock_s", 0.0)
+            found[node] = float(ahead) if isinstance(ahead, int | float) else 0.0
+        return found if any(abs(ahead) > _COARSE for ahead in found.values()) else {}
 
     def script(self) -> list[Line]:
-        """What the script itself, and the scheduler's daemons, printed."""
+        """What the script itself, and the scheduler's daemons, printed in this attempt."""
         from jobgen import schedulers
 
-        name = schedulers.get(self.job.scheduler).output_file(self.job.name, self.job.id)
-        return list(read(Path(self.job.folder, name)))
+        output_file = schedulers.get(self.job.scheduler).output_file
+        for job_id in reversed(links.ids(self.job)):
+            lines = list(read(Path(self.job.folder, output_file(self.job.name, job_id))))
+            if lines:
+                break
+        # A job that was put back into the queue goes on in the same file.
+        starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
+        return lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
 
     def agent(self, node: str) -> list[Line]:
-        """What a node's agent printed, of this attempt."""
-        lines = list(self._fresh(self.run_dir / "logs" / node / "agent.log"))
-        starts = [at for at, line in enumerate(lines) if "the rendezvous is at" in line.text]
-        return lines[starts[-1] :] if starts else lines
+        """What a node's agent printed, of this attempt; or its processes, started directly."""
+        if node not in self._agents:
+            lines = list(self._fresh(self.run_dir / "logs" / node / "agent.log"))
+            begin, seen = 0, set()
+            for at in range(len(lines) - 1, -1, -1):
+                if "the rendezvous is at" in lines[at].text:
+                    process = _PROCESS.search(lines[at].text)
+                    key = process[0] if process else ""
+                    if key in seen:  # the same one began before: an earlier attempt
+                        break
+                    seen.add(key)
+                    begin = at
+            self._agents[node] = lines[begin:]
+        return self._agents[node]
 
     def failures(self) -> list[Failure]:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks = {(failure.node, failure.rank): failure for failure in self._recorded()}
         for node in self.nodes:
-            for rank, code in _table(self.agent(node)):
-                if (node, rank) not in ranks and code != -15:
+            for rank, code in [*listed(self.agent(node)), *self._counted(node)]:
+                if (node, rank) not in ranks and code != STOPPED_BY_OTHERS:
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         told = {failure.node for failure in by_time}
@@ -117,46 +166,71 @@ class Evidence:
                     content = {"message": content, "extraInfo": {}}
                 extra = content["extraInfo"]
                 stack = str(extra.get("py_callstack", "")).splitlines()
-                time = float(extra.get("timestamp", path.stat().st_mtime))
+                time = written(path)
+                if match[1] in self.clocks and "timestamp" in extra:
+                    time = float(extra["timestamp"]) - self.clocks[match[1]]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
             node, rank = match[1], int(match[2])
             texts = [content["message"].splitlines()[0] if content["message"] else "", *stack]
             found = [Line(path, 1, text) for text in texts]
-            log = self._said(node, rank)
+            log = self.said(node, rank)
             # The same traceback as the program printed it has line numbers to look at.
-            yield Failure(
-                node, rank, time, None, tuple(log if _has(log, texts[0]) else found + log)
-            )
+            lines = log if any(texts[0] and texts[0] in line.text for line in log) else found + log
+            yield Failure(node, rank, time, None, tuple(lines))
+
+    def _counted(self, node: str) -> Iterator[tuple[int, int]]:
+        """Rank and exit code of the processes that failed, where no agent has started them."""
+        for ending in ("ranks", "ended"):
+            for line in read(self._record(node, ending)):
+                fields = line.text.split()
+                if len(fields) == 3 and fields[1] != "0":
+                    yield int(fields[0]), _by_signal(int(fields[1]))
 
     def _silent(self, node: str, rank: int, code: int) -> Failure:
-        """One that left no error file: its agent knows its code, its log when it last spoke."""
-        lines = self._said(node, rank)
-        times = [line.file.stat().st_mtime for line in lines] or [self._ended(node)]
-        return Failure(node, rank, max(times), code, tuple(lines))
+        """One that left no error file: its agent knows its code, its log when it last spoke.
+
+        Of processes that were started directly, none has ended before the first on record.
+        """
+        lines = tuple(self.said(node, rank))
+        spoke = max((written(line.file) for line in lines), default=self._ended(node))
+        if len(first := self._first()) == 3:
+            recorded = written(self._file("failed"))
+            spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
+            if not lines:
+                return Failure(node, rank, spoke, code, self._last_words(node), "agent")
+        return Failure(node, rank, spoke, code, lines)
 
     def _nodes(self) -> Iterator[Failure]:
         """Nodes whose agent failed, the first to do so first."""
-        if self.attempt is None:
-            return
-        first = _words(self.attempt / "failed")
-        order = sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first[:1])
-        for index in order:
-            code = _words(self.attempt / f"node-{index}.ended")
-            if code and code[0] != "0":
-                node = self.nodes[index]
-                lines = [line for line in self.agent(node) if line.text.strip()]
-                yield Failure(node, None, self._ended(node), int(code[0]), tuple(lines[-200:]))
+        first = self._first()[:1]
+        for index in sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first):
+            node = self.nodes[index]
+            code = words(self._record(node, "ended"))
+            if len(code) == 1 and code != ["0"]:
+                status = _by_signal(int(code[0]))
+                yield Failure(
+                    node, None, self._ended(node), status, self._last_words(node), "agent"
+                )
+
+    def _last_words(self, node: str) -> tuple[Line, ...]:
+        return tuple([line for line in self.agent(node) if line.text.strip()][-200:])
+
+    def _first(self) -> list[str]:
+        """The first failure on record: the node's number, the code, and the rank where known."""
+        return words(self._file("failed"))
+
+    def _file(self, name: str) -> Path:
+        return (self.attempt or self.run_dir / "attempts" / "none") / name
+
+    def _record(self, node: str, ending: str) -> Path:
+        return self._file(f"node-{self.nodes.index(node)}.{ending}")
 
     def _ended(self, node: str) -> float:
-        try:
-            assert self.attempt is not None
-            ended = self.attempt / f"node-{self.nodes.index(node)}.ended"
-            return ended.stat().st_mtime
-        except (OSError, ValueError):
-            return self.began
+        known = node in self.nodes
+        return (known and written(self._record(node, "ended"))) or self.began
 
-    def _said(self, node: str, rank: int) -> list[Line]:
+    def said(self, node: str, rank: int) -> list[Line]:
         """What a process printed last, errors first; without torch's mark of the rank."""
         logs = self.run_dir / "logs" / node
         lines = []
@@ -165,69 +239,10 @@ class Evidence:
         return [line._replace(text=_PREFIX.sub("", line.text)) for line in lines]
 
     def _fresh(self, path: Path) -> Iterator[Line]:
-        try:
-            if path.stat().st_mtime >= self.began:
-                yield from read(path)
-        except OSError:
-            return
+        if written(path) >= self.began:
+            yield from read(path)
 
 
-def read(path: Path) -> Iterator[Line]:
-    """The lines of a file; of a long one its beginning and its end. None where there is none."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-            yield from _lines(path, head, 1)
-            size = path.stat().st_size
-            number = 1 + head.count(b"\n")
-            while file.tell() < size - _TAIL:
-                number += file.read(min(1 << 20, size - _TAIL - file.tell())).count(b"\n")
-            yield from _lines(path, file.read(), number)
-    except OSError:
-        return
-
-
-def _lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
-    for line in text.split(b"\n"):
-        yield Line(path, number, line.decode(errors="replace"))
-        number += 1
-
-
-def _exceptions(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines after a traceback's frames, up to an empty one."""
-    frames = message = False
-    for line in lines:
-        text = line.text
-        if text.startswith(_TRACEBACK):
-            frames, message = True, False
-        elif frames and text[:1].strip():
-            frames, message = False, True
-            yield line
-        elif message and text.strip() and not text.startswith(_LINKS):
-            yield line
-        else:
-            message = False
-
-
-def _table(lines: list[Line]) -> Iterator[tuple[int, int]]:
-    """Rank and exit code of the processes that torchrun lists as failed."""
-    rank = None
-    for line in lines:
-        key, _, value = line.text.partition(":")
-        number = re.match(r"\s*(-?\d+)", value)
-        if key.strip() == "rank" and number:
-            rank = int(number[1])
-        elif key.strip() == "exitcode" and number and rank is not None:
-            yield rank, int(number[1])
-            rank = None
-
-
-def _has(lines: list[Line], text: str) -> bool:
-    return bool(text) and any(text in line.text for line in lines)
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
+def _by_signal(status: int) -> int:
+    """A shell's exit status as Python has it: -9 for 137."""
+    return 128 - status if 128 < status < 160 else status

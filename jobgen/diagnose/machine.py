@@ -1,75 +1,64 @@
-"""Causes that lie with the cluster: the scheduler, nodes, memory, GPUs, the network.
+"""Causes that lie with the nodes: the environment there, memory, GPUs, the network.
 
-The messages are those of Slurm's and PBS's daemons, torch, NCCL, container runtimes, and the job
-script itself. `tests/diagnose/` has an output for each.
+The messages are those of torch, NCCL, container runtimes, and the job script itself.
+`tests/diagnose/` has an output for each.
 """
 
-from jobgen.diagnose.cause import ALL, NODE, RANK, SCHEDULER, Cause
+from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 
 CAUSES = (
-    # The scheduler's word.
+    # What preflight finds, in its own words; it names the node that differs.
     Cause(
-        "walltime",
-        SCHEDULER,
-        r"\bTIMEOUT\b|DUE TO TIME LIMIT|job killed: walltime \d+ exceeded limit",
-        "the walltime was over",
-        "ask for more with resources.walltime, or let the job go on in another: walltime: "
-        "{notice: 5m, then: resubmit}; the trainer resumes from its newest checkpoint",
+        "version-mismatch",
+        ("agent", "script"),
+        r"preflight: (?P<node1>\S+): (?P<key>python|torch|cuda|nccl) \S+, \S+ \S+"
+        r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
+        "packages differ between nodes",
+        "build the environment on a file system that all nodes share",
     ),
     Cause(
-        "out-of-memory-host",
-        (*SCHEDULER, "rank", "agent"),
-        r"OUT_OF_MEMORY|[Oo]ut [Oo]f [Mm]emory handler|[Dd]etected \d+ oom[-_]kill"
-        r"|job killed: (v?mem|pmem|pvmem) \S+ exceeded limit|Exceeded (job|step) memory limit"
-        r"|Memory cgroup out of memory|oom-kill:",
-        "the node's memory was used up, and the system killed a process for it",
-        "ask for more with resources.memory_per_node; fewer data-loader workers and smaller "
-        "prefetch use less",
+        "driver-mismatch",
+        ("agent", "script"),
+        r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+;",
+        "the nodes have different drivers",
+        "ask for nodes that are alike, or tell the administrators",
     ),
     Cause(
-        "preempted",
-        SCHEDULER,
-        r"\bPREEMPTED\b|DUE TO PREEMPTION",
-        "the job was preempted by another",
-        "submit again, or let it go on by itself with walltime: {then: requeue}; other queues or "
-        "QoS are not preempted",
+        "clock",
+        ("agent", "script"),
+        r"preflight: (?P<node>\S+): clock [\d.]+ s (ahead|behind)",
+        "a node's clock is wrong",
+        "tell the administrators; leave the node out until then",
     ),
     Cause(
-        "node-lost",
-        (*SCHEDULER, "agent"),
-        r"\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|nothing is heard from"
-        r"|node \S+ .*\bdown\b.*killing job",
-        "a node was lost",
-        "submit again; leave the node out (Slurm: --exclude) and tell your administrators",
+        "gpu-missing",
+        ("agent", "script"),
+        r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+",
+        "a node does not see all its GPUs",
+        "look at nvidia-smi there, and at CUDA_VISIBLE_DEVICES; leave the node out",
     ),
     Cause(
-        "dependency",
-        SCHEDULER,
-        r"DependencyNeverSatisfied|Dependency deleted|depend\w* .*never be satisfied",
-        "the job it waits for has failed, so it will never start",
-        "cancel it, mend the first job, and submit both again; afterany waits for any end",
+        "gpu-busy",
+        ("agent", "script"),
+        r"preflight: (?P<node>\S+): GPU \d+ has [\d.]+ of [\d.]+ GB free",
+        "another program is on a GPU of a node",
+        "ask for whole nodes, or leave the node out and tell the administrators",
     ),
     Cause(
-        "output-folder",
-        SCHEDULER,
-        r"JobLaunchFailure|RaisedSignal:53|Could not open stdout file|Unable to copy file",
-        "the job's output could not be written, so it was not even started",
-        "make the folder of --output (or -o) before you submit; `jobgen submit` does",
+        "no-space",
+        ("agent", "script"),
+        r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)",
+        "a file system of a node is almost full",
+        "make room there; `df` on the node tells which it is",
     ),
     Cause(
-        "cancelled",
-        SCHEDULER,
-        r"^cancelled\b|ENDED by SIG|job deleted|\*\*\* JOB \d+ ON \S+ CANCELLED",
-        "the job was cancelled",
-        "nothing is wrong, if that was you",
-    ),
-    Cause(
-        "refused-resources",
-        SCHEDULER,
-        r"Can Never Run|Requested node configuration is not available|PartitionNodeLimit"
-        r"|PartitionTimeLimit|AssocGrp\w+Limit|QOSMax\w+|BadConstraints|Invalid account",
-        "the scheduler will not start the job as it is asked for",
-        "compare resources, queue and account with the site's limits (`jobgen sites show`)",
+        "rendezvous",
+        ("agent", "script"),
+        r"preflight: \S+ cannot reach (?P<node1>\S+) at "
+        r"|preflight: (?P<node2>\S+) cannot reach \S+:\d+"
+        r"|preflight: (?P<node3>\S+) has not come within \d+ s",
+        "a node is not reached by the others, or does not reach them",
+        "set launch.interface, or ask whether a firewall stands between nodes",
     ),
     # What the script itself says.
     Cause(
@@ -88,6 +77,14 @@ CAUSES = (
         "its own (a debugger, TensorBoard) must not do so on every rank",
     ),
     Cause(
+        "killed",
+        ("agent",),
+        r"the shell around the agent was killed|: line \d+:\s+\d+ Killed\s",
+        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+        "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
+        "resources.memory_per_node",
+    ),
+    Cause(
         "name-resolution",
         ALL,
         r"cannot resolve the name of the first node|gai error|Name or service not known"
@@ -95,6 +92,7 @@ CAUSES = (
         "a host's name is not known on this node",
         "between nodes: set launch.interface, and the address is used. To the outside: compute "
         "nodes often have no internet; fetch models and data on a login node first",
+        per_node=True,
     ),
     Cause(
         "no-internet",
@@ -112,6 +110,7 @@ CAUSES = (
         r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
         "an environment module could not be loaded",
         "try `module load` of it in a job on that node; modules can differ between node types",
+        per_node=True,
     ),
     Cause(
         "environment-missing",
@@ -120,6 +119,7 @@ CAUSES = (
         r"failed|there is no conda command|EnvironmentNameNotFound|not find conda environment",
         "the Python environment is not there on this node",
         "check environment.venv or conda; it must lie on a file system that all nodes share",
+        per_node=True,
     ),
     Cause(
         "container",
@@ -128,6 +128,7 @@ CAUSES = (
         r"(fail|error)|enroot.*\[ERROR\]|mount .*->.* error",
         "the container could not be started",
         "check environment.container: the image's path as seen by the node, and its binds",
+        per_node=True,
     ),
     # Memory.
     Cause(
@@ -169,6 +170,22 @@ CAUSES = (
         "any node it is the program: run with CUDA_LAUNCH_BLOCKING=1 to see where",
     ),
     Cause(
+        "gpu-shared",
+        ALL,
+        r"Duplicate GPU detected",
+        "two processes of a node use the same GPU",
+        "let each take that of its LOCAL_RANK: "
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+    ),
+    Cause(
+        "gpu-busy",
+        ALL,
+        r"(all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable",
+        "another process holds the GPU",
+        "let each process take the GPU of its LOCAL_RANK; where it does, another program is on the "
+        "node: ask for whole nodes",
+    ),
+    Cause(
         "gpu-missing",
         ALL,
         r"no CUDA-capable device is detected|No CUDA GPUs are available|invalid device ordinal"
@@ -177,6 +194,7 @@ CAUSES = (
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
+        per_node=True,
     ),
     Cause(
         "driver-mismatch",
@@ -186,6 +204,7 @@ CAUSES = (
         r"compatibility was attempted",
         "the node's driver and this build of torch do not go together",
         "use a torch built for the driver's CUDA (nvidia-smi shows it), or the site's module",
+        per_node=True,
     ),
     # The network.
     Cause(
@@ -196,6 +215,7 @@ CAUSES = (
         r"(::ffff:)?127\.0\.1\.1\]",
         "the network interface is not there, or is the wrong one",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
+        per_node=True,
     ),
     Cause(
         "nccl-version",

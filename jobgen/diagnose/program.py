@@ -5,6 +5,17 @@ The messages are Python's, torch's and NCCL's. `tests/diagnose/` has an output f
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 
+# A job that is alive is found to hang by what it writes, and not by a message.
+HANG = Cause(
+    "hang",
+    RANK,
+    r"TimeoutError: no progress for [\d.]+ s in|jobgen\.trainer: error: no progress for",
+    "nothing went on any more",
+    "look at the rank that is behind: its log and its stacks (hangs/ of the bundled trainer; else "
+    "`py-spy dump --pid` on its node, named above), and what it reads from",
+    waits=True,
+)
+
 CAUSES = (
     # Time-outs among ranks; whoever is missing in the collective is the one to look at.
     Cause(
@@ -16,7 +27,18 @@ CAUSES = (
         "the ranks waited in vain for one of them",
         "look at the rank that did not take part: its log, and errors/*-flight-*; ranks that do "
         "not run the same collectives in the same order wait for ever",
+        waits=True,
     ),
+    Cause(
+        "collective-mismatch",
+        RANK,
+        r"Detected mismatch between collectives on ranks|Ranks .* failed to pass monitoredBarrier"
+        r"|op\.preamble\.length <= op\.nbytes",
+        "the ranks do not run the same collective operations in the same order, of the same size",
+        "look for code that only some ranks run, or for batches of different shape; "
+        "TORCH_DISTRIBUTED_DEBUG=DETAIL in environment.variables compares every operation",
+    ),
+    HANG,
     # The program and its files.
     Cause(
         "no-space",
@@ -25,6 +47,7 @@ CAUSES = (
         "a file system is full",
         "free some space, or write elsewhere; `df` and `df -i` on the node tell which, and /tmp "
         "of a node may be memory",
+        per_node=True,
     ),
     Cause(
         "quota",
@@ -47,15 +70,18 @@ CAUSES = (
         r"not permitted",
         "something may not be read, written or run",
         "look whose it is (`ls -ld`), and whether compute nodes mount it for writing",
+        per_node=True,
     ),
     Cause(
         "import",
         NODE,
         r"ModuleNotFoundError|\bImportError\b|No module named|cannot open shared object file"
-        r"|undefined symbol|version `?\w+_[\d.]+' not found",
+        r"|undefined symbol|version `?\w+_[\d.]+' not found"
+        r"|numpy\.dtype size changed|compiled using NumPy 1\.x|DistributionNotFound",
         "a Python package or a library is not there, or is of another version",
         "install it into the environment of the job; where it is missing on some nodes only, the "
         "environment is not on a shared file system",
+        per_node=True,
     ),
     Cause(
         "compiler",
@@ -81,6 +107,7 @@ CAUSES = (
         r"error|execve\(\): .*No such file",
         "a command or the program's file is not there on this node",
         "check run and environment; the path must be the same on all nodes",
+        per_node=True,
     ),
     Cause(
         "file-missing",
@@ -89,6 +116,7 @@ CAUSES = (
         "a file that the program wants is not there",
         "paths are relative to the folder you submit from; the file must be on a file system that "
         "all nodes share",
+        per_node=True,
     ),
     Cause(
         "damaged-file",
@@ -152,6 +180,9 @@ EXITS = {
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "look at the node's memory; resources.memory_per_node asks for more",
     ),
+    -14: ("it was ended by a timer of its own (SIGALRM)", "look for alarm() or `timeout`"),
+    -25: ("it wrote a larger file than it may (SIGXFSZ)", "see `ulimit -f` on the node"),
+    -24: ("it has used more CPU time than it may (SIGXCPU)", "see `ulimit -t` on the node"),
     -11: (
         "it made a forbidden memory access (SIGSEGV)",
         "often two libraries that do not go together: look for mixed CUDA, MPI or compiler modules",

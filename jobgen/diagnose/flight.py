@@ -1,0 +1,168 @@
+"""What torch's flight recorder kept of a process's collective operations, and who is behind.
+
+A dump is a pickle (NCCL's own, on a time-out) or JSON (the bundled trainer's): version 2.x of
+torch's `FlightRecorder.hpp`. Both hold nothing but numbers, texts, lists and dictionaries.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_MOST_BYTES = 64 << 20
+
+
+class Last(NamedTuple):
+    """The last collective operation that a process has entered in a group."""
+
+    number: int  # as the group counts them, from 1; 0: none
+    name: str  # such as nccl:all_reduce
+    shape: str
+    place: str  # file:line of the program, where the dump has it
+
+
+class Behind(NamedTuple):
+    """Processes that the others of a group wait for."""
+
+    ranks: tuple[int, ...]
+    told: tuple[tuple[Path, str], ...]  # the dumps that show it, each with what it says
+
+
+class _Plain(pickle.Unpickler):
+    """Reads no more than a dump holds: a pickle that names a class or a function is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse, where the ordinary one would import `module`."""
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+    def persistent_load(self, pid: object) -> Any:
+        """Refuse references to what is elsewhere."""
+        raise pickle.UnpicklingError("it refers to something outside")
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """A dump; None where the file is none, or is too large, or cannot be read."""
+    try:
+        if not 0 < path.stat().st_size <= _MOST_BYTES:
+            return None
+        content = path.read_bytes()
+        dump = json.loads(content) if path.suffix == ".json" else _Plain(io.BytesIO(content)).load()
+    except Exception:  # a damaged pickle may raise anything
+        return None
+    return dump if isinstance(dump, dict) and isinstance(dump.get("entries"), list) else None
+
+
+def behind(paths: Mapping[int, Path]) -> Behind | None:
+    """Who the others wait for, by the dumps of ranks; None where they do not tell.
+
+    In a hang all processes of a group have entered one collective, and who has not is waited for,
+    unless he himself waits in another group. A process of whom there is no dump is waited for where
+    the dumps do not differ.
+    """
+    groups: dict[tuple[str, str], dict[int, Last]] = {}
+    members: set[int] = set()
+    for rank, path in paths.items():
+        if (dump := load(path)) is None:
+            continue
+        members |= {rank, *_members(dump)}
+        for group, last in _last(dump).items():
+            groups.setdefault(group, {})[rank] = last
+    late: dict[int, tuple[int, Last]] = {}  # each with one that waits for it, and where that is
+    waiting = set()
+    for lasts in groups.values():
+        most = max(lasts, key=lambda rank: lasts[rank].number)
+        fewest = min(last.number for last in lasts.values())
+        for rank, last in lasts.items():
+            if last.number > fewest:
+                waiting.add(rank)
+            elif fewest < lasts[most].number:
+                late[rank] = (most, last)
+    late = {rank: who for rank, who in late.items() if rank not in waiting} or late
+    if late:
+        told = {rank: _said(rank, last) for rank, (_, last) in late.items()}
+        for other in {other for other, _ in late.values()}:
+            ahead = max((lasts[other] for lasts in groups.values() if other in lasts), key=_number)
+            told[other] = _said(other, ahead)
+        return Behind(
+            tuple(sorted(late)), tuple((paths[rank], text) for rank, text in told.items())
+        )
+    if odd := _odd(groups):
+        rank, last, other, usual = odd
+        return Behind(
+            (rank,), ((paths[rank], _said(rank, last)), (paths[other], _said(other, usual)))
+        )
+    absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
+    if groups and absent:
+        one = min(rank for lasts in groups.values() for rank in lasts)
+        last = max((lasts[one] for lasts in groups.values() if one in lasts), key=_number)
+        return Behind(absent, ((paths[one], _said(one, last)),))
+    return None
+
+
+def _number(last: Last) -> int:
+    return last.number
+
+
+def _odd(
+    groups: Mapping[tuple[str, str], Mapping[int, Last]],
+) -> tuple[int, Last, int, Last] | None:
+    """One whose last operation is not that of most, though all have come as far."""
+    for lasts in groups.values():
+        kinds = Counter((last.name, last.shape) for last in lasts.values())
+        if len(kinds) > 1:
+            usual = kinds.most_common(1)[0][0]
+            same = {rank: (last.name, last.shape) == usual for rank, last in lasts.items()}
+            odd = next(rank for rank in same if not same[rank])
+            other = next(rank for rank in same if same[rank])
+            return odd, lasts[odd], other, lasts[other]
+    return None
+
+
+def _said(rank: int, last: Last) -> str:
+    if not last.number:
+        return f"rank {rank} has entered no collective operation"
+    where = f", at {last.place}" if last.place else ""
+    return f"rank {rank} has last entered {last.name} {last.shape}, number {last.number}{where}"
+
+
+def _last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
+    """The last operation of each group, by the group's name and description."""
+    found: dict[tuple[str, str], Last] = {}
+    for entry in dump["entries"]:
+        try:
+            group = (str(entry["process_group"][0]), str(entry["process_group"][1]))
+            number = int(entry["collective_seq_id"])
+            if entry.get("is_p2p") or (group in found and found[group].number >= number):
+                continue
+            place = next(_places(entry.get("frames") or ()), "")
+            sizes = str(entry["input_sizes"])
+            found[group] = Last(number, str(entry["profiling_name"]), sizes, place)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            continue
+    if not found:
+        found[("0", "default_pg")] = Last(0, "", "", "")
+    return found
+
+
+def _places(frames: Any) -> Iterator[str]:
+    """Where in the program it was entered, the innermost first; torch's own frames left out."""
+    for frame in frames:
+        if not re.search(r"/(site|dist)-packages/|/lib/python3|<frozen", str(frame["filename"])):
+            yield f"{frame['filename']}:{frame['line']}"
+
+
+def _members(dump: Mapping[str, Any]) -> set[int]:
+    """The ranks of all groups that a process knows."""
+    groups = dump.get("pg_config")
+    found: set[int] = set()
+    if isinstance(groups, dict):
+        for group in groups.values():
+            ranks = group.get("ranks") if isinstance(group, dict) else None
+            found |= {int(number) for number in re.findall(r"\d+", str(ranks or ""))[:100_000]}
+    return found

@@ -1,0 +1,88 @@
+"""The lines of what a job has left, where they stand, and the exceptions of Python among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# Of a longer file the beginning and the end are read: a program may print gigabytes.
+_HEAD = 64 * 1024
+_TAIL = 192 * 1024
+_TRACEBACK = "Traceback (most recent call last):"
+_LINKS = ("During handling of the above", "The above exception was the direct")
+
+
+class Line(NamedTuple):
+    """One line of a file; numbers count from 1."""
+
+    file: Path
+    number: int
+    text: str
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a file; of a long one its beginning and its end. None where there is none."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            yield from _lines(path, head, 1)
+            size = path.stat().st_size
+            number = 1 + head.count(b"\n")
+            while file.tell() < size - _TAIL:
+                number += file.read(min(1 << 20, size - _TAIL - file.tell())).count(b"\n")
+            yield from _lines(path, file.read(), number)
+    except OSError:
+        return
+
+
+def _lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
+    for line in text.split(b"\n"):
+        yield Line(path, number, line.decode(errors="replace"))
+        number += 1
+
+
+def words(path: Path) -> list[str]:
+    """The words of a file; none where there is no such file."""
+    try:
+        return path.read_text(errors="replace").split()
+    except OSError:
+        return []
+
+
+def written(path: Path) -> float:
+    """When a file was last written, by its server: seconds since 1970; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def exceptions(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines after a traceback's frames, up to an empty one."""
+    frames = message = False
+    for line in lines:
+        text = line.text
+        if text.startswith(_TRACEBACK):
+            frames, message = True, False
+        elif frames and text[:1].strip():
+            frames, message = False, True
+            yield line
+        elif message and text.strip() and not text.startswith(_LINKS):
+            yield line
+        else:
+            message = False
+
+
+def listed(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
+    """Rank and exit code of the processes that torchrun lists as failed."""
+    rank = None
+    for line in lines:
+        key, _, value = line.text.partition(":")
+        number = re.match(r"\s*(-?\d+)", value)
+        if key.strip() == "rank" and number:
+            rank = int(number[1])
+        elif key.strip() == "exitcode" and number and rank is not None:
+            yield rank, int(number[1])
+            rank = None
