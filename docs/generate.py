@@ -1,6 +1,6 @@
-"""What is made from the program: docs/lint.md, and the man page and JSON Schemas of the wheel.
+"""What is made from the program: two pages of docs, and the man page and JSON Schemas of the wheel.
 
-python docs/generate.py          # writes docs/lint.md; a test says when that is old
+python docs/generate.py          # writes docs/{lint,diagnose}.md; a test says when they are old
 python docs/generate.py --man    # prints the man page, as in: ... | man -l -
 """
 
@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from jobgen import __version__  # noqa: E402
 from jobgen.cli import cli  # noqa: E402
+from jobgen.diagnose import machine, program, scheduler  # noqa: E402
 from jobgen.errors import EXIT_CODES  # noqa: E402
 from jobgen.lint import RULES  # noqa: E402
 from jobgen.schema import schema  # noqa: E402
@@ -123,6 +124,53 @@ def lint_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+DIAGNOSE = """\
+# What `jobgen diagnose` finds
+
+`jobgen diagnose JOB` names the first cause of a failure and not its last symptom: the process or
+node that it began with, its exception and the line of the program, what shows it as `file:line`,
+and what to do. `--json` is described in [json.md](json.md). It asks the scheduler once, reads the
+run folder and the job's output, and changes nothing. Its exit code is 0 whatever it finds: that the
+job has failed is its answer, and no failure of its own; 2 where there is no such job.
+
+## How it decides
+
+1. What the scheduler says of the end counts first: a walltime, a lost node, preemption. Where it
+   killed for want of memory, the killed process is named.
+2. Else the process that failed first by itself. That others lost their connection to it, or were
+   told to stop, follows from it. Times are those of the shared file system; where preflight has
+   measured that clocks differ by more than a second, torch's own time stamps are corrected by that.
+3. Else the node whose agent failed first, then the script.
+4. Where processes have only waited (a collective timed out, the trainer's watchdog ended it), the
+   one that they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by
+   the stacks in `hangs/`, or because it alone did not say that it waited.
+5. A job that runs is well as long as its logs and metrics grow. It hangs where nothing was written
+   for ten times its longest step, but two minutes at least; without metrics, for ten minutes.
+
+Dumps of the flight recorder are pickles; they are read without running anything that is in them.
+
+## Causes
+
+Beside these, `exception` is one that the program raised and that is not listed, `exit CODE` a
+process that left without a word (-9: by signal 9), `unknown` a failure of which only the evidence
+can be shown, and `healthy` none.
+"""
+
+
+def diagnose_page() -> str:
+    """docs/diagnose.md: how it decides, and a table of the causes."""
+    lines = [DIAGNOSE]
+    for title, module in (
+        ("The scheduler's word, and the script's about its end", scheduler),
+        ("Nodes, memory, GPUs and networks", machine),
+        ("The program, its files and packages", program),
+    ):
+        lines += [f"### {title}", "", "| cause | what it is | what to do |", "| --- | --- | --- |"]
+        rows = [f"| `{one.id}` | {one.title} | {one.remedy} |" for one in module.CAUSES]
+        lines += [*dict.fromkeys(rows), ""]
+    return "\n".join(lines)
+
+
 def shared() -> Iterator[tuple[str, str]]:
     """The files that an installation has below its prefix, and what is in them."""
     yield "share/man/man1/jobgen.1", man_page()
@@ -136,3 +184,4 @@ if __name__ == "__main__":
         print(man_page(), end="")
     else:
         (ROOT / "docs" / "lint.md").write_text(lint_page(), encoding="utf-8")
+        (ROOT / "docs" / "diagnose.md").write_text(diagnose_page(), encoding="utf-8")

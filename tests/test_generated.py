@@ -1,4 +1,4 @@
-"""What is made from the program: the man page, the schemas of the wheel, docs/lint.md."""
+"""What is made from the program: the man page, the schemas of the wheel, pages of docs."""
 
 import importlib.util
 import re
@@ -31,6 +31,7 @@ def generate() -> ModuleType:
 def test_the_page_on_rules_is_what_the_rules_say(generate: ModuleType) -> None:
     """If not: python docs/generate.py."""
     assert (ROOT / "docs" / "lint.md").read_text() == generate.lint_page()
+    assert (ROOT / "docs" / "diagnose.md").read_text() == generate.diagnose_page()
 
 
 def test_every_link_of_a_finding_leads_to_a_section() -> None:
