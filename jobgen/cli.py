@@ -28,8 +28,8 @@ from jobgen.errors import (
 )
 
 if TYPE_CHECKING:
+    from jobgen import Job
     from jobgen.plan import Plan
-    from jobgen.runs import Job
     from jobgen.schedulers.base import State
 
 _EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
@@ -116,7 +116,7 @@ def render(
     **target: Any,
 ) -> None:
     """Print the job script of a spec (job.yaml here when none is named), or write it."""
-    from jobgen.render import render as render_plan
+    from jobgen import render as render_plan
 
     specs = specs or (DEFAULT_SPEC,)
     if output and out_dir:
@@ -174,31 +174,18 @@ def submit(
 
     Paths in the job are relative to the current folder, as for sbatch and qsub.
     """
-    from jobgen import submit as submission
-    from jobgen.check import is_script
+    from jobgen import prepare
+    from jobgen import submit as hand_over
     from jobgen.plain import to_json
 
-    if is_script(path):
-        if any(target.values()):
-            raise click.UsageError("a rendered script has its scheduler, site and values already")
-        ready = submission.from_script(path, stale_ok=stale_ok, after=after)
-    else:
-        ready = submission.from_spec(
-            path,
-            scheduler=target["scheduler"],
-            site=target["site"],
-            overrides=target["overrides"],
-            limits=not target["no_limits"],
-            after=after,
-        )
-    if ready.warning:
-        click.echo(ready.warning, err=True)
+    limits = not target.pop("no_limits")
+    ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
     if dry_run:
+        if ready.warning:
+            click.echo(ready.warning, err=True)
         put_out(to_json(ready.as_dict()) if as_json else ready.preview())
         return
-    job, warning = submission.submit(ready)
-    if warning:
-        click.echo(warning, err=True)
+    job = hand_over(ready, warn=lambda text: click.echo(text, err=True))
     run_folder = os.path.relpath(job.run_dir)
     handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
     if not as_json:
@@ -223,12 +210,11 @@ def status(job: str, as_json: bool) -> None:
 
     It is queued, running, stopping, done, failed, cancelled, timeout, node lost or unknown.
     """
-    from jobgen import runs
+    from jobgen import find
     from jobgen.plain import to_json
-    from jobgen.status import state
 
-    record = runs.find(job)
-    found = state(record)
+    record = find(job)
+    found = record.status()
     if as_json:
         said = {"id": record.id, "name": record.name, "scheduler": record.scheduler}
         said |= {"state": found.name, "reason": found.reason}
@@ -243,17 +229,14 @@ def status(job: str, as_json: bool) -> None:
 @click.argument("job", shell_complete=completes("runs", "ids"))
 def cancel(job: str) -> None:
     """End a job."""
-    from jobgen import runs
-    from jobgen.status import cancel as end
+    from jobgen import find
 
-    end(runs.find(job))
+    find(job).cancel()
 
 
 def _followed(job: Job) -> State:
     """How the job ended, after its script's words and those of rank 0 were passed on."""
-    from jobgen.logs import follow
-
-    lines = follow(job, rank=0, script=True)
+    lines = job.follow(rank=0, script=True)
     while True:
         try:
             line = next(lines)

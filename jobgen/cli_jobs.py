@@ -15,12 +15,10 @@ from jobgen.cli_target import completes, json_option, put_out
 @json_option
 def diagnose(job: str, as_json: bool) -> None:
     """Say what went wrong with a job first: which rank, why, what shows it, and what to do."""
-    from jobgen import runs, status
-    from jobgen.diagnose import diagnose as find_cause
+    from jobgen import find
     from jobgen.plain import to_json
 
-    found = runs.find(job)
-    cause = find_cause(found, status.state(found))
+    cause = find(job).diagnose()
     put_out(to_json(cause) if as_json else cause.as_text())
 
 
@@ -38,19 +36,16 @@ def logs(job: str, follow: bool, rank: int | None, node: str | None, stderr: boo
     import sys
     import time
 
-    from jobgen import logs as printed
-    from jobgen import runs
+    from jobgen import find
 
     def pause(seconds: float) -> None:
         sys.stdout.flush()
         time.sleep(seconds)
 
-    found = runs.find(job)
+    found = find(job)
+    lines: Iterator[object] = found.logs(rank=rank, node=node, stderr=stderr)
     if follow:
-        lines: Iterator[printed.LogLine]
-        lines = printed.follow(found, rank=rank, node=node, stderr=stderr, pause=pause)
-    else:
-        lines = printed.read(found, rank=rank, node=node, stderr=stderr)
+        lines = found.follow(rank=rank, node=node, stderr=stderr, pause=pause)
     nothing = True
     for line in lines:
         nothing = False

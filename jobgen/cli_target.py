@@ -97,14 +97,14 @@ def plans_of(path: str, target: Mapping[str, Any]) -> list[Plan]:
 
 
 def _load(path: str, target: Mapping[str, Any]) -> LoadedSpec:
-    from jobgen.loaded import load
+    from jobgen import load
 
     given = target["scheduler"] or target["site"]
     return load(path, target["overrides"], user=True, target=given)
 
 
 def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) -> Plan:
-    from jobgen.plan import resolve
+    from jobgen import resolve
 
     limits, site = not target["no_limits"], target["site"]
     return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)

@@ -57,6 +57,7 @@ jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flig
 jobgen.diagnose.evidence
 jobgen.diagnose.scheduler jobgen.diagnose.machine jobgen.diagnose.program jobgen.diagnose.stall
 jobgen.submit jobgen.logs jobgen.diagnose
+jobgen.api
 jobgen.completion
 jobgen.cli_target
 jobgen.cli_machine

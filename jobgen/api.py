@@ -1,0 +1,137 @@
+"""Jobs from Python: what the command line does with them, without printing or exiting."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from jobgen import runs
+from jobgen.errors import UsageError
+
+if TYPE_CHECKING:
+    from jobgen.diagnose import Diagnosis
+    from jobgen.logs import LogLine
+    from jobgen.schedulers.base import State
+    from jobgen.submit import Submission
+
+
+class Job(runs.Job):
+    """A job that was submitted: its record, and what can be asked of it.
+
+    Each method reads the run folder, or asks the scheduler, anew.
+    """
+
+    def task(self, index: int) -> Job:
+        """One task of the array that it is, as a job."""
+        return _job(super().task(index))
+
+    def status(self) -> State:
+        """How it stands.
+
+        Raises SchedulerUnavailableError where only the scheduler can tell, and does not answer. Ask
+        no more often than every 30 s, as sites want it.
+        """
+        from jobgen import status
+
+        return status.state(self)
+
+    def logs(
+        self, *, rank: int | None = None, node: str | None = None, stderr: bool = False
+    ) -> Iterator[LogLine]:
+        """What it has printed so far; `str` of a line says whose it is. See `logs.read`."""
+        from jobgen import logs
+
+        return logs.read(self, rank=rank, node=node, stderr=stderr)
+
+    def follow(
+        self,
+        *,
+        rank: int | None = None,
+        node: str | None = None,
+        stderr: bool = False,
+        script: bool | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> Generator[LogLine, None, State]:
+        """The same as it grows, until the job's end; returns the last state. See `logs.follow`."""
+        from jobgen import logs
+
+        return logs.follow(self, rank=rank, node=node, stderr=stderr, script=script, pause=pause)
+
+    def cancel(self) -> None:
+        """End it; raises RefusedError where it has ended already."""
+        from jobgen import status
+
+        status.cancel(self)
+
+    def diagnose(self) -> Diagnosis:
+        """What went wrong first, what shows it, and what to do."""
+        from jobgen import status
+        from jobgen.diagnose import diagnose
+
+        return diagnose(self, status.state(self))
+
+
+def find(word: str) -> Job:
+    """The job of this id below ./runs, or of this run folder; raises UsageError without one."""
+    return _job(runs.find(word))
+
+
+def prepare(
+    path: str | os.PathLike[str],
+    *,
+    scheduler: str | None = None,
+    site: str | None = None,
+    overrides: Iterable[str] = (),
+    limits: bool = True,
+    after: Iterable[str] = (),
+    stale_ok: bool = False,
+) -> Submission:
+    """What `submit` would submit, of a spec or a rendered script; nothing is written.
+
+    A spec takes `scheduler`, `site`, `overrides` such as `resources.nodes=4`, and `limits`: whether
+    what the site forbids is an error. A script has them already; with `stale_ok` it need not be
+    what its spec renders. `after` are jobs to wait for, such as `12345` or `afterany:12345`.
+
+    Raises SpecError, UsageError or StaleError.
+    """
+    from jobgen.check import is_script
+    from jobgen.submit import from_script, from_spec
+
+    path, overrides, after = os.fspath(path), tuple(overrides), tuple(after)
+    if not is_script(path):
+        return from_spec(
+            path, scheduler=scheduler, site=site, overrides=overrides, limits=limits, after=after
+        )
+    if scheduler or site or overrides or not limits:
+        raise UsageError("a rendered script has its scheduler, site and values already")
+    return from_script(path, stale_ok=stale_ok, after=after)
+
+
+def _warned(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+def submit(
+    what: Submission | str | os.PathLike[str], *, warn: Callable[[str], object] = _warned
+) -> Job:
+    """Submit, from the current folder, what `prepare` makes, or a path as it stands.
+
+    `warn` is called with each thing that there is to note. Raises RefusedError or
+    SchedulerUnavailableError with the scheduler's words; and, of a path, what `prepare` raises.
+    """
+    from jobgen.submit import Submission, submit
+
+    ready = what if isinstance(what, Submission) else prepare(what)
+    if ready.warning:
+        warn(ready.warning)
+    job, warning = submit(ready)
+    if warning:
+        warn(warning)
+    return _job(job)
+
+
+def _job(record: runs.Job) -> Job:
+    return Job(**vars(record))

@@ -1,0 +1,152 @@
+"""The Python API: what docs/api.md says of it is true."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import ALLREDUCE
+from support import MINIMAL, ROOT
+
+import jobgen
+from jobgen.errors import SpecError, UsageError
+
+DOC = (ROOT / "docs" / "api.md").read_text()
+EXAMPLE = re.findall(r"```python\n(.*?)```", DOC, re.S)[0]
+STUB = ast.parse((ROOT / "jobgen" / "__init__.pyi").read_text())
+
+
+def python(program: str, cwd: Path) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="jobs need torch")
+    spec = {
+        "name": "reduce",
+        "scheduler": "local",
+        "resources": {"nodes": 1, "walltime": "5m"},
+        "launch": {"processes_per_node": 2},
+        "environment": {"venv": sys.prefix},
+        "run": {"script": str(ALLREDUCE), "args": {"raise-on": 3}},
+    }
+    Path("job.yaml").write_text(json.dumps(spec))
+    said = python(EXAMPLE, tmp_path).splitlines()
+    assert said[0] == "4 processes on 2 nodes"
+    assert any(line.startswith("node0 rank 1 | {") for line in said)
+    assert any("FAILED with exit code 1: rank 3 on node1" in line for line in said)
+    assert said[-1].startswith("rank 3 on node1: it raised RuntimeError: planted on rank 3")
+    assert Path("job.sh").read_text().startswith("#!/bin/bash\n")
+
+    (record,) = Path("runs").glob("*/*/job.json")
+    job = jobgen.find(record.parent.name)
+    again = jobgen.find(str(record.parent))
+    assert isinstance(job, jobgen.Job)
+    assert job == again
+    assert job.status().name == "failed"
+    lines = list(job.logs(rank=3, stderr=True))
+    assert {(line.nodes, line.ranks, line.task) for line in lines} == {(("node1",), (3,), None)}
+    assert "RuntimeError: planted on rank 3" in [line.text for line in lines]
+    with pytest.raises(jobgen.JobgenError, match="has ended already") as refusal:
+        job.cancel()
+    assert refusal.value.exit_code == 5
+
+
+def test_a_bad_spec_has_all_its_problems_and_nothing_is_written() -> None:
+    Path("job.yaml").write_text("name: a b\nresources: {nodes: many}\n")
+    with pytest.raises(SpecError) as found:
+        jobgen.submit("job.yaml")
+    assert len(found.value.problems) == 3
+    assert found.value.exit_code == 3
+    assert os.listdir() == ["job.yaml"]
+
+
+def test_what_there_is_to_note_is_a_warning_unless_it_is_asked_for() -> None:
+    Path("job.yaml").write_text(MINIMAL)
+    Path("job.sh").write_text(jobgen.render(jobgen.resolve(jobgen.load("job.yaml"))))
+    Path("job.yaml").unlink()
+    ready = jobgen.prepare(Path("job.sh"))
+    assert ready.text == Path("job.sh").read_text()
+    with pytest.raises(UsageError, match="has its scheduler, site and values already"):
+        jobgen.prepare("job.sh", overrides=["resources.nodes=2"])
+    notes: list[str] = []
+    job = jobgen.submit(ready, warn=notes.append)
+    assert "nobody knows if it is stale" in notes[0]
+    assert [*job.follow()]
+    with pytest.warns(UserWarning, match="nobody knows if it is stale") as caught:
+        job = jobgen.submit("job.sh")
+    assert caught[0].filename == __file__
+    assert [*job.follow()]
+
+
+def test_the_tasks_of_an_array_are_jobs() -> None:
+    me = Path.cwd()
+    jobgen.Job("7", "a", "slurm", str(me), 0.0, (), tasks=3).save()
+    task = jobgen.find("7").task(2)
+    assert isinstance(task, jobgen.Job)
+    assert (task.id, task.array) == ("7_2", "7")
+    assert jobgen.find("7_2") == task
+    assert not list(task.logs())
+
+
+def test_names_are_imported_when_they_are_used_and_stay_functions(tmp_path: Path) -> None:
+    program = (
+        "import sys; before = set(sys.modules)\n"
+        "import jobgen\n"
+        "assert set(sys.modules) - before == {'jobgen'}, set(sys.modules) - before\n"
+        "import jobgen.submit, jobgen.render\n"
+        "from jobgen.render import quote\n"
+        "names = [getattr(jobgen, name).__name__ for name in jobgen.__all__[1:]]\n"
+        "assert names == jobgen.__all__[1:], names\n"
+        "assert callable(jobgen.render) and set(jobgen.__all__) <= set(dir(jobgen))\n"
+        "from jobgen import *\n"
+        "assert render is jobgen.render\n"
+        "print(hasattr(jobgen, 'nothing'))\n"
+    )
+    assert python(program, tmp_path) == "False\n"
+
+
+def test_the_types_are_those_of_what_is_there() -> None:
+    homes = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in STUB.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted(homes) == jobgen.__all__[1:]
+    for name, home in homes.items():
+        assert home == f"{getattr(jobgen, name).__module__}.{name}"
+        assert f"`{name}" in DOC or f"jobgen.{name}" in DOC
+
+
+def test_the_example_is_well_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="checks types")
+    checked = f"{EXAMPLE}\nreveal_type(jobgen.render(plan))\nreveal_type(job.status().name)\n"
+    Path("example.py").write_text(checked)
+    ended = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "example.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert 'Revealed type is "str"' in ended.stdout
+    assert "Literal['done']" in ended.stdout
