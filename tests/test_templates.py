@@ -10,10 +10,9 @@ from jinja2 import Template, UndefinedError, nodes
 from jinja2.meta import find_referenced_templates
 from support import EXAMPLES, ROOT, SITES, plan_of
 
-from jobgen import render as module
-from jobgen.render import render
+from jobgen.render import _environment, render
 
-ENVIRONMENT = module._environment()
+ENVIRONMENT = _environment()
 FOLDER = ROOT / "templates"
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.j2"))
 
