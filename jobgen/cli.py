@@ -65,6 +65,7 @@ class _Group(click.Group):
         "schema": "jobgen.cli_editors",
         "completion": "jobgen.cli_editors",
         "diagnose": "jobgen.cli_jobs",
+        "report": "jobgen.cli_report",
         "logs": "jobgen.cli_jobs",
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",

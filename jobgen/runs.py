@@ -114,7 +114,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
-def write_atomically(path: Path, text: str, *, sync: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes, *, sync: bool = False) -> None:
     """Replace the file at `path`, whose folder is made; nobody ever sees half of it.
 
     Where `path` is a symbolic link, what it leads to is replaced. With `sync` the file and its name
@@ -129,8 +129,8 @@ def write_atomically(path: Path, text: str, *, sync: bool = False) -> None:
         # Process ids are not enough: many hosts may write into one folder.
         temporary = f"{folder}/.{name}.{os.urandom(6).hex()}"
     try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
             if sync:
                 file.flush()
                 os.fsync(file.fileno())

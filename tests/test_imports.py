@@ -32,7 +32,7 @@ jobgen.rules jobgen.describe jobgen.container jobgen.chain jobgen.preflight
 jobgen.environment
 jobgen.choose jobgen.start
 jobgen.plan jobgen.schema
-jobgen.schedulers.base
+jobgen.schedulers.base jobgen.schedulers.used
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.exports
@@ -57,19 +57,28 @@ jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flig
 jobgen.diagnose.evidence
 jobgen.diagnose.scheduler jobgen.diagnose.machine jobgen.diagnose.program jobgen.diagnose.stall
 jobgen.submit jobgen.logs jobgen.diagnose
+jobgen.report.words jobgen.report.facts
+jobgen.report.figures jobgen.report.timeline
+jobgen.report.charts
+jobgen.report.history jobgen.report.efficiency jobgen.report.compare jobgen.report.png
+jobgen.report.page jobgen.report.folder jobgen.report.text
+jobgen.report.gather
+jobgen.report
 jobgen.api
 jobgen.completion
 jobgen.cli_target
 jobgen.cli_machine
-jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan jobgen.cli_jobs
+jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan
+jobgen.cli_jobs jobgen.cli_report
 jobgen.cli
 jobgen.__main__
 """
 LAYER = {name: layer for layer, line in enumerate(LAYERS.splitlines()) for name in line.split()}
 HOME = {
     "yaml": {"document"},
-    "jinja2": {"render"},
-    "markupsafe": {"render"},
+    "jinja2": {"render", "page"},
+    "markupsafe": {"render", "page"},
+    "matplotlib": {"png"},
     "click": {
         *(
             "cli",
@@ -77,6 +86,7 @@ HOME = {
             "cli_machine",
             "cli_jobs",
             "cli_plan",
+            "cli_report",
             "cli_scripts",
             "cli_sites",
             "cli_target",

@@ -65,6 +65,7 @@ CALLS = {
     "explain": ("explain", "--json"),
     "import": ("import", "a.sbatch", "--json"),
     "lint": ("lint", "a.sbatch", "--json"),
+    "report": ("report", "7", "--json"),
     "sites": ("sites", "--json"),
     "sites show": ("sites", "show", "nci-gadi", "--json"),
     "sites test": ("sites", "test", "mine.yaml", "--json"),
@@ -97,7 +98,8 @@ def test_it_is_one_object_whose_keys_are_explained(name: str) -> None:
     assert code == {"check": 4, "lint": 8, "doctor": 8}.get(name, 0)
     data = json.loads(out)
     assert isinstance(data, dict)
-    explained = set(re.findall(r"`(\w+)`", SECTIONS[name] + SECTIONS["sites"]))
+    sections = [name, "sites", *(["diagnose"] if name == "report" else [])]
+    explained = set(re.findall(r"`(\w+)`", "".join(SECTIONS[of] for of in sections)))
     assert set(keys(data)) - explained == set()
 
 

@@ -1,5 +1,6 @@
 """What is built: it holds all it needs and no more, and renders as the checkout does."""
 
+import json
 import os
 import subprocess
 import sys
@@ -103,6 +104,12 @@ def test_an_installed_jobgen_renders_as_the_checkout_does(
         assert (tmp_path / "venv/share" / name).is_file()
     jobgen = tmp_path / "venv/bin/jobgen"
     assert run(jobgen, "--version") == f"jobgen {__version__}\n"
+    record = {"id": "7", "name": "a", "scheduler": "local", "folder": str(tmp_path)}
+    (tmp_path / "runs/a/7").mkdir(parents=True)
+    (tmp_path / "runs/a/7/job.json").write_text(
+        json.dumps(record | {"submitted": 0.0, "argv": [], "pid": None, "started": 1})
+    )
+    assert run(jobgen, "report", "7", "-o", "-", cwd=tmp_path).endswith("</html>\n")
     for path in EXAMPLES:
         site = "isambard-ai" if path.stem == "portable" else None  # it names none itself
         here = render(resolve(load(str(path)), site=site))

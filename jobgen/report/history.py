@@ -1,0 +1,221 @@
+"""`metrics.jsonl` of the trainer: `docs/trainer.md` has its fields."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jobgen.report.facts import Ranks, Slow, Training
+from jobgen.report.figures import median, spread, thin
+
+_SLOW = re.compile(r"rank ([0-9]+) on (\S+) is slow: (.*)")
+_LOG_TAIL = 4 << 20  # of rank 0's output, in which stragglers are named
+
+
+class History:
+    """The lines of the file, by kind, with what is wrong with it in `notes`."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.notes: list[str] = []
+        self.lines: dict[str, list[dict[str, Any]]] = {}
+        damaged = 0
+        for line in self._read(run_dir / "metrics.jsonl"):
+            if line is None:
+                damaged += 1
+            else:
+                self.lines.setdefault(str(line.get("kind")), []).append(line)
+        if damaged:
+            what = "1 line is" if damaged == 1 else f"{damaged} lines are"
+            self.notes.append(f"metrics.jsonl: {what} no whole record, and left out")
+
+    def _read(self, path: Path) -> Iterator[dict[str, Any] | None]:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                for text in file:
+                    if not text.strip():
+                        continue
+                    try:
+                        line = json.loads(text)
+                    except (ValueError, RecursionError):
+                        line = None
+                    yield line if isinstance(line, dict) else None
+        except FileNotFoundError:
+            self.notes.append("there is no metrics.jsonl: loss and speed are not known")
+        except OSError as error:
+            self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
+
+    def first_steps(self) -> dict[int, float]:
+        """When each attempt was ready to train."""
+        found: dict[int, float] = {}
+        for line in self.lines.get("start", []):
+            attempt, time = number(line.get("attempt")), number(line.get("time"))
+            if attempt is not None and time is not None:
+                found.setdefault(int(attempt), time)
+        return found
+
+    def training(self) -> Training | None:
+        """What was trained, and how fast; None where no step was written down."""
+        steps = self._numbered("step")
+        if not steps:
+            return None
+        starts = self.lines.get("start", [])
+        start = starts[-1] if starts else {}
+        unit = str(start.get("unit") or ("tokens" if "tokens_per_s" in steps[-1] else "samples"))
+        at = [_of(line, "step") for line in steps]
+
+        def values(key: str) -> list[float]:
+            return [_of(line, key) for line in steps]
+
+        losses, times = values("loss"), values("step_s")
+        finite = [(loss, int(step)) for loss, step in zip(losses, at, strict=True) if _real(loss)]
+        bad = len(steps) - len(finite)
+        if bad:
+            self.notes.append(f"the loss is no number in {bad} of {len(steps)} lines")
+        validations = self._numbered("val")
+        said = [value for line in validations if (value := number(line.get("loss"))) is not None]
+        memory = max(filter(_real, values("mem_gb")), default=None)
+        config = self.config()
+        waits = [
+            wait / step
+            for wait, step in zip(values("data_s"), times, strict=True)
+            if _real(wait) and step > 0
+        ]
+        # A save is counted in the line of steps that follows it, where there is one.
+        saving = sum(value for value in values("ckpt_s") if _real(value))
+        stepping = _covered(at, times)
+        shortest, longest = values("step_min_s"), values("step_max_s")
+        ends = [value for value in (*shortest, *longest) if _real(value)]
+        wanted = number(config.get("steps"))
+        return Training(
+            unit=unit,
+            first_step=int(min(at)),
+            last_step=int(max(at)),
+            all_steps=None if wanted is None else int(wanted),
+            device=_text(start.get("device_name")) or _text(start.get("device")),
+            parameters=_whole(start.get("parameters")),
+            ranks=_whole(start.get("world_size")),
+            loss=finite[-1][0] if finite else None,
+            least_loss=min(finite) if finite else None,
+            validation=said[-1] if said else None,
+            speed=median(values(f"{unit}_per_s")),
+            mfu=median(values("mfu")),
+            waiting=median(waits),
+            checkpoints=saving / (stepping + saving)
+            if stepping and "ckpt_s" in steps[-1]
+            else None,
+            memory=None if memory is None else memory * 1e9,
+            consumed=number(steps[-1].get(unit)),
+            losses=thin(at, losses),
+            validations=thin(
+                [_of(line, "step") for line in validations],
+                [_of(line, "loss") for line in validations],
+            ),
+            rates=thin(at, values("lr")),
+            speeds=thin(at, values(f"{unit}_per_s")),
+            step_times=spread(times),
+            extremes=(min(ends), max(ends)) if ends else None,
+            starts=tuple(int(step) for line in starts[1:] if _real(step := _of(line, "step"))),
+        )
+
+    def _numbered(self, kind: str) -> list[dict[str, Any]]:
+        """The lines of a kind that say their step."""
+        return [line for line in self.lines.get(kind, []) if number(line.get("step")) is not None]
+
+    def ranks(self, training: Training | None) -> Ranks | None:
+        """What each rank did; None where nothing tells how many there were."""
+        starts = self.lines.get("start", [])
+        count = _whole(starts[-1].get("world_size")) if starts else None
+        if not count or count > 1_000_000:
+            return None
+        said = self.lines.get("ranks", [])
+        last = said[-1] if said else {}
+        shares = _list(starts[-1].get("micro_batches"), count)
+        speed = None
+        if shares and sum(shares) > 0 and training is not None and training.speed is not None:
+            speed = tuple(training.speed * share / sum(shares) for share in shares)
+        memory = _list(last.get("mem_gb"), count)
+        return Ranks(
+            size=count,
+            speed=speed,
+            forward=_list(last.get("forward_s"), count),
+            waiting=_list(last.get("data_s"), count),
+            memory=tuple(value * 1e9 for value in memory) if memory else None,
+            gpu_use=_list(last.get("gpu_util"), count),
+            slow=self._slow(),
+        )
+
+    def _slow(self) -> tuple[Slow, ...]:
+        """Whom the trainer has named in rank 0's output, the most often named first."""
+        found: dict[tuple[int, str], tuple[int, str]] = {}
+        for path in sorted(self.run_dir.glob("logs/*/rank-0.out")):
+            try:
+                with path.open("rb") as file:
+                    size = file.seek(0, 2)
+                    file.seek(max(0, size - _LOG_TAIL))
+                    text = file.read().decode(errors="replace")
+            except OSError:
+                continue
+            for match in _SLOW.finditer(text):
+                key = int(match[1]), match[2]
+                found[key] = found.get(key, (0, ""))[0] + 1, match[3].strip()
+        named = [Slow(rank, node, *said) for (rank, node), said in found.items()]
+        return tuple(sorted(named, key=lambda slow: (-slow.times, slow.rank)))
+
+    def config(self) -> dict[str, Any]:
+        """The trainer's settings, as it has recorded them; nothing where there are none."""
+        try:
+            found = json.loads((self.run_dir / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def number(value: object) -> float | None:
+    """`value` where it is a number that is finite, as JSON has it; else None."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value) if math.isfinite(value) else None
+        except OverflowError:
+            return None
+    return None
+
+
+def _of(line: dict[str, Any], key: str) -> float:
+    found = number(line.get(key))
+    return math.nan if found is None else found
+
+
+def _real(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def _whole(value: object) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _list(value: object, count: int) -> tuple[float, ...] | None:
+    """One number for each rank; None where that is not what it is."""
+    if not isinstance(value, list) or len(value) != count:
+        return None
+    found = tuple(number(item) for item in value)
+    return None if None in found else tuple(item for item in found if item is not None)
+
+
+def _covered(at: list[float], times: list[float]) -> float:
+    """Seconds of all steps: each line gives the mean of those since the line before."""
+    before, total = 0.0, 0.0
+    for step, seconds in zip(at, times, strict=True):
+        if math.isfinite(seconds) and step > before:
+            total += (step - before) * seconds
+        before = step
+    return total
