@@ -105,3 +105,11 @@ def submit(
     done = jobgen("submit", "job.yaml", "--scheduler", scheduler, *options, env=env, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return Job(done.stdout.strip(), cwd, content["name"])
+
+
+def diagnosed(job: Job, cluster: Any, cwd: Path) -> dict[str, Any]:
+    """What `jobgen diagnose` says of the job."""
+    done = jobgen("diagnose", "--json", job.id, env=cluster.env, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
