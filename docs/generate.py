@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from jobgen import __version__  # noqa: E402
 from jobgen.cli import cli  # noqa: E402
-from jobgen.diagnose import machine, program, scheduler  # noqa: E402
+from jobgen.diagnose import machine, program, scheduler, script  # noqa: E402
 from jobgen.errors import EXIT_CODES  # noqa: E402
 from jobgen.lint import RULES  # noqa: E402
 from jobgen.schema import schema  # noqa: E402
@@ -161,7 +161,8 @@ def diagnose_page() -> str:
     """docs/diagnose.md: how it decides, and a table of the causes."""
     lines = [DIAGNOSE]
     for title, module in (
-        ("The scheduler's word, and the script's about its end", scheduler),
+        ("The scheduler's word", scheduler),
+        ("The job script and its preflight", script),
         ("Nodes, memory, GPUs and networks", machine),
         ("The program, its files and packages", program),
     ):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import Cluster, wait_until
-from jobs import Job, jobgen, spec, submit
+from jobs import Job, diagnosed, jobgen, spec, submit
 
 pytest.importorskip("torch", reason="jobs need torch")
 
@@ -44,6 +44,7 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
         assert {rank["sum"] for rank in ranks.values()} == {21.0}
         assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {job.id.partition(".")[0]}
         assert (job.run_dir / "DONE").exists()
+    assert diagnosed(jobs[0], cluster, tmp_path / "a")["cause"] == "healthy"
     ports = {
         line.rpartition(":")[2]
         for job in jobs
@@ -98,6 +99,10 @@ def test_a_worker_that_raises_on_the_last_node_ends_the_job_with_its_traceback(
     assert "RuntimeError: planted on rank 5" in (job.run_dir / "logs/n3/rank-5.err").read_text()
     said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
     assert said.stdout == "failed\n"
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"], found["node"]) == ("exception", LAST_RANK, "n3")
+    assert found["exception"] == "RuntimeError: planted on rank 5"
+    assert "allreduce.py:" in found["place"]
 
 
 def test_submit_with_wait_shows_the_first_error_and_exits_7(
@@ -125,6 +130,8 @@ def test_an_agent_that_is_killed_ends_the_job_and_leaves_no_process(
     assert time.monotonic() - killed < 45
     cluster.wait(job.id, timeout=60)
     assert not any(cluster.processes(r"allreduce\.py").values())
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"], found["node"]) == ("killed", None, "n2"), found
 
 
 def test_a_cancelled_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
@@ -166,6 +173,9 @@ def test_direct_names_the_rank_that_failed_first(
     if not shown:
         text = (job.run_dir / f"errors/n{rank // 2 + 1}-{rank}.txt").read_text()
         assert text.startswith("exit code 3\n")
+    found = diagnosed(job, cluster, tmp_path)
+    cause = "exception" if shown else "exit 3"
+    assert (found["cause"], found["rank"], found["node"]) == (cause, rank, f"n{rank // 2 + 1}")
 
 
 @pytest.mark.parametrize("what", ["allreduce.py", "/script process"])
@@ -181,6 +191,9 @@ def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
     assert "FAILED with exit code 137: rank " in output
     assert " on n2, by" in output
     cluster.wait(job.id, timeout=60)
+    found = diagnosed(job, cluster, tmp_path)
+    assert found["cause"] in ("exit -9", "killed"), found
+    assert found["node"] == "n2"
     wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
 
 
@@ -273,6 +286,8 @@ def test_the_loss_of_another_node_ends_the_job_and_names_it(
         assert job.wait(LOST_NODE_BOUND) == "failed 1", job.everything()
         (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
         assert "FAILED: n2 is lost: no sign of life for 1" in output.read_text()
+        found = diagnosed(job, cluster, tmp_path)
+        assert (found["cause"], found["node"]) == ("node-lost", "n2"), found
         wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=60)
     finally:
         cluster.heal("n2")
@@ -294,6 +309,8 @@ def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path) -> 
     (tmp_path / "go").touch()
     log = (job.run_dir / "logs/n1/agent.log").read_text()
     assert f"port {20000 + number % 10000} on n1 is in use by another program" in log
+    found = diagnosed(job, cluster, tmp_path / "busy")
+    assert (found["cause"], found["node"]) == ("port-in-use", "n1"), found
     assert held.wait() == "done 0", held.everything()
 
 
@@ -305,6 +322,7 @@ def test_an_environment_that_is_not_there_is_said_within_seconds(
     # The first node to notice ends the others, maybe before they have.
     logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
     assert any("no virtual environment on n" in log for log in logs), job.everything()
+    assert diagnosed(job, cluster, tmp_path)["cause"] == "environment-missing"
 
 
 def test_modules_are_loaded_on_every_node_and_one_that_is_not_there_is_named(
@@ -334,6 +352,7 @@ def test_modules_are_loaded_on_every_node_and_one_that_is_not_there_is_named(
     assert job.wait(60) == "failed 1", job.everything()
     logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
     assert any("error: module load failed on n" in log for log in logs), job.everything()
+    assert diagnosed(job, cluster, tmp_path / "bad")["cause"] == "module-missing"
 
 
 def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
@@ -393,6 +412,9 @@ def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
         assert task.wait() == "done 0", task.everything()
     cluster.wait(job.id)
     assert [state(one) for one in (job, tasks[0], tasks[5])] == ["failed", "failed", "done"]
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"]) == ("exception", 1)
+    assert found["job"].endswith(f" {tasks[0].id}")
     for index, task in enumerate(tasks[1:], 1):
         ranks = task.ranks()
         assert {rank["sum"] for rank in ranks.values()} == {3.0}

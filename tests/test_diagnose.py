@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jobs import spec, submit
 from run_folders import FAILED, LOST, Run
-from support import jobgen
+from support import ROOT, jobgen
 
 from jobgen import runs, schedulers
 from jobgen.diagnose import CAUSES
@@ -56,6 +56,18 @@ def test_there_is_an_output_for_every_cause() -> None:
     shown = {path.stem.partition("--")[0] for path in LOGS}
     assert {cause.id for cause in CAUSES} <= shown | {"peer-lost"}  # which is never the first
     assert len(shown) >= 40
+
+
+def test_what_the_script_itself_says_is_always_known() -> None:
+    texts = [path.read_text() for path in ROOT.glob("templates/**/*.j2")]
+    said = {
+        match for text in texts for match in re.findall(r'\bdie "((?:[^"]|\$\([^)]*\))*)', text)
+    }
+    assert len(said) > 40
+    for message in said:
+        value = r"\$\([^)]*\)|\$\{#?\w+[^}]*\}|\$\w+|\{\{.*?\}\}"
+        line = "jobgen: error: " + re.sub(value, "1", message)
+        assert any(re.search(cause.pattern, line) for cause in CAUSES), line
 
 
 @pytest.mark.parametrize(

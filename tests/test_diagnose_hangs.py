@@ -171,6 +171,7 @@ def test_the_trainers_stacks_tell_who_does_not_wait(run: Run) -> None:
         run.write(f"hangs/host-rank-{rank}.stacks", SLEEPS if rank == 2 else WAITS)
     found = run.diagnose()
     assert (found.cause, found.node, found.rank) == ("hang", "n2", 2)
+    assert found.place == "/home/u/data.py:9, in load"
     assert found.evidence[0].endswith('rank-2.stacks:7: File "/home/u/data.py", line 9 in load')
     (run.job.run_dir / "hangs/host-rank-2.stacks").unlink()
     assert run.diagnose().rank == 2, "it could not even write"

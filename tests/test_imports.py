@@ -55,7 +55,8 @@ jobgen.lint
 jobgen.importer
 jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flight
 jobgen.diagnose.evidence
-jobgen.diagnose.scheduler jobgen.diagnose.machine jobgen.diagnose.program jobgen.diagnose.stall
+jobgen.diagnose.scheduler jobgen.diagnose.script jobgen.diagnose.machine jobgen.diagnose.program
+jobgen.diagnose.stall
 jobgen.submit jobgen.logs jobgen.diagnose
 jobgen.report.words jobgen.report.facts
 jobgen.report.figures jobgen.report.timeline

@@ -105,3 +105,4 @@ def test_a_rank_that_hangs(slurm: Cluster, hanging: tuple[Job, Path]) -> None:
     found = diagnosed(job, slurm, folder)
     assert (found["cause"], found["rank"], found["node"]) == ("hang", 1, "n2"), found
     assert found["waited_for"] == [1]
+    assert "faulty_task.py:" in found["place"]

@@ -14,16 +14,18 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen.diagnose import machine, program, scheduler, stall
+from jobgen import runs
+from jobgen.diagnose import machine, program, scheduler, script, stall
 from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence, Failure
 from jobgen.diagnose.reading import Line
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 
-CAUSES = (*scheduler.CAUSES, *machine.CAUSES, *program.CAUSES)
+CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Found = tuple[Failure, tuple[Cause, Line | None]]
 _MOST_LINES = 6
+_HARMLESS = re.compile(r"The hostname of the client socket cannot be retrieved")
 # A process that has failed ends all others within 30 s. Where they go on for longer, it was started
 # again.
 _RECOVERED = 60.0
@@ -57,10 +59,8 @@ class Diagnosis(NamedTuple):
         where = f"{who}{self.node}: " if self.node else ""
         lines = [f"{self.job}: {self.state}", f"cause: {where}{self.title} [{self.cause}]"]
         if self.place:
-            lines.append(f"  raised at {self.place}")
+            lines.append(f"  {'raised' if self.exception else 'it was'} at {self.place}")
         lines += [f"  {line}" for line in self.evidence]
-        if len(self.waited_for) > 1:
-            lines.append(f"the others waited for: {_ranks(self.waited_for)}")
         if self.followed:
             lines.append(f"then failed, as a consequence: {_ranks(self.followed)}")
         if self.remedy:
@@ -69,14 +69,20 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(job: Job, state: State) -> Diagnosis:
-    """What is wrong with `job`, which stands as `state` says."""
+    """What is wrong with `job`, which stands as `state` says; of an array, its first
+    task that has failed by its own record.
+    """
+    for index in range(job.tasks):
+        ended = runs.outcome(job.task(index))
+        if ended and ended[0] == "failed":
+            return diagnose(job.task(index), State("failed", f"exit code {ended[1]}"))
     evidence = Evidence(job)
     known = f"{state.name} ({state.reason})" if state.reason else state.name
     about = Diagnosis(f"{job.name} {job.id}", known, "unknown", "no known cause was found")
     if state.name == "done":
         return about._replace(cause="healthy", title="it ended well")
-    script = evidence.script()
-    decided = _verdict([Line(Path(job.scheduler), 0, known), *script])
+    output = evidence.script()
+    decided = _verdict([Line(Path(job.scheduler), 0, known), *output])
     failures = [(failure, _of(failure)) for failure in evidence.failures()]
     first = next((found for found in failures if not found[1][0].symptom), None)
     if decided and (decided[0].id != "out-of-memory-host" or not first):
@@ -91,12 +97,12 @@ def diagnose(job: Job, state: State) -> Diagnosis:
         if first is None or (quiet and quiet.newest > first[0].time + _RECOVERED):
             return _alive(about, state, quiet, evidence)
     if first is None:
-        said = _first(script, "script")
+        said = _first(output, "script")
         if said and not said[0].symptom:
             return _told(about, said, evidence)
         first = failures[0] if failures else None
     if first is None:
-        tail = [line for line in script if line.text.strip()][-_MOST_LINES:]
+        tail = [line for line in output if line.text.strip()][-_MOST_LINES:]
         remedy = f"look into {os.path.relpath(job.run_dir)}"
         return about._replace(evidence=tuple(map(_cited, tail)), remedy=remedy)
     who, why = first
@@ -144,11 +150,12 @@ def _blamed(about: Diagnosis, evidence: Evidence, waiting: list[Failure]) -> Dia
         said = "" if about.rank is None else f"; rank {about.rank} was the first to say so"
         return about._replace(title=f"{about.title}{said}, and no file tells for whom they waited")
     behind = found.ranks[0]
+    who = "it" if len(found.ranks) == 1 else _ranks(found.ranks)
     return about._replace(
         node=evidence.ranks.get(behind),
         rank=behind,
-        title=f"{about.title}; they waited for {_ranks(found.ranks)}",
-        place="",
+        title=f"{about.title}; the others waited for {who}",
+        place=found.place,
         exception="",
         waited_for=found.ranks,
         evidence=tuple(dict.fromkeys([*map(_cited, found.lines), *about.evidence]))[:_MOST_LINES],
@@ -176,7 +183,8 @@ def _told(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evidence) 
 
 def _shown(about: Diagnosis, who: Failure, failures: list[Found]) -> Diagnosis:
     """The same, with who it was, the end of what it said, and who failed after it."""
-    tail = [line for line in (who.raised or who.lines) if line.text.strip()][-_MOST_LINES:]
+    said = who.raised or tuple(line for line in who.lines if not _HARMLESS.search(line.text))
+    tail = [line for line in said if line.text.strip()][-_MOST_LINES:]
     another = about.node not in (None, who.node)
     return about._replace(
         node=about.node or who.node,

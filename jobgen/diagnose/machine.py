@@ -7,67 +7,6 @@ The messages are those of torch, NCCL, container runtimes, and the job script it
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 
 CAUSES = (
-    # What preflight finds, in its own words; it names the node that differs.
-    Cause(
-        "version-mismatch",
-        ("agent", "script"),
-        r"preflight: (?P<node1>\S+): (?P<key>python|torch|cuda|nccl) \S+, \S+ \S+"
-        r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
-        "packages differ between nodes",
-        "build the environment on a file system that all nodes share",
-    ),
-    Cause(
-        "driver-mismatch",
-        ("agent", "script"),
-        r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+;",
-        "the nodes have different drivers",
-        "ask for nodes that are alike, or tell the administrators",
-    ),
-    Cause(
-        "clock",
-        ("agent", "script"),
-        r"preflight: (?P<node>\S+): clock [\d.]+ s (ahead|behind)",
-        "a node's clock is wrong",
-        "tell the administrators; leave the node out until then",
-    ),
-    Cause(
-        "gpu-missing",
-        ("agent", "script"),
-        r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+",
-        "a node does not see all its GPUs",
-        "look at nvidia-smi there, and at CUDA_VISIBLE_DEVICES; leave the node out",
-    ),
-    Cause(
-        "gpu-busy",
-        ("agent", "script"),
-        r"preflight: (?P<node>\S+): GPU \d+ has [\d.]+ of [\d.]+ GB free",
-        "another program is on a GPU of a node",
-        "ask for whole nodes, or leave the node out and tell the administrators",
-    ),
-    Cause(
-        "no-space",
-        ("agent", "script"),
-        r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)",
-        "a file system of a node is almost full",
-        "make room there; `df` on the node tells which it is",
-    ),
-    Cause(
-        "rendezvous",
-        ("agent", "script"),
-        r"preflight: \S+ cannot reach (?P<node1>\S+) at "
-        r"|preflight: (?P<node2>\S+) cannot reach \S+:\d+"
-        r"|preflight: (?P<node3>\S+) has not come within \d+ s",
-        "a node is not reached by the others, or does not reach them",
-        "set launch.interface, or ask whether a firewall stands between nodes",
-    ),
-    # What the script itself says.
-    Cause(
-        "wrong-node-count",
-        ("script",),
-        r"this script is for \d+ nodes?, the job has",
-        "the job was given another number of nodes than its script is for",
-        "submit without -N, --nodes or -l select on the command line, or render for that number",
-    ),
     Cause(
         "port-in-use",
         ALL,

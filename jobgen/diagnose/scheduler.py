@@ -46,7 +46,8 @@ CAUSES = (
         "dependency",
         SCHEDULER,
         r"DependencyNeverSatisfied|deleted as result of dependency|depend\w* .*never be satisfied"
-        r"|error: job \S+ has (not )?ended well, so this one does not run",
+        r"|error: job \S+ has (not )?ended well, so this one does not run"
+        r"|error: there is no job \S+ below \S+ to wait for",
         "the job it waits for has failed, so it will never start",
         "cancel it, mend the first job, and submit both again; afterany waits for any end",
     ),

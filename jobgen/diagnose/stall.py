@@ -17,6 +17,9 @@ from jobgen.diagnose.reading import Line, read, written
 _SILENT = 600.0
 _STEPS, _LEAST = 10, 120.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
+_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
+# Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
+_FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/trainer/")
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -28,6 +31,7 @@ class Suspects(NamedTuple):
 
     ranks: tuple[int, ...]
     lines: tuple[Line, ...]
+    place: str = ""  # where in the program the first of them stood: file:line, in function
 
 
 class Silence(NamedTuple):
@@ -75,7 +79,14 @@ def _time(text: str) -> float:
 
 def suspects(evidence: Evidence) -> Suspects | None:
     """Who is waited for: by flight recorders, by stacks, by who has said least; else None."""
-    return _by_flight(evidence) or _by_stacks(evidence) or _by_logs(evidence)
+    found = _by_flight(evidence) or _by_stacks(evidence) or _by_logs(evidence)
+    own = _stacks(evidence).get(found.ranks[0], []) if found else []
+    frames = [(line, frame) for line in own if (frame := _FRAME.match(line.text))]
+    for line, frame in frames:
+        if found and not _FOREIGN.search(frame[1]):
+            place = f"{frame[1]}:{frame[2]}, in {frame[3]}"
+            return found._replace(place=place, lines=(line, *found.lines))
+    return found
 
 
 def unheard(evidence: Evidence, heard: set[int]) -> Suspects | None:
@@ -99,13 +110,19 @@ def _by_flight(evidence: Evidence) -> Suspects | None:
     return Suspects(found.ranks, tuple(Line(path, 1, text) for path, text in found.told))
 
 
+def _stacks(evidence: Evidence) -> dict[int, list[Line]]:
+    """The stacks that processes have left, by rank."""
+    found = {}
+    for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
+        number = path.stem.rpartition("-")[2]
+        if number.isdecimal() and written(path) >= evidence.began:
+            found[int(number)] = list(read(path))
+    return found
+
+
 def _by_stacks(evidence: Evidence) -> Suspects | None:
     """By the stacks that the bundled trainer's processes leave, of those that can."""
-    stacks: dict[int, list[Line]] = {}
-    for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
-        rank = int(path.stem.rpartition("-")[2])
-        if written(path) >= evidence.began:
-            stacks[rank] = list(read(path))
+    stacks = _stacks(evidence)
     if not stacks:
         return None
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)

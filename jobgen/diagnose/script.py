@@ -1,0 +1,178 @@
+"""Causes that the job script and its preflight tell in words of their own (`templates/`)."""
+
+from jobgen.diagnose.cause import Cause, Where
+
+_SAID: tuple[Where, ...] = ("agent", "script")
+_RENDER = "render the script again and submit it with `jobgen submit`"
+
+CAUSES = (
+    # What preflight finds; it names the node that differs.
+    Cause(
+        "version-mismatch",
+        _SAID,
+        r"preflight: (?P<node1>\S+): (?P<key>python|torch|cuda|nccl) \S+, \S+ \S+"
+        r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
+        "packages differ between nodes",
+        "build the environment on a file system that all nodes share",
+    ),
+    Cause(
+        "driver-mismatch",
+        _SAID,
+        r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+;",
+        "the nodes have different drivers",
+        "ask for nodes that are alike, or tell the administrators",
+    ),
+    Cause(
+        "clock",
+        _SAID,
+        r"preflight: (?P<node>\S+): clock [\d.]+ s (ahead|behind)",
+        "a node's clock is wrong",
+        "tell the administrators; leave the node out until then",
+    ),
+    Cause(
+        "gpu-missing",
+        _SAID,
+        r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+",
+        "a node does not see all its GPUs",
+        "look at nvidia-smi there, and at CUDA_VISIBLE_DEVICES; leave the node out",
+    ),
+    Cause(
+        "gpu-busy",
+        _SAID,
+        r"preflight: (?P<node>\S+): GPU \d+ has [\d.]+ of [\d.]+ GB free",
+        "another program is on a GPU of a node",
+        "ask for whole nodes, or leave the node out and tell the administrators",
+    ),
+    Cause(
+        "no-space",
+        _SAID,
+        r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)",
+        "a file system of a node is almost full",
+        "make room there; `df` on the node tells which it is",
+    ),
+    Cause(
+        "rendezvous",
+        _SAID,
+        r"preflight: \S+ cannot reach (?P<node1>\S+) at "
+        r"|preflight: (?P<node2>\S+) cannot reach \S+:\d+"
+        r"|preflight: (?P<node3>\S+) has not come within \d+ s",
+        "a node is not reached by the others, or does not reach them",
+        "set launch.interface, or ask whether a firewall stands between nodes",
+    ),
+    Cause(
+        "preflight",
+        _SAID,
+        r"preflight failed on (?P<node>\S+);",
+        "preflight failed",
+        "the lines before it in agent.log say why; preflight/ of the run folder has what each node "
+        "is",
+        vague=True,
+    ),
+    # How it was submitted.
+    Cause(
+        "wrong-node-count",
+        ("script",),
+        r"this script is for \d+ nodes?( and more)?, the job has",
+        "the job was given another number of nodes than its script is for",
+        "submit without -N, --nodes or -l select on the command line, or render for that number",
+    ),
+    Cause(
+        "not-submitted",
+        ("script",),
+        r"this is no (PBS job|Slurm job|array); submit this file"
+        r"|there is no task \d+: this script is",
+        "the script was not started by its scheduler, or not as the array that it is",
+        _RENDER,
+    ),
+    Cause(
+        "launcher",
+        _SAID,
+        r"there is no (mpiexec|pbsdsh command) |mpiexec has set none of|this mpiexec is none of"
+        r"|rank \d+ is number \d+ on \S+, where this script has put another",
+        "the launcher that starts the processes is not there, or is another than the script is for",
+        "set launch.launcher to one that the site has, or load the module with its mpiexec",
+    ),
+    Cause(
+        "chain-ended",
+        ("script",),
+        r"the chain ends( without DONE)?: |JOBGEN_CHAIN is no id of a job",
+        "the chain of jobs has ended before the run was done",
+        "where it has saved nothing, save more often, or ask for a longer walltime; where it has "
+        "had all its starts, raise walltime.at_most",
+    ),
+    Cause(
+        "run-folder",
+        _SAID,
+        r"cannot (make the run folder|write to \S+/attempts)",
+        "the run folder could not be written",
+        "submit from a file system that the compute nodes mount for writing, and has room",
+        vague=True,
+    ),
+    # What it found on a node.
+    Cause(
+        "environment-missing",
+        _SAID,
+        r"error: (no virtual environment|no packed environment|conda-unpack failed) on"
+        r"|cannot unpack on \S+, with|no bin/activate is at the top of"
+        r"|pack it with conda-pack or venv-pack",
+        "the Python environment is not there on this node, or cannot be unpacked",
+        "check environment.venv or stage; it must lie on a file system that all nodes share",
+        per_node=True,
+    ),
+    Cause(
+        "module-missing",
+        _SAID,
+        r"module reset failed on|no folder of modules on",
+        "the environment modules could not be set up",
+        "compare environment.modules with `module avail` in a job on that node",
+        per_node=True,
+    ),
+    Cause(
+        "container",
+        _SAID,
+        r"error: (no such container image|no container image on \S+|there is no command on \S+):",
+        "the container's image or its runtime is not there",
+        "check environment.container: the image's path on the node, and the runtime's module",
+        per_node=True,
+    ),
+    Cause(
+        "interface",
+        _SAID,
+        r"error: \S+ has no interface|knows no host \S+, as the site's profile"
+        r"|leads to no address for",
+        "a node does not have the network interface, or the address, that the others are told",
+        "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
+        per_node=True,
+    ),
+    Cause(
+        "gpu-missing",
+        _SAID,
+        r"error: \S+ shows \S+ GPUs, the job has \S+ of them",
+        "PBS does not tell which of the node's GPUs are the job's",
+        "ask for whole nodes, or set CUDA_VISIBLE_DEVICES in environment.variables",
+        per_node=True,
+    ),
+    Cause(
+        "file-missing",
+        _SAID,
+        r"error: no such file in ",
+        "the program's file is not there",
+        "paths are relative to the folder you submit from",
+    ),
+    Cause(
+        "setup",
+        _SAID,
+        r"a command of the spec's setup failed",
+        "a command of environment.setup failed",
+        "the lines before it in agent.log say which",
+        vague=True,
+        per_node=True,
+    ),
+    Cause(
+        "tasks",
+        ("script",),
+        r"FAILED: \d+ of \d+ tasks",
+        "tasks of the array have failed",
+        "diagnose one of them: `jobgen diagnose ID_INDEX`",
+    ),
+)
