@@ -128,8 +128,8 @@ def metrics_seconds(flags: list[str]) -> float:
     log.start(0, **facts, flops_per_unit=None, peak_flops=None)
     began = time.perf_counter()
     for step in range(1, 2001):
-        numbers = {"loss": 1.0, "lr": 1.0, "grad_norm": 1.0, "seconds": 1.0, "waited": 0.0}
-        log.step(step, **numbers, units=step, memory=1.0)
+        numbers = {"loss": 1.0, "lr": 1.0, "grad_norm": 1.0, "mem_gb": 1.0}
+        log.step(step, numbers, seconds=1.0, waited=0.0, units=step)
     return (time.perf_counter() - began) / 2000
 
 

@@ -1,20 +1,20 @@
 """`python -m jobgen.trainer [train|prepare|sample|export]`: read the flags, do it.
 
-An error file is left when training fails.
-
-Exit status: 0 completed or stopped on request (`status.json` says which), 1 failed, 2 wrong flags.
-torchrun turns all of them into 0 or 1, so a job script should read `status.json` instead.
+An error file is left when training fails. Exit status: 0 completed or stopped on request, 1
+failed, 2 wrong flags. torchrun turns all of them into 0 or 1: read `status.json` instead.
 """
 
 import faulthandler
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 from .config import TrainerError, UsageError
 from .flags import parse_flags
 
 COMMANDS = ("train", "prepare", "sample", "export")
+_END_WITHIN = 60  # seconds; ending the process group can hang where a peer has died
 
 
 def main() -> int:
@@ -52,7 +52,9 @@ def main() -> int:
     finally:
         # After the error file: once this rank's connections close, its peers fail too, and
         # torchrun blames whoever wrote an error file first.
+        faulthandler.dump_traceback_later(_END_WITHIN, exit=True)
         leave()
+        faulthandler.cancel_dump_traceback_later()
     return 0
 
 
@@ -70,8 +72,9 @@ def _record(error: BaseException) -> None:
 
 if __name__ == "__main__":
     status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     # Without Python's own end: DDP keeps gloo's threads alive beyond destroy_process_group, and
     # one that still lets go of a tensor while the interpreter ends aborts the process
     # ("terminate called without an active exception") after a perfect run.

@@ -53,6 +53,10 @@ class Checkpoints:
     def __init__(self, run_folder: Path) -> None:
         self.folder = run_folder / "checkpoints"
 
+    def all(self) -> list[Path]:
+        """Return the checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-" + "[0-9]" * 8))
+
     def newest_step(self) -> int:
         """Return the step of the newest checkpoint, whole or not; 0 when there is none."""
         return max(map(_step, self.all()), default=0)
@@ -60,16 +64,13 @@ class Checkpoints:
     def newest_whole(self, world: World | None = None) -> tuple[Path | None, list[str]]:
         """Return the newest checkpoint whose files are as written, and why newer ones are not.
 
-        With a world, all its ranks must call it, and share the work.
-
-        Raises TrainerError when there are checkpoints and none is whole: to start from nothing
-        is then for the user to decide.
+        With a world, all its ranks must call it, and share the work. Raises TrainerError when
+        there are checkpoints and none is whole: to start from nothing is for the user to decide.
         """
         skipped: list[str] = []
         # Rank 0 lists for all, so that none is misled by a file system that lags behind.
-        for path in reversed(world.agree(self.all) if world else self.all()):
-            share = (world.rank, world.size) if world else (0, 1)
-            found = damage(path, *share)
+        for path in reversed(world.first(self.all) if world else self.all()):
+            found = damage(path, world.rank, world.size) if world else damage(path)
             problem = next(filter(None, world.gather(found) if world else [found]), None)
             if problem is None:
                 return path, skipped
@@ -80,10 +81,6 @@ class Checkpoints:
                 f"no checkpoint is whole; to start anew, remove {self.folder}\n  {listed}"
             )
         return None, skipped
-
-    def all(self) -> list[Path]:
-        """Return the checkpoints, oldest first."""
-        return sorted(self.folder.glob("step-" + "[0-9]" * 8))
 
     def tidy(self, newest: Path | None) -> None:
         """Remove what a kill left half written, and point `latest` at this one."""
@@ -99,8 +96,7 @@ class Writer:
     def __init__(
         self, checkpoints: Checkpoints, world: World, *, keep: int, keep_every: int
     ) -> None:
-        self.checkpoints = checkpoints
-        self.world = world
+        self.checkpoints, self.world = checkpoints, world
         self.keep, self.keep_every = keep, keep_every
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
@@ -118,21 +114,13 @@ class Writer:
             storage_writer=FileSystemWriter(folder),
             process_group=self.world.background,
         )
-        blocked = time.monotonic() - began
-        self._pending = self._thread.submit(
-            self._complete, stored, folder, state, Saved(step, began, blocked, None)
-        )
+        begun = Saved(step, began, time.monotonic() - began, None)
+        self._pending = self._thread.submit(self._complete, stored, folder, state, begun)
         return before
 
     def poll(self) -> Saved | None:
         """Return the outcome of a checkpoint that has since been completed, once."""
         return self.wait() if self._pending and self._pending.done() else None
-
-    def close(self) -> None:
-        """Let a checkpoint that is still being written be completed, when the run fails."""
-        if self._pending:
-            with suppress(Exception):  # What the run fails of is what to tell.
-                self._pending.result(_LAST_WAIT)
 
     def wait(self) -> Saved | None:
         """Return the outcome of the checkpoint that is being written, once it is on disk."""
@@ -142,6 +130,12 @@ class Writer:
         began = time.monotonic()
         saved = pending.result()
         return saved._replace(blocked=saved.blocked + time.monotonic() - began)
+
+    def close(self) -> None:
+        """Let a checkpoint that is still being written be completed, when the run fails."""
+        if self._pending:
+            with suppress(Exception):  # What the run fails of is what to tell.
+                self._pending.result(_LAST_WAIT)
 
     def _complete(self, stored: Any, folder: Path, state: Mapping[str, Any], begun: Saved) -> Saved:
         """Once all ranks' tensors are there, make the folder a checkpoint; rank 0 does, for all."""
@@ -156,21 +150,21 @@ class Writer:
         everyone = self.world.gather((digests, problem))
         problem = next((problem for _, problem in everyone if problem), None)
         if self.world.main:
-            if problem is None:
-                try:
-                    self._publish(folder, begun.step, state, [digests for digests, _ in everyone])
-                except OSError as error:
-                    problem = str(error)
+            files = {name: known for digests, _ in everyone for name, known in digests.items()}
+            try:
+                if problem is None:
+                    self._publish(folder, begun.step, state, files)
+            except OSError as error:
+                problem = str(error)
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         seconds = time.monotonic() - begun.seconds
         return begun._replace(seconds=seconds, problem=self.world.tell(problem))
 
     def _publish(
-        self, folder: Path, step: int, state: Mapping[str, Any], parts: list[dict[str, Any]]
+        self, folder: Path, step: int, state: Mapping[str, Any], files: dict[str, Any]
     ) -> None:
         _write(folder / "state.json", state)
-        files = {name: known for part in parts for name, known in part.items()}
         files |= {name: _describe(folder / name) for name in (".metadata", "state.json")}
         _write(folder / _MANIFEST, {"version": 2, "step": step, "files": files})
         sync(folder)
@@ -179,11 +173,14 @@ class Writer:
         _remove(target)
         os.rename(folder, target)
         sync(target.parent)
-        replace_text(target.parent / "latest", target.name + "\n")
-        # Later ones were refused too; counted, they would push out the good ones.
-        for old in [path for path in self.checkpoints.all() if path <= target][: -self.keep]:
-            if not self.keep_every or _step(old) % self.keep_every:
-                _remove(old)
+        try:  # It is there: what fails now is no loss.
+            # Later ones were refused too; counted, they would push out the good ones.
+            for old in [path for path in self.checkpoints.all() if path <= target][: -self.keep]:
+                if not self.keep_every or _step(old) % self.keep_every:
+                    _remove(old)
+            replace_text(target.parent / "latest", target.name + "\n")
+        except OSError as error:
+            print(f"warning: after writing {target}: {error}", flush=True)
 
 
 def damage(path: Path, share: int = 0, of: int = 1) -> str | None:
@@ -225,17 +222,15 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
     Needs no process group, whatever the number of ranks that saved.
     """
     reader = FileSystemReader(path)
-    known = reader.read_metadata().state_dict_metadata
-    prefix = f"{part}."
     tensors = {
         name: torch.empty(about.size, dtype=about.properties.dtype)
-        for name, about in known.items()
-        if name.startswith(prefix) and isinstance(about, TensorStorageMetadata)
+        for name, about in reader.read_metadata().state_dict_metadata.items()
+        if name.startswith(f"{part}.") and isinstance(about, TensorStorageMetadata)
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It warns that there is no process group, as is meant.
         load(dict(tensors), storage_reader=reader, no_dist=True)
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
 def _step(path: Path) -> int:

@@ -6,7 +6,6 @@ from . import tasks
 from .checkpoint import Checkpoints, read_state, read_whole
 from .config import Config, TrainerError
 from .tasks import Task
-from .tasks.text.hub import write_safetensors
 
 
 def train(config: Config) -> None:
@@ -14,11 +13,10 @@ def train(config: Config) -> None:
     if config.dry_run:
         from .dryrun import show
 
-        show(config)
-    else:
-        from .loop import run
+        return show(config)
+    from .loop import run
 
-        run(config)
+    return run(config)
 
 
 def prepare(config: Config) -> None:
@@ -36,9 +34,10 @@ def sample(config: Config) -> None:
 
 def export(config: Config) -> None:
     """Write the newest checkpoint's weights for other programs."""
+    from .tasks.text.hub import write_safetensors
+
     task, path = _trained(config)
-    weights = read_whole(path)
-    folder = config.out / "export"
+    weights, folder = read_whole(path), config.out / "export"
     write_safetensors(folder / "model.safetensors", weights)
     print(f"{folder / 'model.safetensors'}: the weights of {path.name}")
     print(task.export(weights, folder / "huggingface") or "the task has no other form")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from . import tasks
 from .config import Config
-from .feed import Deal, deal
+from .feed import deal
 from .metrics import peak_flops
 from .spread import DTYPES
 from .tasks import Task
@@ -20,7 +20,6 @@ from .tasks import Task
 _ASSUMED_MFU, _ASSUMED_DEVICE = 0.4, "H100"
 # More takes too long to be measured for a dry run, in floating-point operations on a CPU.
 _MOST = 1e12
-_OPTIMIZERS = 8  # AdamW: two numbers of 4 bytes a weight
 
 
 def show(config: Config) -> None:
@@ -28,42 +27,49 @@ def show(config: Config) -> None:
     if news := tasks.prepare(config, fetch=False):
         print(news)
     task = tasks.load(config)
+    unit, each = task.unit, task.units_per_item
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-    dealt = deal(config, config.batch_units // task.units_per_item, ranks)
+    dealt = deal(config, config.batch_units // each, ranks)
     torch.manual_seed(config.seed)
     model = task.build()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"model    {config.task} {config.model or ''}: {parameters:,} parameters")
-    _say_batch(config, task, dealt)
-    held, seconds = _measure(config, task, model)
-    _say_memory(config, dealt, parameters, held, shards={"fsdp": ranks, "hybrid": local})
-    _say_time(config, task, model, dealt, seconds)
-
-
-def _say_batch(config: Config, task: Task, dealt: Deal) -> None:
-    unit, each = task.unit, task.units_per_item
     counts = ":".join(map(str, dealt.counts)) if len(set(dealt.counts)) > 1 else dealt.counts[0]
+    epochs = config.steps * dealt.items / task.train_items
     print(
+        f"model    {config.task} {config.model or ''}: {parameters:,} parameters\n"
         f"batch    {config.batch_units:,} {unit} = {dealt.items:,} items of {each:,}; "
-        f"{len(dealt.counts)} ranks, {counts} micro-batches of {dealt.size} each\n"
+        f"{ranks} ranks, {counts} micro-batches of {dealt.size} each\n"
         f"run      {config.steps:,} steps, {config.steps * config.batch_units:,} {unit}, "
-        f"{config.steps * dealt.items / task.train_items:.2f} epochs of {task.train_items:,} items"
+        f"{epochs:.2f} epochs of {task.train_items:,} items"
     )
+    kept, seconds = _measure(config, task, model)
 
-
-def _say_memory(
-    config: Config, dealt: Deal, parameters: int, held: float, *, shards: dict[str, int]
-) -> None:
-    gradients = 16 if config.reduce == "exact" else 4  # exact sums: 4 + 4 + 8 bytes
-    state = parameters * (4 + gradients + _OPTIMIZERS) / shards.get(config.strategy, 1)
-    activations = held * dealt.size * (1 if config.dtype == "fp32" else 0.5)
+    # A weight: itself, its gradient (exact sums: 4 + 4 + 8 bytes), two numbers of AdamW.
+    bytes_each = 4 + (16 if config.reduce == "exact" else 4) + 8
+    shards = {"fsdp": ranks, "hybrid": int(os.environ.get("LOCAL_WORLD_SIZE", ranks))}
+    state = parameters * bytes_each / shards.get(config.strategy, 1)
+    activations = kept * dealt.size * (1 if config.dtype == "fp32" else 0.5)
     less = "; less with --recompute, not counted here" if config.recompute else ""
     print(
         f"memory   {(state + activations) / 1e9:.2f} GB a rank: {state / 1e9:.2f} weights, "
         f"gradients and optimizer, {activations / 1e9:.2f} activations of a micro-batch (measured "
         f"with one item in fp32{less}); libraries and buffers come on top"
     )
+    slowest = max(dealt.counts) * dealt.size
+    if seconds is not None:
+        where = "GPU" if next(model.parameters()).is_cuda else "CPU"
+        print(
+            f"step     {slowest * seconds:.3g} s for {slowest} items in turn on this machine's "
+            f"{where}, measured with one; more at once may take less"
+        )
+    flops, peak = task.flops_per_unit(model), peak_flops(_ASSUMED_DEVICE)
+    if flops and peak:
+        # An estimate for whoever has a GPU in mind; a dry run often happens on a login node.
+        print(
+            f"         {slowest * each * flops / (_ASSUMED_MFU * peak):.3g} s if each rank has an "
+            f"{_ASSUMED_DEVICE} and reaches {_ASSUMED_MFU:.0%} of its {peak / 1e12:.0f} TFLOP/s; "
+            f"an assumption, with {flops / 1e6:.1f} MFLOP for each of the {unit}"
+        )
 
 
 def _measure(config: Config, task: Task, model: nn.Module) -> tuple[float, float | None]:
@@ -96,25 +102,3 @@ def _measure(config: Config, task: Task, model: nn.Module) -> tuple[float, float
     torch.autograd.backward(loss)
     float(loss.detach())  # waits for a GPU
     return sum(kept.values()), time.perf_counter() - began
-
-
-def _say_time(
-    config: Config, task: Task, model: nn.Module, dealt: Deal, seconds: float | None
-) -> None:
-    slowest = max(dealt.counts) * dealt.size
-    if seconds is not None:
-        where = "GPU" if next(model.parameters()).is_cuda else "CPU"
-        print(
-            f"step     {slowest * seconds:.3g} s for {slowest} items in turn on this machine's "
-            f"{where}, measured with one; more at once may take less"
-        )
-    flops = task.flops_per_unit(model)
-    peak = peak_flops(_ASSUMED_DEVICE)
-    if flops and peak:
-        # An estimate for whoever has a GPU in mind; a dry run often happens on a login node.
-        each = slowest * task.units_per_item * flops / (_ASSUMED_MFU * peak)
-        print(
-            f"         {each:.3g} s if each rank has an {_ASSUMED_DEVICE} and reaches "
-            f"{_ASSUMED_MFU:.0%} of its {peak / 1e12:.0f} TFLOP/s; an assumption, with "
-            f"{flops / 1e6:.1f} MFLOP for each of the {task.unit}"
-        )

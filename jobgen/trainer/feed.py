@@ -4,9 +4,9 @@ A step's items are cut into equal micro-batches, and these are dealt to the rank
 or as unequal as `--shares` says. Which items are in a micro-batch does not depend on who runs it.
 """
 
+import itertools
 import time
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -36,23 +36,21 @@ class Deal(NamedTuple):
 
 
 def deal(config: Config, items: int, ranks: int) -> Deal:
-    """Divide a step's items.
+    """Divide a step's items; TrainerError when a rank would get none.
 
     Micro-batches are as large as --micro-batch and the number of ranks allow; with --reduce exact
     the number of ranks has no say, as it must not change what is computed.
-
-    Raises TrainerError when a rank would get none.
     """
-    most = config.micro_batch
+    most = min(config.micro_batch, items)
     if config.reduce != "exact":
         most = min(most, max(1, items // ranks))
-    size = next(size for size in range(min(most, items), 0, -1) if items % size == 0)
+    size = next(size for size in range(most, 0, -1) if items % size == 0)
     count = items // size
     shares = config.shares or [1] * ranks
     if len(shares) != ranks:
         raise TrainerError(f"--shares has {len(shares)} numbers for {ranks} ranks")
-    ends = [sum(shares[: rank + 1]) * count // sum(shares) for rank in range(ranks)]
-    counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    ends = [sum(shares[:rank]) * count // sum(shares) for rank in range(ranks + 1)]
+    counts = [ends[rank + 1] - ends[rank] for rank in range(ranks)]
     if not all(counts):
         what = "--micro-batch" if items >= ranks and size > 1 else "the number of processes"
         raise TrainerError(
@@ -68,47 +66,36 @@ class Feed:
     def __init__(
         self, task: Task, config: Config, dealt: Deal, *, rank: int, device: torch.device
     ) -> None:
-        self.task = task
-        self.seed = config.seed
-        self.deal = dealt
-        self.own = dealt.of(rank)
-        self.device = device
-        self.waited = 0.0
+        self.task, self.seed, self.device = task, config.seed, device
+        self.deal, self.own = dealt, dealt.of(rank)
+        self._waited = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="data")
-        self._made: deque[Future[Batch]] = deque()
         self.move(0)
 
     def move(self, position: int) -> None:
         """Go on from this place: so many items of the run have been used."""
-        self._made.clear()
-        self._next = (position, 0)
-        for _ in range(_AHEAD):
-            self._order()
+        steps, size = itertools.count(position, self.deal.items), self.deal.size
+        self._firsts = (step + number * size for step in steps for number in self.own)
+        self._made = deque(self._order() for _ in range(_AHEAD))
 
     def take(self) -> Batch:
         """Return the next micro-batch on the rank's device."""
         began = time.perf_counter()
         batch = self._made.popleft().result()
-        self.waited += time.perf_counter() - began
-        self._order()
+        self._waited += time.perf_counter() - began
+        self._made.append(self._order())
         return tuple(part.to(self.device, non_blocking=True) for part in batch)
 
     def take_wait(self) -> float:
         """Return the seconds spent waiting for data since the last call."""
-        waited, self.waited = self.waited, 0.0
+        waited, self._waited = self._waited, 0.0
         return waited
 
-    def _order(self) -> None:
-        position, turn = self._next
-        first = position + self.own[turn] * self.deal.size
-        self._made.append(self._thread.submit(self._make, range(first, first + self.deal.size)))
-        turn += 1
-        done = turn == len(self.own)
-        self._next = (position + self.deal.items, 0) if done else (position, turn)
+    def _order(self) -> Future[Batch]:
+        return self._thread.submit(self._make, next(self._firsts))
 
-    def _make(self, positions: Sequence[int]) -> Batch:
+    def _make(self, first: int) -> Batch:
+        positions = range(first, first + self.deal.size)
         items = items_at(positions, count=self.task.train_items, seed=self.seed)
         batch = self.task.batch(items, training=True)
-        if self.device.type == "cpu":
-            return batch
-        return tuple(part.pin_memory() for part in batch)
+        return batch if self.device.type == "cpu" else tuple(part.pin_memory() for part in batch)

@@ -1,8 +1,14 @@
 """Writing files so that a reader, or the next start after a crash, never sees half of one."""
 
+import fcntl
 import hashlib
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from .config import BusyError
 
 
 def sync(path: Path) -> None:
@@ -17,11 +23,12 @@ def sync(path: Path) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Give the file this content in one move: it holds all of the old or all of the new."""
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)  # there only when a disk is full
     sync(path.parent)
 
 
@@ -32,3 +39,27 @@ def digest(path: Path) -> str:
         while piece := stream.read(1 << 20):
             content.update(piece)
     return content.hexdigest()
+
+
+@contextmanager
+def alone_in(folder: Path, *, patience: float) -> Iterator[None]:
+    """Keep other runs out of the folder; BusyError when one is in it for so many seconds.
+
+    The system lets go of the lock when the process ends, however it does. A file system without
+    locks keeps nobody out.
+    """
+    end = time.monotonic() + patience
+    with (folder / ".lock").open("a") as stream:
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise BusyError(
+                        f"{folder}: another run writes here; wait for it, or choose another --out"
+                    ) from None
+                time.sleep(0.5)
+            except OSError:
+                break
+        yield

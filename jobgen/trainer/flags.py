@@ -3,12 +3,15 @@
 import argparse
 import dataclasses
 import difflib
-from collections.abc import Callable, Sequence
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from . import tasks
-from .config import Config, UsageError
+from .config import TOPICS, Config, UsageError
 
 _FIELDS = {item.name: item for item in dataclasses.fields(Config)}
 _COMMANDS = """
@@ -29,10 +32,8 @@ class _Parser(argparse.ArgumentParser):
 def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
     """Return the settings that the flags, and a file they name, ask for.
 
-    With `recorded`, they start from those that the run in --out was started with.
-
-    Raises UsageError for one that is unknown or has a wrong value, and SystemExit after printing
-    the help.
+    With `recorded`, they start from those that the run in --out was started with. Raises
+    UsageError for one that is unknown or wrong, and SystemExit after printing the help.
     """
     given = vars(_parser().parse_args(arguments))
     file = given.pop("config", None)
@@ -52,21 +53,21 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     import yaml
 
+    def at(mark: Any) -> str:
+        return f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+
+    def refuse(node: Any, problem: str) -> NoReturn:
+        raise UsageError(f"{at(node.start_mark)}: {problem}")
+
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--config {path}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or error
-        raise UsageError(f"{path}{at}: not YAML: {problem}") from error
-
-    def refuse(node: Any, problem: str) -> NoReturn:
         raise UsageError(
-            f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}: {problem}"
-        )
-
+            f"{at(getattr(error, 'problem_mark', None))}: not YAML: {problem}"
+        ) from error
     settings: dict[str, Any] = {}
     if root is None:
         return settings
@@ -75,32 +76,45 @@ def read_file(path: Path) -> dict[str, Any]:
     for key, value in root.value:
         name = str(key.value).replace("-", "_")
         if name not in _FIELDS:
-            near = difflib.get_close_matches(name, _FIELDS, n=1)
-            refuse(
-                key, f"no setting {key.value!r}" + (f"; did you mean {near[0]}?" if near else "")
-            )
+            refuse(key, f"no setting {key.value!r}" + _near(name, _FIELDS))
         if name in settings:
             refuse(key, f"{key.value} is here twice")
         if not isinstance(value, yaml.ScalarNode):
             refuse(value, f"{key.value} takes one value")
         try:
             settings[name] = _read(name, value.value)
-        except ValueError as error:
+        except ArgumentTypeError as error:
             refuse(value, f"{key.value}: {error}")
     return settings
 
 
+def _kind(name: str) -> type:
+    """Return the type of a setting's value, when there is one."""
+    kind: type = (get_args(_FIELDS[name].type) or (_FIELDS[name].type,))[0]
+    return kind
+
+
 def _read(name: str, text: str) -> object:
-    """Return the setting's value; ValueError when the text is none."""
-    read, choices = (_FIELDS[name].metadata[key] for key in ("read", "choices"))
-    if read is bool:
-        if text not in ("true", "false"):
-            raise ValueError(f"{text!r} is neither true nor false")
-        return text == "true"
+    """Return the setting's value; ArgumentTypeError when the text is none."""
+    kind, about = _kind(name), _FIELDS[name].metadata
+    if about["read"]:
+        value: object = about["read"](text)
+        return value
+    choices = ("true", "false") if kind is bool else about["choices"]
     if choices and text not in choices:
-        raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-    value: object = read(text)
-    return value
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+    if kind is bool:
+        return text == "true"
+    if kind not in (int, float):
+        return kind(text)
+    try:
+        number: float = kind(text)
+    except ValueError:
+        number = math.nan
+    if not (0 < number < math.inf or (number == 0 and about["zero"])):
+        what = ("" if about["zero"] else "positive ") + ("whole " if kind is int else "")
+        raise ArgumentTypeError(f"{text} is not a {what}number")
+    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,40 +126,24 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    topics = dict.fromkeys(item.metadata["topic"] for item in _FIELDS.values())
-    groups = {topic: parser.add_argument_group(topic) for topic in topics}
-    groups["run"].add_argument(
-        "--config", type=Path, metavar="FILE", help="YAML file of these settings; flags win over it"
-    )
     for name, item in _FIELDS.items():
-        read, choices = item.metadata["read"], item.metadata["choices"]
-        explanation = item.metadata["help"]
-        if item.metadata["tasks"]:
+        if name in TOPICS:
+            group = parser.add_argument_group(TOPICS[name])
+        about, explanation = item.metadata, item.metadata["help"]
+        if about["tasks"]:
             explanation += " (default: the task's)"
         elif item.default not in (None, dataclasses.MISSING):
             explanation += f" (default: {item.default!r})"
         how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-        if read is not bool:
-            how = {"type": _told(name), "metavar": read.__name__.upper()}
-            if choices:
-                how["metavar"] = "{" + ",".join(choices) + "}"
+        if _kind(name) is not bool:
+            words = "{" + ",".join(about["choices"]) + "}" if about["choices"] else None
+            how = {"type": partial(_read, name), "metavar": words}
         flag = "--" + name.replace("_", "-")
-        groups[item.metadata["topic"]].add_argument(
-            flag, default=argparse.SUPPRESS, help=explanation, **how
-        )
+        group.add_argument(flag, default=argparse.SUPPRESS, help=explanation, **how)
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML file of these settings; flags win over it"
+    )
     return parser
-
-
-def _told(name: str) -> Callable[[str], object]:
-    """Return what reads the flag's text, such that argparse shows why it is wrong."""
-
-    def read(text: str) -> object:
-        try:
-            return _read(name, text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return read
 
 
 def _settle(given: dict[str, Any]) -> Config:
@@ -153,19 +151,17 @@ def _settle(given: dict[str, Any]) -> Config:
     task = tasks.about(given.get("task", "gpt"))
     model: str = given.get("model") or next(iter(task.models), "")
     if task.models and model not in task.models:
-        near = difflib.get_close_matches(model, task.models, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(task.models)}"
+        hint = _near(model, task.models) or f"; it has {', '.join(task.models)}"
         raise UsageError(f"--model: the task has no {model!r}{hint}")
-    usual: dict[str, Any] = (
-        {"model": model or None, "lr": 1e-3} | task.defaults | task.models.get(model, {})
-    )
-    batches = [name for name in ("batch_tokens", "batch_samples") if name in usual]
-    for name in ("batch_tokens", "batch_samples"):
-        if name in given and batches and name not in batches:
-            right = batches[0].replace("_", "-")
-            raise UsageError(f"--{name.replace('_', '-')}: this task wants --{right}")
-    if not batches and not {"batch_tokens", "batch_samples"} & given.keys():
+    usual: dict[str, Any] = {"model": model or None, "lr": 1e-3}
+    usual |= task.defaults | task.models.get(model, {})
+    batches = {"batch_tokens", "batch_samples"}
+    if not batches & (usual.keys() | given.keys()):
         usual["batch_samples"] = 64
+    wrong = batches & given.keys() - usual.keys()
+    if wrong and (right := batches & usual.keys()):
+        found, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
+        raise UsageError(f"--{found}: this task wants --{wanted}")
     config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
     if config.batch_tokens and config.context and config.batch_tokens % config.context:
         nearest = max(1, round(config.batch_tokens / config.context)) * config.context
@@ -174,3 +170,9 @@ def _settle(given: dict[str, Any]) -> Config:
             f"{config.context}; {nearest} would be"
         )
     return config
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    return "".join(
+        f"; did you mean {name}?" for name in difflib.get_close_matches(word, list(known), 1)
+    )

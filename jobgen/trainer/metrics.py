@@ -1,30 +1,22 @@
 """What rank 0 leaves for others to look at: `metrics.jsonl`, and progress on its output.
 
-`metrics.jsonl` has one JSON object a line, each with
+`metrics.jsonl` has one JSON object a line, each with kind ("start", "step", "val", "save",
+"ranks"), attempt (which start of the run wrote it: $JOBGEN_ATTEMPT, else counted from 0), step
+(optimizer steps done) and time (Unix time, s). By kind, times in seconds and loss in nats a unit:
 
-- kind: "start", "step", "val" or "save"
-- attempt: which start of the run wrote it: $JOBGEN_ATTEMPT, else counted from 0
-- step: optimizer steps done
-- time: Unix time, seconds
-
-and by kind
-
-- start: world_size, device, device_name, parameters (how many), unit (tokens or samples), items
-  (how many the training data hold; one epoch), units_per_item, micro_batches (of each rank in a
-  step), flops_per_unit (to train on one unit) and peak_flops (of one device, per second, dense
-  bf16) or null where unknown, torch (version), and the task's own facts
-- step: loss (mean over the step's global batch, nats per token, before the update), lr, grad_norm
-  (before clipping), tokens (all that the run has trained on), and of the steps since the line
-  before: step_s (seconds a step, validations and saves left out), data_s (of them, those in which
-  rank 0 waited for data), tokens_per_s (over all ranks), mfu (flops_per_unit by tokens_per_s, as a
-  share of all devices' peak_flops; null where one of them is), ckpt_s (seconds in all in which
-  checkpoints held training up), mem_gb (most memory that rank 0 has held, 10^9 bytes: of its GPU,
-  else of its process)
-- val: loss (mean over the validation sequences, nats per token), val_s (seconds it took)
-- save: save_s (seconds until the checkpoint was on disk), ckpt_s (of them, those in which training
-  waited)
-
-Where the unit is samples, tokens and tokens_per_s are called samples and samples_per_s.
+- start: world_size, nodes (the host of each rank), device, device_name, parameters, unit ("tokens"
+  or "samples"), items (of an epoch), units_per_item, micro_batches (of each rank in a step), torch
+  (version), flops_per_unit and peak_flops (of a device, a second, dense bf16; null where unknown)
+- step: loss (mean over the global batch, before the update), lr, grad_norm (before clipping),
+  tokens (all so far), mem_gb (most memory that rank 0 has held, 10^9 bytes: its GPU's, else its
+  process's); of the steps since the line before: step_s, step_min_s, step_max_s (mean, shortest,
+  longest; without validations and saves), data_s (mean, rank 0 waiting for data), tokens_per_s
+  (over all ranks), mfu (tokens_per_s flops_per_unit / peak_flops of all devices), ckpt_s
+  (checkpoints held training up, in all). Where the unit is samples: samples, samples_per_s
+- val: loss (mean over the validation items), val_s
+- save: save_s (until it was on disk), ckpt_s (of them, training waited)
+- ranks: of the steps since the line before, by rank and a step: forward_s (own forward passes; null
+  where layers are sharded, as they wait for others), data_s; mem_gb; steps (how many)
 
 After a restart the lines beyond the step it continues from are dropped, so each step is there once.
 """
@@ -34,6 +26,7 @@ import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +34,7 @@ import torch
 
 from .config import Config
 from .files import replace_text
-from .trackers import trackers
+from .trackers import Tracker, WandB
 
 # Dense bf16 operations per second of one device, by what its name contains; the first match counts.
 # As in torchtitan's tools/utils.py, which has them from the makers' data sheets.
@@ -67,8 +60,7 @@ def memory_held(device: torch.device) -> float:
     """Return the most memory held so far, in 10^9 bytes: of a GPU, else of this process."""
     if device.type == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    held: int = getattr(torch, device.type).max_memory_allocated(device)
-    return held / 1e9
+    return float(getattr(torch, device.type).max_memory_allocated(device)) / 1e9
 
 
 class Log:
@@ -76,22 +68,27 @@ class Log:
 
     def __init__(self, config: Config, *, step: int, writes: bool) -> None:
         """Go on after this step; what an earlier start wrote beyond it is dropped."""
-        self._config = config
-        self._writes = writes
+        self._config, self._writes = config, writes
         self._path = config.out / "metrics.jsonl"
         self._live = sys.stdout.isatty()
         self._spans: list[float] = []
         self._blocked = 0.0
-        self._validation = ""
-        self._unit, self._share = "tokens", None
+        self._validation, self._unit, self._share = "", "tokens", None
+        self._lost = False
+        self._trackers: list[Tracker] = []
         if writes:
-            self._trackers = trackers(config, step=step)
-            lines = _lines(self._path)
-            given = os.environ.get("JOBGEN_ATTEMPT")
-            before = max((int(line["attempt"]) for line in lines), default=-1)
-            self._attempt = int(given) if given else before + 1
-            self._stream = self._path.open("a", encoding="utf-8", buffering=1)
+            wanted = ((config.tensorboard, Tracker), (config.wandb, WandB))
+            self._trackers = [kind(config, step=step) for asked, kind in wanted if asked]
+            before = max((line["attempt"] for line in _lines(self._path)), default=-1)
+            self._attempt = int(os.environ.get("JOBGEN_ATTEMPT") or before + 1)
         self.rewind(step)
+
+    def rewind(self, step: int) -> None:
+        """Drop what was written beyond this step, from which the run goes on."""
+        self._spans.clear()
+        if self._writes:
+            kept = [json.dumps(line) + "\n" for line in _lines(self._path) if line["step"] <= step]
+            replace_text(self._path, "".join(kept))
 
     def start(self, step: int, **facts: Any) -> None:
         """Record what is about to be trained."""
@@ -107,47 +104,37 @@ class Log:
         )
 
     def step(
-        self,
-        step: int,
-        *,
-        loss: float,
-        lr: float,
-        grad_norm: float,
-        seconds: float,
-        waited: float,
-        units: int,
-        memory: float,
+        self, step: int, numbers: dict[str, float], *, seconds: float, waited: float, units: int
     ) -> None:
         """Take note of a step that took so long; a line is written when one is due.
 
-        `waited` are the seconds of waiting for data since the line before.
+        `waited` are the seconds of waiting for data since the line before; numbers go as they are.
         """
-        config = self._config
-        self._spans.append(seconds)
-        if step % config.log_every and step != config.steps:
+        config, spans = self._config, self._spans
+        spans.append(seconds)
+        if not self._writes or not config.line_due(step):
             return
-        step_s = sum(self._spans) / len(self._spans)
+        step_s = sum(spans) / len(spans)
         speed = config.batch_units / step_s
         mfu = self._share and speed * self._share
         self._write(
             "step",
             step,
-            loss=loss,
-            lr=lr,
-            grad_norm=grad_norm,
+            **numbers,
             **{self._unit: units, f"{self._unit}_per_s": speed},
             mfu=mfu,
             step_s=step_s,
-            data_s=waited / len(self._spans),
+            step_min_s=min(spans),
+            step_max_s=max(spans),
+            data_s=waited / len(spans),
             ckpt_s=self._blocked,
-            mem_gb=memory,
         )
-        self._spans.clear()
+        spans.clear()
         self._blocked = 0.0
         minutes, seconds_left = divmod(round((config.steps - step) * step_s), 60)
         self.say(
-            f"step {step:>{len(str(config.steps))}}/{config.steps}  loss {loss:.4f}"
-            f"{self._validation}  lr {lr:.2e}  {speed:,.0f} {self._unit}/s  "
+            f"step {step:>{len(str(config.steps))}}/{config.steps}  loss {numbers['loss']:.4f}"
+            f"{self._validation}  lr {numbers['lr']:.2e}  {speed:,.0f} {self._unit}/s  "
             f"{f'{mfu:.1%} MFU  ' if mfu else ''}{minutes}:{seconds_left:02d} left",
             passing=True,
         )
@@ -164,40 +151,47 @@ class Log:
         self._blocked += blocked
         self._write("save", step, save_s=seconds, ckpt_s=blocked)
 
-    def rewind(self, step: int) -> None:
-        """Drop what was written beyond this step, from which the run goes on."""
-        self._spans.clear()
-        if self._writes:
-            self._stream.close()
-            kept = [json.dumps(line) + "\n" for line in _lines(self._path) if line["step"] <= step]
-            replace_text(self._path, "".join(kept))
-            self._stream = self._path.open("a", encoding="utf-8", buffering=1)
+    def ranks(self, step: int, numbers: dict[str, Any]) -> None:
+        """Record the numbers of each rank, if they tell of any step."""
+        if numbers["steps"]:
+            self._write("ranks", step, **numbers)
 
     def say(self, text: str, *, passing: bool = False) -> None:
         """Print a line; on a terminal a passing one gives way to the next."""
         if not self._writes:
             return
-        if self._live:
-            print(f"\r\x1b[K{text}", end="" if passing else "\n", flush=True)
-        else:
-            print(text, flush=True)
+        with suppress(OSError):  # Training goes on when the disk of the output is full.
+            if self._live:
+                print(f"\r\x1b[K{text}", end="" if passing else "\n", flush=True)
+            else:
+                print(text, flush=True)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._writes:
-            self._stream.close()
-            for tracker in self._trackers:
-                tracker.close()
+        """Let the trackers write what is left."""
+        for tracker in self._trackers:
+            tracker.close()
 
     def _write(self, kind: str, step: int, **values: object) -> None:
-        if self._writes:
-            line = {"kind": kind, "attempt": self._attempt, "step": step, "time": time.time()}
-            self._stream.write(json.dumps(line | values) + "\n")
+        if not self._writes:
+            return
+        line = {"kind": kind, "attempt": self._attempt, "step": step, "time": time.time()}
+        size = self._path.stat().st_size
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line | values) + "\n")
+            self._lost = False
+        except OSError as error:  # A disk that is full is no reason to stop training.
+            with suppress(OSError):
+                os.truncate(self._path, size)  # half a line
+            if not self._lost:
+                self.say(f"warning: lines of metrics are lost: {error}")
+            self._lost = True
+        if kind != "ranks":
             for tracker in self._trackers:
                 tracker.write(kind, step, values)
 
 
-def _lines(path: Path) -> list[dict[str, float]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     """Return the lines there are; one cut short by a kill is none."""
     lines = []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

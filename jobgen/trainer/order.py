@@ -1,4 +1,4 @@
-"""Which item each rank sees at which step.
+"""Which item comes next.
 
 The place in the data is one integer, the number of items used so far: it and the seed decide which
 item comes next. So a run continues exactly where it was, at no cost, on any number of ranks, and no

@@ -9,7 +9,7 @@ choosing who writes. A process alone is a world of one: the rest of the trainer 
 import os
 import platform
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,6 @@ from .config import Config, TrainerError
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
-
 _SECONDS_BETWEEN_WORDS = 5.0
 
 T = TypeVar("T")
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class World:
-    """This process among all of the run."""
+    """This process among all of the run. What is sent or summed, all ranks must call."""
 
     rank: int
     local_rank: int
@@ -55,8 +54,7 @@ class World:
         """What the device is called; for a CPU, its kind of instructions."""
         if self.device.type == "cpu":
             return platform.machine()
-        name: str = getattr(torch, self.device.type).get_device_name(self.device)
-        return name
+        return str(getattr(torch, self.device.type).get_device_name(self.device))
 
     def __str__(self) -> str:
         backend = self.backend if self.size > 1 else "alone"
@@ -66,56 +64,21 @@ class World:
             f"{torch.get_num_threads()} threads"
         )
 
-    def sum(self, values: torch.Tensor) -> list[float]:
-        """Return the sums over the ranks; all ranks must call it, with as many values."""
+    def sum(self, values: Sequence[float], first: torch.Tensor | None = None) -> list[float]:
+        """Return the sums over the ranks; `first`, on the device, in the place of the first."""
+        vector = torch.tensor(values, dtype=torch.float64).to(self.device)
+        if first is not None:
+            vector[0] = first
         if self.size > 1:
-            dist.all_reduce(values)
-        return [float(value) for value in values.tolist()]
+            dist.all_reduce(vector)
+        return [float(value) for value in vector.tolist()]
 
-    def tell(self, found: T, *, group: dist.ProcessGroup | None = None) -> T:
-        """Return what rank 0 found, on every rank; all ranks must call it."""
+    def tell(self, found: T) -> T:
+        """Return what rank 0 found, on every rank."""
         box = [found]
         if self.size > 1:
-            dist.broadcast_object_list(box, src=0, group=group or self.background)
+            dist.broadcast_object_list(box, src=0, group=self.background)
         return box[0]
-
-    def agree(self, find: Callable[[], T]) -> T:
-        """Return what `find` returns on rank 0, the only one to call it, on every rank.
-
-        What it raises there, TrainerError says on the others.
-        """
-        found: tuple[T | None, BaseException | None] = (None, None)
-        if self.main:
-            try:
-                found = find(), None
-            except BaseException as error:
-                self.tell((None, f"{type(error).__name__}: {error}"))
-                raise
-        result, error_of_first = self.tell(found)
-        if error_of_first is not None:
-            raise TrainerError(f"rank 0: {error_of_first}")
-        return cast(T, result)
-
-    def first(self, work: Callable[[], None], *, still: Callable[[], None]) -> None:
-        """Have rank 0 do the work while the others wait, however long; all fail if it fails.
-
-        All ranks must call it. Every few seconds rank 0 says that it is still at it, because one
-        long wait would time out, and each rank calls `still`.
-        """
-        with ThreadPoolExecutor(1) as thread:
-            doing = thread.submit(work) if self.main else None
-            done, problem = False, None
-            while not done:
-                still()
-                if doing is not None:
-                    done = bool(wait([doing], timeout=_SECONDS_BETWEEN_WORDS).done)
-                    error = doing.exception() if done else None
-                    problem = error and f"{type(error).__name__}: {error}"
-                done, problem = self.tell((done, problem))
-            if doing is not None:
-                doing.result()
-            elif problem is not None:
-                raise TrainerError(f"rank 0: {problem}")
 
     def gather(self, value: T) -> list[T]:
         """Return the value of each rank, on every rank."""
@@ -123,6 +86,31 @@ class World:
         if self.size > 1:
             dist.all_gather_object(box, value, group=self.background)
         return box
+
+    def first(self, work: Callable[[], T], *, still: Callable[[], None] = lambda: None) -> T:
+        """Return on every rank what `work` returns on rank 0, the only one to call it.
+
+        What it raises there, a TrainerError says on the others. It may take long: every few seconds
+        rank 0 says that it is still at it, because one long wait would time out, and each rank
+        calls `still`.
+        """
+        with ThreadPoolExecutor(1) as thread:
+            doing = thread.submit(work) if self.main else None
+            done, result, problem = False, None, None
+            while not done:
+                still()
+                if doing is not None and (done := bool(wait([doing], _SECONDS_BETWEEN_WORDS).done)):
+                    if error := doing.exception():
+                        kind = type(error) if isinstance(error, TrainerError) else TrainerError
+                        problem = kind(f"rank 0: {type(error).__name__}: {error}")
+                    else:
+                        result = doing.result()
+                done, result, problem = self.tell((done, result, problem))
+        if doing is not None:
+            return doing.result()
+        if problem is not None:
+            raise problem
+        return cast(T, result)
 
 
 def join(config: Config) -> World:
@@ -133,16 +121,15 @@ def join(config: Config) -> World:
     """
     timeout = timedelta(seconds=max(600, 2 * config.hang_after))
     alone = "RANK" not in os.environ
-    if alone:
-        for name in _OTHER_LAUNCHERS:
-            if os.environ.get(name, "1") != "1":
-                raise TrainerError(
-                    f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
-                    f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
-                    f"MASTER_ADDR and MASTER_PORT in each of them"
-                )
-        rank, local_rank, size, local_size = 0, 0, 1, 1
-    else:
+    for name in _OTHER_LAUNCHERS if alone else ():
+        if os.environ.get(name, "1") != "1":
+            raise TrainerError(
+                f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
+                f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
+                f"MASTER_ADDR and MASTER_PORT in each of them"
+            )
+    rank, local_rank, size, local_size = 0, 0, 1, 1
+    if not alone:
         rank, local_rank, size = (_number(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
         local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
     device = _device(config.device, local_rank=local_rank, local_size=local_size)
@@ -195,18 +182,17 @@ def _number(name: str) -> int:
 
 
 def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
-    kinds = ("cuda", "xpu") if wanted == "auto" else (wanted,)
-    kind = next((kind for kind in kinds if _devices(kind)), "cpu" if wanted == "auto" else wanted)
-    if kind == "cpu":
+    seen = {kind: _devices(kind) for kind in ("cuda", "xpu") if wanted in ("auto", kind)}
+    kind = next((kind for kind, count in seen.items() if count), wanted)
+    if kind in ("cpu", "auto"):
         return torch.device("cpu")
-    seen = _devices(kind)
-    if seen == 0:
+    if not seen[kind]:
         raise TrainerError(f"--device {kind}: no GPU is visible on {socket.gethostname()}")
-    if max(local_rank + 1, local_size) > seen:
+    if max(local_rank + 1, local_size) > seen[kind]:
         raise TrainerError(
             f"{local_size} processes on {socket.gethostname()}, the one with local rank "
-            f"{local_rank} among them, but only {seen} GPUs are visible; start one process per "
-            f"GPU, or choose --device cpu"
+            f"{local_rank} among them, but only {seen[kind]} GPUs are visible; start one process "
+            f"per GPU, or choose --device cpu"
         )
     return torch.device(kind, local_rank)
 

@@ -3,11 +3,6 @@
 Each rank runs its own number of equal micro-batches. Their losses are parts of one mean, so that
 gradients are added up, never averaged, and no rank counts more than its share. Within a step only
 a rank's last micro-batch communicates; nothing has to be joined when ranks have unequal numbers.
-
-- Replicas: every rank has the whole model (DistributedDataParallel).
-- Shards: each has a part of every layer (fully_shard, "FSDP2"): over all ranks, or over those of
-  one node, the nodes being replicas of each other ("hybrid").
-- ExactReplicas: as Replicas, but sums do not depend on their order, see there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +16,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector
 from torch.utils.checkpoint import checkpoint
 
 from .config import Config, TrainerError
@@ -55,15 +51,14 @@ def spread(
 
 
 class Replicas:
-    """The whole model on every rank."""
+    """The whole model on every rank (DistributedDataParallel)."""
 
     #: whether all ranks must call the model equally often
     lockstep = False
 
     def __init__(self, model: nn.Module, world: World) -> None:
         self.gain = world.size  # as gradients are averaged, and sums are wanted
-        self.bare = model
-        self.model = model  # what is called in training
+        self.bare = self.model = model  # `model` is what is called in training
         if world.size > 1:
             devices = [world.device] if world.device.type != "cpu" else None
             self.model = DistributedDataParallel(
@@ -93,7 +88,10 @@ class Replicas:
 
 
 class Shards(Replicas):
-    """A part of every layer on each rank; layers are put together one at a time."""
+    """A part of every layer on each rank (fully_shard, "FSDP2"): layers are put together in turn.
+
+    The parts are those of all ranks or, hybrid, of a node's, the nodes being replicas.
+    """
 
     lockstep = True
 
@@ -147,28 +145,20 @@ class ExactReplicas(Replicas):
     def __init__(self, model: nn.Module, world: World, *, micro_batches: int) -> None:
         self.bare = self.model = model
         self.limit = self._LIMIT / micro_batches
-        self.gain = 1
-        self.size = world.size
+        self.gain, self.size = 1, world.size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        count = sum(p.numel() for p in self.parameters)
-        self.gradient = torch.zeros(count, device=world.device)
+        self.gradient = torch.zeros_like(parameters_to_vector(self.parameters).detach())
         self.scratch = torch.zeros_like(self.gradient)
         # The last element counts micro-batches whose gradient is no number, or too large.
-        self.sums = torch.zeros(count + 1, dtype=torch.int64, device=world.device)
-        sizes = [p.numel() for p in self.parameters]
-        self.views = [
-            part.view_as(parameter)
-            for part, parameter in zip(
-                torch.split(self.gradient, sizes), self.parameters, strict=True
-            )
-        ]
+        self.sums = torch.zeros(len(self.gradient) + 1, dtype=torch.int64, device=world.device)
+        self.views = torch.split(self.gradient, [p.numel() for p in self.parameters])
 
     @contextmanager
     def micro_batch(self, *, last: bool) -> Iterator[None]:
         """Add the micro-batch's own gradient to the rank's sums."""
         self.gradient.zero_()
         for parameter, view in zip(self.parameters, self.views, strict=True):
-            parameter.grad = view
+            parameter.grad = view.view_as(parameter)
         yield
         self.sums[-1] += ~(torch.linalg.vector_norm(self.gradient, torch.inf) < self.limit)
         torch.mul(self.gradient, self._ONE, out=self.scratch)

@@ -14,8 +14,10 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .files import replace_text
 
@@ -46,34 +48,38 @@ class Status:
             (self.folder / name).unlink(missing_ok=True)
         self._write("running", None, step)
 
-    def completed(self, step: int) -> None:
-        """Say that all steps are done."""
-        self._end("completed", None, step, mark="DONE")
+    def saved(self, step: int) -> None:
+        """Say that a run that goes on has this checkpoint; not where a rank says it has failed."""
+        if self._said().get("state") == "running":
+            with suppress(OSError):  # of a full disk; it is said again with the next one
+                self._write("running", None, step)
 
-    def stopped(self, step: int, reason: str) -> None:
-        """Say that the run stopped as asked."""
-        self._end("stopped", reason, step, mark="STOPPED")
+    def ended(self, step: int, reason: str | None = None) -> None:
+        """Say that all steps are done or, for a reason, that the run stopped as asked."""
+        self._write("stopped" if reason else "completed", reason, step)
+        replace_text(self.folder / ("STOPPED" if reason else "DONE"), f"step {step}\n")
+        # Answered; left in place it would stop the next start after its first step.
+        self.stop_file.unlink(missing_ok=True)
 
     def failed(self, error: BaseException, *, step: int) -> bool:
         """Say that the run failed, unless a rank of this start already has; returns whether.
 
         The first one knows the cause; those after it only lost their peer.
         """
-        try:
-            said = json.loads((self.folder / "status.json").read_text())
-            if said["state"] == "failed" and said["time"] >= _STARTED:
-                return False
-        except (OSError, ValueError, KeyError):
-            pass  # No readable status: then this is the first word about it.
+        said = self._said()
+        if said.get("state") == "failed" and said.get("time", 0) >= _STARTED:
+            return False
         where = f"rank {os.environ.get('RANK', '0')} on {socket.gethostname()}"
-        self._write("failed", f"{where}: {type(error).__name__}: {error}", step)
+        with suppress(OSError):  # what is wrong with the disk may be why it fails
+            self._write("failed", f"{where}: {type(error).__name__}: {error}", step)
         return True
 
-    def _end(self, state: str, reason: str | None, step: int, *, mark: str) -> None:
-        self._write(state, reason, step)
-        replace_text(self.folder / mark, f"step {step}\n")
-        # Answered; left in place it would stop the next start after its first step.
-        self.stop_file.unlink(missing_ok=True)
+    def _said(self) -> dict[str, Any]:
+        try:
+            said: dict[str, Any] = json.loads((self.folder / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return said
 
     def _write(self, state: str, reason: str | None, step: int) -> None:
         record: dict[str, object] = {"state": state, "reason": reason, "step": step}

@@ -4,6 +4,7 @@ Also what is as close to the numbers: the learning rate, and a validation.
 """
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from torch.distributed.tensor import DTensor
 from . import order
 from .config import Config
 from .feed import Feed, deal
+from .metrics import memory_held
 from .parallel import World
 from .policy import LossScale, LossWatch
 from .spread import DTYPES, spread
@@ -35,9 +37,7 @@ def learning_rate(step: int, config: Config) -> float:
 class Step(NamedTuple):
     """What a step has shown; sums are over all ranks."""
 
-    loss: float
-    lr: float
-    grad_norm: float
+    numbers: dict[str, float]  # loss, lr, grad_norm, and mem_gb where a line is due
     flags: list[float]  # each the sum of what the ranks gave
     slow: list[str]  # stragglers, by name
     waited: float  # seconds in which this rank waited for data, since a line was last due
@@ -56,8 +56,15 @@ class Stepper:
         self.model = task.build().to(world.device)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
+        matrices, vectors = (
+            [p for p in self.model.parameters() if (p.dim() >= 2) == wide] for wide in (True, False)
+        )
         self.optimizer = torch.optim.AdamW(
-            _parameter_groups(self.model, config.weight_decay),
+            # Vectors, that is biases and norms, do not decay.
+            [
+                {"params": matrices, "weight_decay": config.weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ],
             lr=config.lr,
             betas=(0.9, 0.95),
             fused=world.device.type != "cpu",
@@ -68,10 +75,29 @@ class Stepper:
         self.losses = LossWatch(config.spike)
         self.scale = LossScale(config.dtype)
         self.done = self.position = 0
+        self.since = 0  # steps since a line was due
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold beside weights and optimizer."""
+        scale = {"factor": self.scale.factor, "good": self.scale.good}
+        about = {"step": self.done, "position": self.position}
+        return about | {"losses": list(self.losses.usual), "scale": scale}
+
+    def restore(self, state: dict[str, Any], *, keep_position: bool) -> None:
+        """Continue from there; with `keep_position`, with the data that would have come next."""
+        self.done = state["step"]
+        if not keep_position:
+            self.position = state["position"]
+        self.feed.move(self.position)
+        self.losses.usual = deque(state["losses"], maxlen=self.losses.usual.maxlen)
+        if not self.scale.fixed:
+            self.scale.factor, self.scale.good = state["scale"]["factor"], state["scale"]["good"]
 
     def settle(self) -> None:
         """Do what a first step needs; torch may compile here for minutes."""
-        self.spread.settle(self.backward_for_nothing)
+        self.spread.settle(
+            lambda: self.backward(self.loss(self.spread.model, [0] * self.deal.size, training=True))
+        )
         self.model.train()
 
     def step(self, flags: Sequence[float]) -> Step:
@@ -98,10 +124,12 @@ class Stepper:
             loss += torch.round(part.detach().double() * 2**32) / 2**32
         self.spread.reduce()
         norm = self.clip()
-        due = (self.done + 1) % config.log_every == 0 or self.done + 1 == config.steps
-        waited = self.feed.take_wait() if due else 0.0
-        mine = self.stragglers.mine(self.clock.take(), waited) if due else []
-        sums = world.sum(self.vector([0.0, *flags, *mine], loss))
+        self.since += 1
+        waited, mine, more = 0.0, [], {}
+        if due := config.line_due(self.done + 1):
+            waited, more = self.feed.take_wait(), {"mem_gb": memory_held(world.device)}
+            mine = self.stragglers.mine(self.clock.take(), waited, more["mem_gb"])
+        sums = world.sum([0.0, *flags, *mine], loss)
         loss_mean, grad_norm = sums[0] / config.batch_units, float(norm)
 
         overflowed = self.scale.update(overflowed=not math.isfinite(grad_norm))
@@ -111,13 +139,21 @@ class Stepper:
         self.optimizer.zero_grad()
         self.done += problem is None
         self.position += self.deal.items
-        slow = self.stragglers.find(sums[1 + len(flags) :]) if due else []
-        return Step(loss_mean, lr, grad_norm, sums[1 : 1 + len(flags)], slow, waited, problem)
+        slow: list[str] = []
+        if due:
+            slow = self.stragglers.find(sums[1 + len(flags) :], steps=self.since)
+            self.since = 0
+        numbers = {"loss": loss_mean, "lr": lr, "grad_norm": grad_norm, **more}
+        return Step(numbers, sums[1 : 1 + len(flags)], slow, waited, problem)
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the loss summed over the batch's units, computed in the chosen type."""
-        dtype, device = DTYPES[self.config.dtype], self.world.device.type
-        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
+    def loss(
+        self, model: nn.Module, batch: tuple[Tensor, ...] | Sequence[int], *, training: bool = True
+    ) -> Tensor:
+        """Return the loss summed over the units of a batch, or of items, in the chosen type."""
+        dtype, device = DTYPES[self.config.dtype], self.world.device
+        if not isinstance(batch, tuple):
+            batch = tuple(t.to(device) for t in self.task.batch(batch, training=training))
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             return self.task.loss(model, batch)
 
     def backward(self, loss: Tensor) -> None:
@@ -130,16 +166,10 @@ class Stepper:
         """Return the norm of the whole gradient, after shortening it where it is too long."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         if self.scale.factor != 1:
-            torch._foreach_mul_(
-                [p.grad for p in parameters if p.grad is not None], 1 / self.scale.factor
-            )
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            torch._foreach_mul_(gradients, 1 / self.scale.factor)
         norm = nn.utils.clip_grad_norm_(parameters, self.config.clip)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
-
-    def backward_for_nothing(self) -> None:
-        """Run one micro-batch without any effect but what torch learns from it."""
-        batch = self.task.batch([0] * self.deal.size, training=True)
-        self.backward(self.loss(self.spread.model, self.on_device(batch)))
 
     def validate(self) -> float:
         """Return the mean loss over the validation items, each used exactly once."""
@@ -147,33 +177,12 @@ class Stepper:
         self.model.eval()
         total = torch.zeros((), dtype=torch.float64, device=world.device)
         share = self.val[world.rank :: world.size]
-        rounds = math.ceil(math.ceil(len(self.val) / world.size) / size)
+        most = math.ceil(len(self.val) / world.size)
         with torch.no_grad():
-            for first in range(0, rounds * size, size):
+            for first in range(0, most, size):
                 part = share[first : first + size]
                 if part or self.spread.lockstep:
-                    batch = self.task.batch(part or self.val[:1], training=False)
-                    loss = self.loss(self.model, self.on_device(batch))
+                    loss = self.loss(self.model, part or self.val[:1], training=False)
                     total += loss if part else 0
         self.model.train()
-        return world.sum(self.vector([0.0], total))[0] / (len(self.val) * self.task.units_per_item)
-
-    def vector(self, values: Sequence[float], first: Tensor | None = None) -> Tensor:
-        """Return the values on the rank's device, the first of them from there."""
-        vector = torch.tensor(values, dtype=torch.float64).to(self.world.device)
-        if first is not None:
-            vector[0] = first
-        return vector
-
-    def on_device(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the batch on the rank's device."""
-        return tuple(part.to(self.world.device) for part in batch)
-
-
-def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's groups: matrices decay, vectors (biases, norms) do not."""
-    parameters = list(model.parameters())
-    return [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
+        return world.sum([0.0], total)[0] / (len(self.val) * self.task.units_per_item)

@@ -8,10 +8,8 @@ $JOBGEN_END, else $SLURM_JOB_END_TIME: the end of the job in seconds of Unix tim
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 REASONS = [*(number.name for number in SIGNALS), "STOP file", "time limit"]
@@ -28,26 +26,19 @@ class StopRequests:
     """
 
     def __init__(self, stop_file: Path | None, end: float | None = None) -> None:
-        self.stop_file = stop_file
-        self.end = end
+        self.stop_file, self.end = stop_file, end
         self._next_look = 0.0
         self._asked = [0] * 3
-        self._usual: list[signal._HANDLER] = []
 
     def __enter__(self) -> "StopRequests":
         self._usual = [signal.signal(number, self._raise_flag) for number in SIGNALS]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in zip(SIGNALS, self._usual, strict=True):
             signal.signal(number, handler)
 
-    def _raise_flag(self, number: int, frame: FrameType | None) -> None:
+    def _raise_flag(self, number: int, frame: object) -> None:
         self._asked[SIGNALS.index(signal.Signals(number))] = 1
 
     def flags(self, *, needed: float = 0.0) -> list[int]:
@@ -66,30 +57,10 @@ class StopRequests:
         return self.end is None or time.time() + seconds + _RESERVE < self.end
 
 
-class Pace:
-    """How long things take here, from how long they took."""
-
-    def __init__(self) -> None:
-        self._steps: deque[float] = deque(maxlen=20)
-        self.save = 0.0
-        self.validation = 0.0
-
-    def took(self, step: float) -> None:
-        """Take note of a step's seconds."""
-        self._steps.append(step)
-
-    @property
-    def step(self) -> float:
-        """Seconds of the slowest of the last steps."""
-        return max(self._steps, default=0.0)
-
-
 def end_of_job() -> float | None:
     """Return when the scheduler ends the job, Unix time in seconds, if that is known."""
-    for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"):
-        if os.environ.get(name, "").isdigit():
-            return float(os.environ[name])
-    return None
+    said = (os.environ.get(name, "") for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"))
+    return next((float(value) for value in said if value.isdigit()), None)
 
 
 def reason(flags: Sequence[float]) -> str | None:

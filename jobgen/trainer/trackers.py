@@ -1,35 +1,20 @@
-"""Metrics for other programs too: TensorBoard, Weights & Biases. Imported only where asked for."""
+"""For other programs: metrics for TensorBoard and Weights & Biases, and a trace for Chrome."""
 
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+import torch
 
 from .config import Config, TrainerError
 
 
-class Tracker(Protocol):
-    """Something that metrics are written to."""
+class Tracker:
+    """TensorBoard's files, in the run folder."""
 
-    def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
-        """Take what is written to metrics.jsonl."""
-
-    def close(self) -> None:
-        """Write what is left."""
-
-
-def trackers(config: Config, *, step: int) -> list[Tracker]:
-    """Return what the settings ask for; the run goes on after this step."""
-    found: list[Tracker] = []
-    if config.tensorboard:
-        found.append(_TensorBoard(config, step=step))
-    if config.wandb:
-        found.append(_WandB(config))
-    return found
-
-
-class _TensorBoard:
     def __init__(self, config: Config, *, step: int) -> None:
+        """Begin to take what is written to metrics.jsonl; the run goes on after this step."""
         try:
             from torch.utils.tensorboard.writer import SummaryWriter
         except ImportError as error:
@@ -38,22 +23,24 @@ class _TensorBoard:
         self._writer: Any = SummaryWriter(str(config.out / "tensorboard"), purge_step=step + 1)
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+        """Take a line of metrics."""
         for name, value in values.items():
             if kind != "start" and value is not None:
                 self._writer.add_scalar(f"{kind}/{name}", value, step)
 
     def close(self) -> None:
+        """Write what is left."""
         self._writer.close()
 
 
-class _WandB:
-    """One run for all starts on a run folder.
+class WandB(Tracker):
+    """One run of Weights & Biases for all starts on a run folder.
 
     Offline, unless WANDB_MODE says otherwise: nodes often have no way out. `wandb sync` sends the
     folder `wandb` of the run folder from one that has.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, step: int) -> None:
         try:
             import wandb
         except ImportError as error:
@@ -71,10 +58,38 @@ class _WandB:
         )
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+        """Take a line of metrics."""
         if kind == "start":
             self._run.config.update(dict(values), allow_val_change=True)
         else:
             self._run.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
 
     def close(self) -> None:
+        """Write what is left."""
         self._run.finish()
+
+
+class Profiler:
+    """Traces the steps of --profile on one rank, for chrome://tracing or ui.perfetto.dev."""
+
+    def __init__(self, config: Config, *, active: bool) -> None:
+        self._steps = config.profile if active else None
+        self._file = str(config.out / "trace-{}-{}.json")
+        self._running: Any = None
+
+    def before(self, step: int) -> None:
+        """Begin, if this step is the first to be traced, or a later one at which a run goes on."""
+        if self._steps and self._steps[0] <= step <= self._steps[1] and not self._running:
+            self._first = step
+            self._running = torch.profiler.profile(profile_memory=True)
+            self._running.start()
+
+    def after(self, step: int) -> str | None:
+        """End, if this step was the last to be traced; returns a line about the file."""
+        if self._running is None or not self._steps or step < self._steps[1]:
+            return None
+        self._running.stop()
+        path = self._file.format(self._first, step)
+        self._running.export_chrome_trace(path)
+        self._running = self._steps = None
+        return f"steps {self._first} to {step} are traced in {path}"

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -29,23 +28,15 @@ class Watchdog:
     """
 
     def __init__(self, seconds: float, status: Status, newest_step: Callable[[], int]) -> None:
-        self._seconds = seconds
-        self._newest_step = newest_step
-        self._status = status
+        self._seconds, self._status, self._newest_step = seconds, status, newest_step
         self._doing = ("starting", time.monotonic())
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True, name="watchdog")
 
     def __enter__(self) -> "Watchdog":
-        self._thread.start()
+        threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended.set()
 
     def begins(self, what: str) -> None:
@@ -56,29 +47,26 @@ class Watchdog:
         while not self._ended.wait(min(1.0, self._seconds / 4)):
             what, since = self._doing
             if time.monotonic() - since > self._seconds:
-                self._bark(what)
+                try:
+                    self._bark(f"no progress for {self._seconds:g} s in {what}")
+                finally:  # A disk that is full must not keep it.
+                    os._exit(1)
 
-    def _bark(self, what: str) -> None:
-        rank = int(os.environ.get("RANK", "0"))
+    def _bark(self, problem: str) -> None:
         folder = self._status.folder / "hangs"
+        error = TimeoutError(f"{problem}; stacks in {folder}")
+        print(f"jobgen.trainer: error: {error}", file=sys.stderr, flush=True)
+        self._status.failed(error, step=self._newest_step())
         folder.mkdir(exist_ok=True)
-        name = folder / f"{socket.gethostname()}-rank-{rank}"
+        name = folder / f"{socket.gethostname()}-rank-{os.environ.get('RANK', '0')}"
         with Path(f"{name}.stacks").open("w") as stream:
-            stream.write(f"no progress for {self._seconds:g} s in: {what}\n")
+            print(problem, file=stream, flush=True)
             faulthandler.dump_traceback(stream, all_threads=True)
-        problem = TimeoutError(f"no progress for {self._seconds:g} s in {what}; stacks in {folder}")
-        self._status.failed(problem, step=self._newest_step())
-        print(f"jobgen.trainer: error: {problem}", file=sys.stderr, flush=True)
-        _flight_record(Path(f"{name}.flight.json"))
-        os._exit(1)
-
-
-def _flight_record(path: Path) -> None:
-    """Write torch's record of the last collective operations, where it keeps one."""
-    dump = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
-    if dump is not None:
-        content = dump()
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        # Torch's record of the last collective operations, where it keeps one.
+        if dump := getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None):
+            content = dump()
+            content = content if isinstance(content, bytes) else content.encode()
+            Path(f"{name}.flight.json").write_bytes(content)
 
 
 class Clock:
@@ -91,12 +79,7 @@ class Clock:
     def __enter__(self) -> None:
         self._marks.append(self._now())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._marks.append(self._now())
 
     def take(self) -> float:
@@ -123,33 +106,50 @@ class Stragglers:
     """
 
     def __init__(self, world: World, shares: Sequence[int], *, lockstep: bool) -> None:
-        self._world = world
-        self._shares = shares
-        self._lockstep = lockstep
-        self._nodes = world.gather(socket.gethostname())
-        self._before: set[tuple[int, str]] = set()
+        self.nodes = world.gather(socket.gethostname())
+        self._rank, self._size = world.rank, world.size
+        self._shares, self._lockstep = shares, lockstep
+        self._slow: set[tuple[int, str]] = set()
+        self._steps = 0
+        self._sums = [0.0] * (2 * world.size)
+        self._memory: Sequence[float] = ()
 
-    def mine(self, model: float, data: float) -> list[float]:
-        """Return a vector with this rank's seconds at its place, to be added up over ranks."""
-        rank, size = self._world.rank, self._world.size
-        vector = [0.0] * (2 * size)
-        vector[rank], vector[size + rank] = 0.0 if self._lockstep else model, data
+    def mine(self, model: float, data: float, memory: float) -> list[float]:
+        """Return a vector with this rank's numbers at its places, to be added up over ranks."""
+        vector = [0.0] * (3 * self._size)
+        vector[self._rank :: self._size] = 0.0 if self._lockstep else model, data, memory
         return vector
 
-    def find(self, table: Sequence[float]) -> list[str]:
+    def find(self, table: Sequence[float], *, steps: int = 1) -> list[str]:
         """Return who is slow, and at what, given the sum of all ranks' vectors."""
-        size = self._world.size
-        now: dict[tuple[int, str], str] = {}
+        size = self._size
+        self._steps += steps
+        self._sums = [sum(pair) for pair in zip(self._sums, table, strict=False)]
+        self._memory = table[2 * size :]
+        before, self._slow, said = self._slow, set(), []
         for what, seconds in (("forward passes", table[:size]), ("waiting for data", table[size:])):
-            each = [value / share for value, share in zip(seconds, self._shares, strict=True)]
-            usual = statistics.median_low(each)
-            for rank, node in enumerate(self._nodes):
+            usual = statistics.median_low(
+                s / n for s, n in zip(seconds, self._shares, strict=False)
+            )
+            for rank, node in enumerate(self.nodes):
                 fair = usual * self._shares[rank]
                 if seconds[rank] > max(_SLOW * fair, fair + _WORTH):
-                    now[rank, what] = (
-                        f"rank {rank} on {node} is slow: {seconds[rank]:.1f} s of {what} since "
-                        f"the last line; by the median of {size} ranks it would be {fair:.1f} s"
-                    )
-        said = [text for key, text in now.items() if key in self._before]
-        self._before = set(now)
+                    self._slow.add((rank, what))
+                    if (rank, what) in before:
+                        said.append(
+                            f"rank {rank} on {node} is slow: {seconds[rank]:.1f} s of {what} since "
+                            f"the last line; by the median of {size} ranks it would be {fair:.1f} s"
+                        )
         return said
+
+    def take(self) -> dict[str, Any]:
+        """Return each rank's numbers since the last call, as `metrics.jsonl` has them."""
+        steps, size = self._steps, self._size
+        each = [round(seconds / max(1, steps), 4) for seconds in self._sums]
+        self._steps, self._sums = 0, [0.0] * (2 * size)
+        return {
+            "steps": steps,
+            "forward_s": None if self._lockstep else each[:size],
+            "data_s": each[size:],
+            "mem_gb": [round(held, 4) for held in self._memory],
+        }

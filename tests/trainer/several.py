@@ -20,6 +20,7 @@ def main() -> None:
     port, runs = int(sys.argv[1]), json.loads(sys.argv[2])
     for number, flags in enumerate(runs):
         os.environ["MASTER_PORT"] = str(port + number)
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"  # it is there once, for one run
         problem = None
         try:
             run(parse_flags(flags))

@@ -82,6 +82,27 @@ def test_a_full_disk_keeps_the_one_before_and_says_why(
         assert sorted(path.name for path in good.parent.iterdir()) == ["latest", good.name]
 
 
+def test_what_fails_after_a_checkpoint_is_there_does_not_unmake_it(
+    tmp_path: Path,
+    save: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    save(5)
+
+    def full(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("jobgen.trainer.checkpoint.replace_text", full)
+    path = save(10)
+    assert Checkpoints(tmp_path).newest_whole() == (path, [])
+    assert "step-00000010: [Errno 28] No space left on device" in capsys.readouterr().out
+    assert (path.parent / "latest").read_text() == "step-00000005\n"
+    monkeypatch.undo()
+    Checkpoints(tmp_path).tidy(path)
+    assert (path.parent / "latest").read_text() == "step-00000010\n"
+
+
 def flip_a_bit(path: Path) -> None:
     content = bytearray((path / TENSORS).read_bytes())
     content[len(content) // 2] ^= 1

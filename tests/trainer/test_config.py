@@ -33,8 +33,8 @@ def test_the_run_folder_is_the_jobs_when_there_is_a_job(monkeypatch: pytest.Monk
     [
         (["--stepz", "3"], "unrecognized arguments: --stepz 3"),
         (["--step", "3"], "unrecognized arguments: --step 3"),
-        (["--steps", "0"], "--steps: 0 is less than 1"),
-        (["--steps", "many"], "--steps: 'many' is not a whole number"),
+        (["--steps", "0"], "--steps: 0 is not a positive whole number"),
+        (["--steps", "many"], "--steps: many is not a positive whole number"),
         (["--lr", "nan"], "--lr: nan is not a positive number"),
         (["--lr", "0"], "--lr: 0 is not a positive number"),
         (["--model", "gpt-tini"], "--model: the task has no 'gpt-tini'; did you mean gpt-tiny?"),
@@ -69,7 +69,7 @@ def test_a_file_has_the_same_settings_and_flags_win_over_it(tmp_path: Path) -> N
     [
         ("steps: 3\nstepz: 4\n", ":2:1: no setting 'stepz'; did you mean steps?"),
         ("steps: 3\nlr: fast\n", ":2:5: lr: fast is not a positive number"),
-        ("tie: maybe\n", ":1:6: tie: 'maybe' is neither true nor false"),
+        ("tie: maybe\n", ":1:6: tie: 'maybe' is none of true, false"),
         ("steps: [1, 2]\n", ":1:8: steps takes one value"),
         ("val_every: 1\nval-every: 2\n", ":2:1: val-every is here twice"),
         ("- steps\n", ":1:1: write settings as"),

@@ -48,16 +48,9 @@ def lines(config: Config) -> list[dict[str, Any]]:
 def take_steps(log: Log, first: int, last: int) -> None:
     for step in range(first, last + 1):
         seconds = 0.5 if step % 2 else 1.5
-        log.step(
-            step,
-            loss=1 / step,
-            lr=0.1,
-            grad_norm=1.0,
-            seconds=seconds,
-            waited=0.0 if step % 2 else 0.3,
-            units=step * 1536,
-            memory=2.5,
-        )
+        numbers = {"loss": 1 / step, "lr": 0.1, "grad_norm": 1.0, "mem_gb": 2.5}
+        waited = 0.0 if step % 2 else 0.3
+        log.step(step, numbers, seconds=seconds, waited=waited, units=step * 1536)
 
 
 def test_a_line_says_how_it_went_since_the_line_before(config: Config) -> None:
@@ -69,6 +62,7 @@ def test_a_line_says_how_it_went_since_the_line_before(config: Config) -> None:
     assert (first["loss"], first["lr"], first["grad_norm"]) == (0.5, 0.1, 1.0)
     assert (first["step_s"], first["tokens_per_s"], first["tokens"]) == (1.0, 1536.0, 3072)
     assert (first["mfu"], first["data_s"], first["mem_gb"]) == (pytest.approx(0.1), 0.15, 2.5)
+    assert (first["step_min_s"], first["step_max_s"]) == (0.5, 1.5)
     assert first["attempt"] == 0
     assert first["time"] > 1.7e9
 

@@ -24,7 +24,7 @@ def test_a_loss_that_leaps_is_bad_once_it_is_known_what_is_usual() -> None:
     assert "the loss is 6.1, more than 3 times the usual 2" in str(watch.judge(6.1, 1.0))
     assert "the gradient's norm nan" in str(watch.judge(2.0, math.nan))
     again = LossWatch(spike=3)
-    again.restore(watch.state())
+    again.usual = watch.usual
     assert again.judge(6.1, 1.0) is not None
     assert LossWatch(spike=0).judge(1e9, 1.0) is None
 
@@ -65,7 +65,7 @@ class _World:
 
 def test_a_slow_rank_is_named_with_its_node_when_it_stays_slow() -> None:
     found = Stragglers(_World(), [1, 1, 2], lockstep=False)  # type: ignore[arg-type]
-    assert found.mine(3.0, 0.5) == [0, 3.0, 0, 0, 0.5, 0]
+    assert found.mine(3.0, 0.5, 2.0) == [0, 3.0, 0, 0, 0.5, 0, 0, 2.0, 0]
     assert found.find([1, 1, 2, 0, 0, 0]) == []  # rank 2 has twice the work
     assert found.find([1, 1, 4, 0, 0, 0]) == []
     (said,) = found.find([1, 1, 5, 0, 0, 0])

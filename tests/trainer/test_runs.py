@@ -5,14 +5,17 @@ import math
 import os
 import signal
 import socket
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
+from jobgen.trainer.checkpoint import Checkpoints, read_state, read_whole  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
 from jobgen.trainer.step import learning_rate  # noqa: E402
 
@@ -84,7 +87,9 @@ def test_killed_and_started_again_it_ends_with_the_same_bits(
     killed.wait_for(lambda: len(killed.losses()) >= 25)
     os.kill(killed.pid_of(0), signal.SIGKILL)
     assert killed.wait() != 0
+    # Whoever wrote it last: a run that is killed can go on from its newest checkpoint.
     assert killed.status()["state"] in ("running", "failed")
+    assert (killed.status()["step"], killed.status()["resumable"]) == (20, True)
 
     again = start(tmp_path / "run", *FORTY_STEPS, processes=3)
     assert again.wait() == 0, again.output
@@ -187,6 +192,46 @@ def test_the_stop_file_stops_a_job_once(start: Start, tmp_path: Path) -> None:
     assert (job / "DONE").exists()
     assert not (job / "STOPPED").exists()
     assert [step for step, _ in again.losses()] == list(range(1, stopped_at + 6))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 40 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m", "none", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        if os.environ.get("CI") == "true":
+            pytest.fail("cannot mount")
+        pytest.skip("only root can mount")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_full_disk_costs_checkpoints_and_lines_but_not_the_run(
+    small_disk: Path, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "run").symlink_to(small_disk)
+    run = start(tmp_path / "run", *ENDLESS, "--save-every", 10, "--keep", 1, processes=2)
+    run.wait_for(lambda: run.metrics("save"))
+
+    def filled_and_said() -> bool:
+        with suppress(OSError), (small_disk / "ballast").open("ab", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(4096))
+        warnings = ("no checkpoint of step", "lines of metrics are lost: [Errno 28]")
+        return all(f"warning: {warning}" in run.output for warning in warnings)
+
+    run.wait_for(filled_and_said)
+    (small_disk / "ballast").unlink()
+    before = len(run.metrics("save"))
+    run.wait_for(lambda: len(run.metrics("save")) > before)
+    (tmp_path / "run" / "STOP").touch()
+    assert run.wait(60) == 0, run.output
+    assert run.status()["state"] == "stopped"
+    path, skipped = Checkpoints(run.out).newest_whole()
+    assert path is not None
+    assert (read_state(path)["step"], skipped) == (run.status()["step"], [])
 
 
 BROKEN_ON_RANK_1 = """

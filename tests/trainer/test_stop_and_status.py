@@ -65,14 +65,14 @@ def read(status: Status) -> dict[str, object]:
 
 def test_marks_follow_the_state(status: Status) -> None:
     status.stop_file.touch()
-    status.stopped(40, "STOP file")
+    status.ended(40, reason="STOP file")
     assert read(status)["state"] == "stopped"
     assert read(status)["reason"] == "STOP file"
     assert (status.folder / "STOPPED").exists()
     assert not status.stop_file.exists(), "the next start would stop at once"
     status.running(40)
     assert not (status.folder / "STOPPED").exists()
-    status.completed(80)
+    status.ended(80)
     assert (status.folder / "DONE").read_text() == "step 80\n"
     assert read(status)["resumable"] is True
 

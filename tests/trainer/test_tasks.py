@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer import commands, tasks  # noqa: E402
+from jobgen.trainer import commands, files, loop, tasks  # noqa: E402
 from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
-from jobgen.trainer.config import TrainerError, UsageError  # noqa: E402
+from jobgen.trainer.config import BusyError, TrainerError, UsageError  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
 from jobgen.trainer.parallel import leave  # noqa: E402
 
-from .conftest import ROOT, Start  # noqa: E402
+from .conftest import ROOT, TEXT, Start  # noqa: E402
 
 OWN_TASK = '''
 """The parity of two bits: what a user's own task may look like."""
@@ -53,42 +53,11 @@ def load(config):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the tasks need: a text, a tiny model with its tokenizer, a task of one's own."""
+    """What the tasks need: a text, a task of one's own."""
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "own.py").write_text(OWN_TASK)
-    (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 80)
+    (folder / "text.txt").write_text(TEXT)
     return folder
-
-
-@pytest.fixture(scope="module")
-def tiny_model(folder: Path) -> str:
-    """A Hugging Face model and tokenizer, built here: nothing is fetched."""
-    transformers = pytest.importorskip("transformers", reason="the task needs the extra hf")
-    tokenizers = pytest.importorskip("tokenizers")
-    words = tokenizers.Tokenizer(tokenizers.models.BPE())
-    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=["<end>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    words.train_from_iterator([(folder / "text.txt").read_text()], trainer)
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>")
-    form = transformers.GPT2Config(
-        n_layer=2,
-        n_head=2,
-        n_embd=32,
-        n_positions=32,
-        vocab_size=len(fast),
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    torch.manual_seed(0)
-    transformers.GPT2LMHeadModel(form).save_pretrained(folder / "tiny")
-    fast.save_pretrained(folder / "tiny")
-    return str(folder / "tiny")
 
 
 @pytest.fixture
@@ -169,6 +138,22 @@ def test_two_processes_train_any_task_and_one_prepares_its_data(
     assert both.output.count("tokens of ") == 1, "prepared once"
     train(tmp_path / "one", *map(str, flags), *map(str, more))
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-5)
+
+
+def test_two_runs_do_not_share_a_folder(
+    flags_of: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tmp_path, *flags_of("toy"), "--steps", "2")
+    status = (tmp_path / "status.json").read_text()
+    monkeypatch.setattr(loop, "_PATIENCE", 0)
+    with (
+        files.alone_in(tmp_path, patience=0),
+        pytest.raises(BusyError, match="another run writes here"),
+    ):
+        train(tmp_path, *flags_of("toy"), "--steps", "4")
+    assert (tmp_path / "status.json").read_text() == status, "it is the other run's"
+    train(tmp_path, *flags_of("toy"), "--steps", "4")
+    assert [*losses(tmp_path)] == [2, 4]
 
 
 def test_where_preparing_fails_all_processes_end_and_name_the_cause(

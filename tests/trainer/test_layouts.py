@@ -1,0 +1,103 @@
+"""Every task, on every layout of processes, under both ways to start them, learns the same.
+
+A job runs all tasks one after the other in one allocation, each in two halves, of which the second
+continues the first; torch is imported once for all of them.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Cluster
+from jobs import submit
+
+torch = pytest.importorskip("torch", reason="jobs need torch")
+pytest.importorskip("sklearn", reason="digits needs it")
+
+from .conftest import ROOT, TEXT  # noqa: E402
+
+TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192", "--data")
+TASKS = {
+    "gpt": TEXT_FLAGS,
+    "hf-causal-lm": TEXT_FLAGS,
+    "digits": ("--model", "cnn", "--batch-samples", "12"),
+    "toy": ("--batch-samples", "12"),
+}
+COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12", "--sample-tokens", "4")
+
+
+def losses(
+    folder: Path,
+    model: str,
+    scheduler: str,
+    processes: list[int],
+    mode: str,
+    env: Mapping[str, str] = os.environ,
+) -> dict[str, list[float]]:
+    """Run a job; the losses of each task's steps, and of the validations at the end."""
+    folder.mkdir(parents=True)
+    (folder / "text.txt").write_text(TEXT)
+    runs = []
+    for task, flags in TASKS.items():
+        own = ["--task", task, "--out", str(folder / task), *flags, *COMMON]
+        own += [str(folder / "text.txt")] if flags is TEXT_FLAGS else []
+        own += ["--model", model] if task == "hf-causal-lm" else []
+        runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
+    content = {
+        "name": "tasks",
+        "resources": {"nodes": len(processes), "cpus_per_node": 2, "walltime": "10m"},
+        "launch": {"processes_per_node": processes, "mode": mode},
+        "environment": {"venv": sys.prefix, "variables": {"PYTHONPATH": str(ROOT)}},
+        "run": {
+            "script": str(Path(__file__).with_name("several.py")),
+            "args": [str(21_000 + os.getpid() % 7_000), json.dumps(runs)],
+        },
+    }
+    job = submit(content, scheduler=scheduler, cwd=folder, env=env)
+    assert job.wait(300) == "done 0", job.everything()
+    found = {}
+    for task in TASKS:
+        lines = [json.loads(x) for x in (folder / task / "metrics.jsonl").read_text().splitlines()]
+        starts = [line for line in lines if line["kind"] == "start"]
+        assert [line["step"] for line in starts] == [0, 3], job.everything()
+        assert len(starts[1]["micro_batches"]) == sum(processes)
+        steps = [line for line in lines if line["kind"] == "step"]
+        assert [line["step"] for line in steps] == list(range(1, 7))
+        found[task] = [line["loss"] for line in [*steps, lines[-1]] if "loss" in line]
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(tiny_model: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    """What one process finds."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    return losses(folder, tiny_model, "local", [1], "direct")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "processes", "mode"),
+    [
+        ("local", [2, 2], "torchrun"),
+        ("slurm", [2, 2, 2], "torchrun"),
+        ("slurm", [2, 1, 1], "direct"),
+    ],
+)
+def test_every_task_trains_resumes_and_learns_the_same(
+    scheduler: str,
+    processes: list[int],
+    mode: str,
+    alone: dict[str, list[float]],
+    tiny_model: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    env: Mapping[str, str] = os.environ
+    if scheduler == "slurm":
+        cluster: Cluster = request.getfixturevalue("slurm")
+        env = cluster.env
+    found = losses(tmp_path / "run", tiny_model, scheduler, processes, mode, env)
+    for task, expected in alone.items():
+        assert found[task] == pytest.approx(expected, abs=1e-5), task
