@@ -19,7 +19,7 @@ pytest.importorskip("sklearn", reason="digits needs it")
 
 from .conftest import ROOT, TEXT  # noqa: E402
 
-TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192", "--data")
+TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192")
 TASKS = {
     "gpt": TEXT_FLAGS,
     "hf-causal-lm": TEXT_FLAGS,
@@ -43,7 +43,7 @@ def losses(
     runs = []
     for task, flags in TASKS.items():
         own = ["--task", task, "--out", str(folder / task), *flags, *COMMON]
-        own += [str(folder / "text.txt")] if flags is TEXT_FLAGS else []
+        own += ["--data", str(folder / "text.txt")] if flags is TEXT_FLAGS else []
         own += ["--model", model] if task == "hf-causal-lm" else []
         runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
     content = {
