@@ -42,14 +42,14 @@ def digest(path: Path) -> str:
 
 
 @contextmanager
-def alone_in(folder: Path, *, patience: float) -> Iterator[None]:
-    """Keep other runs out of the folder; BusyError when one is in it for so many seconds.
+def alone(lock: Path, *, patience: float) -> Iterator[None]:
+    """Keep others out of what the file stands for; BusyError when one is in for so many seconds.
 
     The system lets go of the lock when the process ends, however it does. A file system without
     locks keeps nobody out.
     """
     end = time.monotonic() + patience
-    with (folder / ".lock").open("a") as stream:
+    with lock.open("a") as stream:
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,7 +57,7 @@ def alone_in(folder: Path, *, patience: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise BusyError(
-                        f"{folder}: another run writes here; wait for it, or choose another --out"
+                        f"{lock.parent}: another run writes here; wait, or choose another --out"
                     ) from None
                 time.sleep(0.5)
             except OSError:

@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import BusyError, Config, TrainerError
-from .files import alone_in, replace_text
+from .files import alone, replace_text
 from .metrics import Log, peak_flops
 from .parallel import World, join
 from .status import Status
@@ -68,7 +68,7 @@ def run(config: Config) -> None:
 
 def _prepare(config: Config, stack: ExitStack) -> None:
     """Keep other runs out, record the settings, and make the data ready if they are not yet."""
-    stack.enter_context(alone_in(config.out, patience=_PATIENCE))
+    stack.enter_context(alone(config.out / ".lock", patience=_PATIENCE))
     replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
     if news := tasks.prepare(config, fetch=False):
         print(news, flush=True)
@@ -161,13 +161,16 @@ class _Training:
         self.watchdog.begins("validation")
         loss = self.own.validate()
         self.val_s = time.perf_counter() - began
-        self.log.validation(self.own.done, loss, seconds=self.val_s)
-        self.log.ranks(self.own.done, self.own.stragglers.take())
+        self.log.write("val", self.own.done, loss=loss, val_s=self.val_s)
+        self.log.write("ranks", self.own.done, **self.own.stragglers.take())
+        if self.own.done == self.config.steps:
+            self.log.say(f"validation loss {loss:.4f}")
 
     def leave_word(self, asked: str | None) -> None:
         """Say how it ended, and show what the model makes."""
         config, main, own, log = self.config, self.world.main, self.own, self.log
-        log.ranks(own.done, own.stragglers.take())
+        if own.stragglers.steps:
+            log.write("ranks", own.done, **own.stragglers.take())
         if own.done < config.steps:
             if main:
                 self.status.ended(self.saved, reason=asked)
@@ -226,7 +229,7 @@ class _Training:
             )
             return
         self.saved, self.save_s = saved.step, max(self.save_s, saved.seconds)
-        self.log.saved(saved.step, seconds=saved.seconds, blocked=saved.blocked)
+        self.log.write("save", saved.step, save_s=saved.seconds, ckpt_s=saved.blocked)
         if self.world.main:
             self.status.saved(saved.step)
 

@@ -92,7 +92,7 @@ class Log:
 
     def start(self, step: int, **facts: Any) -> None:
         """Record what is about to be trained."""
-        self._write("start", step, **facts)
+        self.write("start", step, **facts)
         config = self._config
         self._unit = facts["unit"]
         if facts["flops_per_unit"] and facts["peak_flops"]:
@@ -117,7 +117,7 @@ class Log:
         step_s = sum(spans) / len(spans)
         speed = config.batch_units / step_s
         mfu = self._share and speed * self._share
-        self._write(
+        self.write(
             "step",
             step,
             **numbers,
@@ -139,23 +139,6 @@ class Log:
             passing=True,
         )
 
-    def validation(self, step: int, loss: float, *, seconds: float) -> None:
-        """Record a validation; from now on the progress shows it."""
-        self._write("val", step, loss=loss, val_s=seconds)
-        self._validation = f"  val {loss:.4f}"
-        if step == self._config.steps:
-            self.say(f"validation loss {loss:.4f}")
-
-    def saved(self, step: int, *, seconds: float, blocked: float) -> None:
-        """Record a checkpoint."""
-        self._blocked += blocked
-        self._write("save", step, save_s=seconds, ckpt_s=blocked)
-
-    def ranks(self, step: int, numbers: dict[str, Any]) -> None:
-        """Record the numbers of each rank, if they tell of any step."""
-        if numbers["steps"]:
-            self._write("ranks", step, **numbers)
-
     def say(self, text: str, *, passing: bool = False) -> None:
         """Print a line; on a terminal a passing one gives way to the next."""
         if not self._writes:
@@ -166,14 +149,14 @@ class Log:
             else:
                 print(text, flush=True)
 
-    def close(self) -> None:
-        """Let the trackers write what is left."""
-        for tracker in self._trackers:
-            tracker.close()
-
-    def _write(self, kind: str, step: int, **values: object) -> None:
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """Write a line; later progress shows a validation, a later step what a save has cost."""
         if not self._writes:
             return
+        if kind == "val":
+            self._validation = f"  val {values['loss']:.4f}"
+        if kind == "save":
+            self._blocked += values["ckpt_s"]
         line = {"kind": kind, "attempt": self._attempt, "step": step, "time": time.time()}
         size = self._path.stat().st_size
         try:
@@ -189,6 +172,11 @@ class Log:
         if kind != "ranks":
             for tracker in self._trackers:
                 tracker.write(kind, step, values)
+
+    def close(self) -> None:
+        """Let the trackers write what is left."""
+        for tracker in self._trackers:
+            tracker.close()
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -130,8 +130,12 @@ def join(config: Config) -> World:
             )
     rank, local_rank, size, local_size = 0, 0, 1, 1
     if not alone:
-        rank, local_rank, size = (_number(name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-        local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+        try:
+            rank, local_rank, size = (int(os.environ[name]) for name in names)
+            local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+        except (KeyError, ValueError) as error:
+            raise TrainerError(f"of {', '.join(names)} one is no number: use torchrun") from error
     device = _device(config.device, local_rank=local_rank, local_size=local_size)
     if device.type != "cpu":
         getattr(torch, device.type).set_device(device)
@@ -170,15 +174,6 @@ def _compare(store: Store, device: torch.device, rank: int) -> None:
             f"rank {rank} would use {device.type} on {socket.gethostname()}, but rank 0 uses "
             f"{first}; check the GPUs that each node gives, or choose with --device"
         )
-
-
-def _number(name: str) -> int:
-    try:
-        return int(os.environ[name])
-    except (KeyError, ValueError) as error:
-        raise TrainerError(
-            f"RANK is set but {name} is not a number; start the processes with torchrun"
-        ) from error
 
 
 def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:

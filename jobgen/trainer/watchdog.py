@@ -110,7 +110,7 @@ class Stragglers:
         self._rank, self._size = world.rank, world.size
         self._shares, self._lockstep = shares, lockstep
         self._slow: set[tuple[int, str]] = set()
-        self._steps = 0
+        self.steps = 0
         self._sums = [0.0] * (2 * world.size)
         self._memory: Sequence[float] = ()
 
@@ -123,7 +123,7 @@ class Stragglers:
     def find(self, table: Sequence[float], *, steps: int = 1) -> list[str]:
         """Return who is slow, and at what, given the sum of all ranks' vectors."""
         size = self._size
-        self._steps += steps
+        self.steps += steps
         self._sums = [sum(pair) for pair in zip(self._sums, table, strict=False)]
         self._memory = table[2 * size :]
         before, self._slow, said = self._slow, set(), []
@@ -144,9 +144,9 @@ class Stragglers:
 
     def take(self) -> dict[str, Any]:
         """Return each rank's numbers since the last call, as `metrics.jsonl` has them."""
-        steps, size = self._steps, self._size
+        steps, size = self.steps, self._size
         each = [round(seconds / max(1, steps), 4) for seconds in self._sums]
-        self._steps, self._sums = 0, [0.0] * (2 * size)
+        self.steps, self._sums = 0, [0.0] * (2 * size)
         return {
             "steps": steps,
             "forward_s": None if self._lockstep else each[:size],

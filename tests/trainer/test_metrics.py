@@ -96,7 +96,7 @@ def test_the_job_counts_the_attempts_when_there_is_one(
 def test_a_line_counts_the_seconds_in_which_checkpoints_held_training_up(config: Config) -> None:
     with started(config, step=0) as log:
         take_steps(log, 1, 3)
-        log.saved(3, seconds=9.0, blocked=0.25)
+        log.write("save", 3, save_s=9.0, ckpt_s=0.25)
         take_steps(log, 4, 7)
     assert [line["ckpt_s"] for line in lines(config) if line["kind"] == "step"] == [0, 0.25, 0, 0]
 
@@ -153,7 +153,7 @@ def test_tensorboard_gets_the_numbers(config: Config) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     with started(dataclasses.replace(config, tensorboard=True), step=0) as log:
         take_steps(log, 1, 4)
-        log.validation(4, 0.5, seconds=1.0)
+        log.write("val", 4, loss=0.5, val_s=1.0)
     found = accumulator.EventAccumulator(str(config.out / "tensorboard"))
     found.Reload()
     assert [(point.step, point.value) for point in found.Scalars("step/loss")] == [
@@ -215,6 +215,6 @@ def test_other_ranks_write_and_say_nothing(
     elsewhere = dataclasses.replace(config, out=config.out / "absent")
     with started(elsewhere, step=0, writes=False) as log:
         take_steps(log, 1, 7)
-        log.validation(7, 1.0, seconds=1.0)
+        log.write("val", 7, loss=1.0, val_s=1.0)
     assert not elsewhere.out.exists()
     assert capsys.readouterr().out == ""

@@ -61,6 +61,11 @@ def test_a_step_is_recorded_with_its_units(whole: Run) -> None:
     assert abs(time.time() - step["time"]) < 600
     started = whole.metrics("start")[0]
     assert (started["world_size"], started["device"]) == (3, "cpu")
+    assert started["nodes"] == [socket.gethostname()] * 3
+    ranks = whole.metrics("ranks")
+    assert sum(line["steps"] for line in ranks) == 40
+    assert all(0 < seconds < 5 for seconds in ranks[-1]["forward_s"])
+    assert [len(ranks[-1][name]) for name in ("forward_s", "data_s", "mem_gb")] == [3, 3, 3]
 
 
 def test_the_learning_rate_rises_then_falls_to_a_tenth() -> None:

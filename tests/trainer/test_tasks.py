@@ -147,7 +147,7 @@ def test_two_runs_do_not_share_a_folder(
     status = (tmp_path / "status.json").read_text()
     monkeypatch.setattr(loop, "_PATIENCE", 0)
     with (
-        files.alone_in(tmp_path, patience=0),
+        files.alone(tmp_path / ".lock", patience=0),
         pytest.raises(BusyError, match="another run writes here"),
     ):
         train(tmp_path, *flags_of("toy"), "--steps", "4")

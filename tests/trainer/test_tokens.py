@@ -5,6 +5,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,20 @@ def test_the_first_preparation_is_kept_and_another_text_refused(tmp_path: Path) 
         prepared("--data", written(tmp_path, "another text", "other"))
     with pytest.raises(TrainerError, match="made with --tokenizer char, not with byte"):
         prepared("--tokenizer", "byte")
+
+
+def test_runs_that_share_tokens_and_start_at_once_prepare_them_once(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("abc " * 5000)
+
+    def prepare(number: int) -> str | None:
+        flags = ["--out", str(tmp_path / str(number)), "--tokens", str(tmp_path / "at" / "tokens")]
+        config = parse_flags([*flags, "--data", str(tmp_path / "text")])
+        return task.prepare_text(config, tokenizer="char", fetch=False)
+
+    with ThreadPoolExecutor(6) as threads:
+        news = list(threads.map(prepare, range(6)))
+    assert sum("20,000 tokens" in line for line in news if line) == 1
+    assert sorted(path.name for path in (tmp_path / "at").iterdir()) == [".tokens.lock", "tokens"]
 
 
 def test_an_interrupted_preparation_leaves_nothing_that_counts(

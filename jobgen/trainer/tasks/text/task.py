@@ -1,5 +1,6 @@
 """What the tasks on text have in common: windows of tokens, each predicted from those before it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Config, TrainerError
+from ...files import alone
 from .. import Task
 from .hub import let_fetch
 from .source import Source
@@ -82,10 +84,15 @@ def prepare_text(config: Config, *, tokenizer: str, fetch: bool) -> str | None:
     """
     let_fetch(fetch)
     folder, source = config.tokens_folder, Source(config.data)
+    if read_manifest(folder) is None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Runs that share them, as those of an array, may all find nothing at once.
+        with alone(folder.with_name(f".{folder.name}.lock"), patience=math.inf):
+            if read_manifest(folder) is None:
+                make(source, config.tokenizer or tokenizer, folder)
+                return describe(folder)
     manifest = read_manifest(folder)
-    if manifest is None:
-        make(source, config.tokenizer or tokenizer, folder)
-        return describe(folder)
+    assert manifest is not None
     was, other = manifest["source"], f"choose another --tokens or --out, or remove {folder}"
     if config.data is not None:
         now = source.facts()
