@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import click
 
 from jobgen import __version__
+from jobgen.cli_host import OnHost
 from jobgen.cli_target import (
     DEFAULT_SPEC,
     FILE,
@@ -149,7 +150,7 @@ def render(
         write_atomically(Path(file), render_plan(plan))
 
 
-@cli.command()
+@cli.command(cls=OnHost)
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
 @click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
 @click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
@@ -203,7 +204,7 @@ def submit(
             raise JobFailedError(f"job {job.id}: {state.name}{reason}")
 
 
-@cli.command()
+@cli.command(cls=OnHost)
 @click.argument("job", shell_complete=completes("runs", "ids"))
 @json_option
 def status(job: str, as_json: bool) -> None:
@@ -226,7 +227,7 @@ def status(job: str, as_json: bool) -> None:
         click.echo(found.reason, err=True)
 
 
-@cli.command()
+@cli.command(cls=OnHost)
 @click.argument("job", shell_complete=completes("runs", "ids"))
 def cancel(job: str) -> None:
     """End a job."""

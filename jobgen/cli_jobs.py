@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import click
 
+from jobgen.cli_host import OnHost
 from jobgen.cli_target import completes, json_option, put_out
 
 
-@click.command()
+@click.command(cls=OnHost)
 @click.argument("job", shell_complete=completes("runs", "ids"))
 @json_option
 def diagnose(job: str, as_json: bool) -> None:
@@ -22,7 +23,7 @@ def diagnose(job: str, as_json: bool) -> None:
     put_out(to_json(cause) if as_json else cause.as_text())
 
 
-@click.command()
+@click.command(cls=OnHost)
 @click.argument("job", shell_complete=completes("runs", "ids"))
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")

@@ -65,3 +65,16 @@ def check_syntax(script: str, setup: Position) -> None:
     if result.returncode:
         words = result.stderr.decode(errors="replace").strip()
         raise SpecError([Problem(setup, "environment.setup", f"is not bash: {words}")])
+
+
+def attached(argv: Sequence[str]) -> int:
+    """The exit code of a command that prints where this one does.
+
+    Its standard input ends when this process does. Raises SchedulerUnavailableError where there is
+    no such command.
+    """
+    try:
+        with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+            return process.wait()
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None

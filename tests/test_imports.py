@@ -66,8 +66,9 @@ jobgen.report.page jobgen.report.folder jobgen.report.text
 jobgen.report.gather
 jobgen.report
 jobgen.api
+jobgen.remote
 jobgen.completion
-jobgen.cli_target
+jobgen.cli_target jobgen.cli_host
 jobgen.cli_machine
 jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan
 jobgen.cli_jobs jobgen.cli_report
@@ -84,6 +85,7 @@ HOME = {
         *(
             "cli",
             "cli_editors",
+            "cli_host",
             "cli_machine",
             "cli_jobs",
             "cli_plan",
