@@ -143,6 +143,7 @@ def test_a_cancelled_job_leaves_no_process(cluster: Cluster, tmp_path: Path) -> 
     assert not any(cluster.processes(r"allreduce\.py").values())
     said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
     assert said.stdout == "cancelled\n"
+    assert diagnosed(job, cluster, tmp_path)["cause"] == "cancelled"
 
 
 def test_direct_starts_each_process_and_tells_it_what_torchrun_would(
@@ -542,3 +543,4 @@ def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Cluster, tmp_path: Path) 
     shown = pbs.wait(job.id, timeout=90)
     assert shown["Exit_status"] != 0
     assert not any(pbs.processes(r"allreduce\.py").values())
+    assert diagnosed(job, pbs, tmp_path)["cause"] == "walltime"

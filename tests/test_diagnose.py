@@ -164,6 +164,13 @@ def test_a_job_that_was_put_back_is_not_told_by_its_earlier_start(run: Run) -> N
     assert run.diagnose().cause == "preempted"
 
 
+def test_a_job_that_waits_to_start_again_is_well(run: Run) -> None:
+    run.script("slurmstepd: error: *** JOB 4711 ON n1 CANCELLED DUE TO NODE FAILURE ***\n")
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    assert run.diagnose(State("queued", "BeginTime")).cause == "healthy"
+    assert run.diagnose(State("queued", "JobHeldUser")).cause == "held"
+
+
 @pytest.mark.parametrize("code", [137, 3])
 def test_processes_that_were_started_directly_are_known_by_the_nodes_records(
     run: Run, code: int

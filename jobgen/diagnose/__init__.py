@@ -81,8 +81,12 @@ def diagnose(job: Job, state: State) -> Diagnosis:
     about = Diagnosis(f"{job.name} {job.id}", known, "unknown", "no known cause was found")
     if state.name == "done":
         return about._replace(cause="healthy", title="it ended well")
-    output = evidence.script()
-    decided = _verdict([Line(Path(job.scheduler), 0, known), *output])
+    word = Line(Path(job.scheduler), 0, known)
+    # What a job that waits has left is of an earlier start.
+    output = evidence.script() if state.name != "queued" else []
+    decided = _verdict([word, *output])
+    if state.name == "queued":
+        return _told(about, decided, evidence) if decided else _alive(about, state, None, evidence)
     failures = [(failure, _of(failure)) for failure in evidence.failures()]
     first = next((found for found in failures if not found[1][0].symptom), None)
     if decided and (decided[0].id != "out-of-memory-host" or not first):
@@ -92,7 +96,7 @@ def diagnose(job: Job, state: State) -> Diagnosis:
     if decided and first:  # the scheduler knows that memory was short, the agent who was killed
         killed = next((who for who, _ in failures if who.exit_code == -9), first[0])
         return _shown(_told(about, decided, evidence), killed, failures)
-    if state.name in ("queued", "running", "stopping"):
+    if state.name in ("running", "stopping"):
         quiet = stall.silence(evidence) if state.name == "running" else None
         if first is None or (quiet and quiet.newest > first[0].time + _RECOVERED):
             return _alive(about, state, quiet, evidence)
