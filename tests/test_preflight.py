@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Slurm
-from jobs import Job, spec, submit
+from jobs import Job, diagnosed, spec, submit
 from support import ROOT, edited, plan_of
+
+from jobgen.diagnose import CAUSES
 
 PROGRAM = ROOT / "templates" / "parts" / "preflight.py.j2"
 REPORT = {
@@ -109,6 +111,9 @@ def test_each_difference_is_a_sentence_with_a_remedy(
     program: ModuleType, node: str, changes: dict[str, Any], fault: str
 ) -> None:
     assert program.faults(reports(**{node: changes}))[0] == fault
+    said = f"jobgen: preflight: {fault}"
+    known = [found for cause in CAUSES if (found := re.search(cause.pattern, said))]
+    assert node in known[0].groups(), "and `jobgen diagnose` knows whose it is"
 
 
 def test_of_two_nodes_the_first_is_right(program: ModuleType) -> None:
@@ -212,6 +217,9 @@ def test_what_is_planted_is_found_and_named(cluster: Cluster, tmp_path: Path) ->
         "n2: sees 1 GPUs, plan says 2; see nvidia-smi there",
     ):
         assert fault in log.read_text(), job.everything()
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["node"], found["rank"]) == ("version-mismatch", "n3", None)
+    assert '"torch": "2.9.1"' in found["evidence"][1]
     assert not job.ranks()
 
 
@@ -229,5 +237,7 @@ def test_a_port_that_is_blocked_is_named_with_both_ends(slurm: Slurm, tmp_path: 
         assert time.monotonic() - began < 15 + 5
         pattern = r"n2 cannot reach n1:2\d{4} over eth0: timed out; set launch\.interface"
         assert re.search(pattern, log.read_text()), job.everything()
+        found = diagnosed(job, slurm, tmp_path)
+        assert (found["cause"], found["node"]) == ("rendezvous", "n2"), found
     finally:
         slurm.on("n1", "ip", "rule", "delete", *rule)
