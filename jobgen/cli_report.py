@@ -43,13 +43,13 @@ def report(
     import time
     from pathlib import Path
 
-    from jobgen import runs
+    from jobgen import find, runs
     from jobgen.plain import to_json
     from jobgen.report import report as report_of
 
     if as_text and as_json:
         raise click.UsageError("--text and --json exclude each other")
-    found = [runs.find(word) for word in dict.fromkeys(jobs)]
+    found = [find(word) for word in dict.fromkeys(jobs)]
     now = time.time()
     told = report_of(found, now=now)
     if picture:

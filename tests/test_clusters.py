@@ -45,6 +45,15 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
         assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {job.id.partition(".")[0]}
         assert (job.run_dir / "DONE").exists()
     assert diagnosed(jobs[0], cluster, tmp_path / "a")["cause"] == "healthy"
+    told = jobgen("report", jobs[0].id, "--json", env=cluster.env, cwd=tmp_path / "a")
+    (found,) = json.loads(told.stdout)["runs"]
+    assert found["state"] == "done"
+    assert [place["node"] for place in found["places"]] == ["n1", "n2", "n3"]
+    assert sorted(rank for place in found["places"] for rank in place["ranks"]) == list(range(6))
+    used = {use["what"]: use for use in found["uses"]}
+    assert used["walltime"]["asked"] == "5 min for each start"
+    assert used["walltime"]["source"] == {"slurm": "scontrol", "pbs": "qstat"}[cluster.kind]
+    assert used["CPUs"]["asked"] == "6 CPUs"
     ports = {
         line.rpartition(":")[2]
         for job in jobs

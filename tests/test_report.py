@@ -174,9 +174,26 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     assert run.training.losses == Curve((20.0,), (2.5,))
     assert run.ranks is not None
     assert run.ranks[1:6] == (None,) * 5
+    assert "Speed by rank" in page(told, now=NOW)
     assert "metrics.jsonl: 2 lines are no whole record, and left out" in run.notes
     assert "the loss is no number in 2 of 3 lines" in run.notes
     assert "NaN" not in page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
+
+
+def test_what_ranks_did_is_told_of_all_steps(tmp_path: Path) -> None:
+    lines = metrics(2, steps=100)
+    told = [
+        {"steps": 30, "forward_s": [1.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [3.0, 1.0]},
+        {"steps": 10, "forward_s": [5.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [2.0, 4.0]},
+        {"steps": 10, "forward_s": [9.0] * 3, "data_s": [9.0] * 3, "mem_gb": [9.0] * 3},
+    ]
+    rows = [line for line in lines if line["kind"] != "ranks"]
+    rows += [{"kind": "ranks", "attempt": 0, "step": 100} | one for one in told]
+    found = of(make(tmp_path, "2.pbs", ranks=2, lines=rows))
+    ranks = found.runs[0].ranks
+    assert ranks is not None
+    assert (ranks.forward, ranks.waiting, ranks.memory) == ((2, 2), (0, 0), (3e9, 4e9))
+    assert "No rank has waited for data." in page(found, now=NOW)
 
 
 HOSTILE = st.text(
@@ -258,7 +275,7 @@ def test_a_spread_counts_every_value_once(values: list[float]) -> None:
 
 def test_words() -> None:
     cases = {0.0012: "1.2 ms", 3.5: "3.5 s", 59.99: "1 min", 250: "4 min 10 s", 7200: "2 h"}
-    cases |= {3599.9: "1 h", 100_000: "1 d 3 h"}
+    cases |= {0: "0 s", 3599.9: "1 h", 100_000: "1 d 3 h"}
     for seconds, words in cases.items():
         assert span(seconds) == words
     assert (size(1.5 * 1024**3), size(1024**3), size(2048)) == ("1.5 GB", "1 GB", "2 KB")
@@ -283,14 +300,18 @@ def test_pbs_tells_what_was_used_and_advice_follows(tmp_path: Path) -> None:
     assert found["walltime"].share == pytest.approx(50 / 240)
     assert found["walltime"].advice == "resources.walltime: 01:05:00 would do, and starts sooner"
     assert found["CPUs"][:4] == ("CPUs", "48 CPUs", "1.2 busy on average", pytest.approx(0.025))
-    assert found["CPUs"].advice == "2 CPUs a node would do"
+    assert found["CPUs"].advice == "4 CPUs a node would do"
     assert found["memory"].used == "40 GB at most"
     assert found["memory"].advice == "resources.memory_per_node: 50GB would do"
     assert found["GPUs"].asked == "4 GPUs"
     assert told.runs[0].notes == ()
 
 
+# The first job is as Slurm 22.05 has told it.
 SACCT = """\
+1|1795275916|1795275918|16|30|2|4|00:16.053|8192M||billing=4,cpu=4,mem=8192M,node=2|
+1.batch|1795275918|1795275918|16||1|2|00:00.072|||cpu=2,mem=4096M,node=1|energy=0
+1.0|1795275918|1795275918|15||2|4|00:15.981|||cpu=4,mem=8192M,node=2|energy=0
 12|1790000000|1790000060|600|120|2|16|00:20:00|64G||billing=16,cpu=16,gres/gpu=8,node=2|
 12.batch|1790000060|1790000060|600||1|8|00:01:00||1000K|cpu=8|cpu=00:01:00
 12.0|1790000060|1790000060|600||2|16|00:19:00||8388608K|cpu=16|cpu=00:09:00,gres/gpuutil=37
@@ -304,6 +325,11 @@ SACCT = """\
 
 def test_sacct_counts_every_start_and_the_components_of_one_once() -> None:
     found = used.parse_sacct(SACCT)
+    assert found["1"] == Used(
+        *("sacct", 1795275916, 1795275918, 16, 16, 1800, 2, 4, 16.053),
+        memory_asked=4 * 1024**3,
+        of_one_node=True,
+    )
     assert found["12"] == Used(
         "sacct",
         submitted=1790000000,

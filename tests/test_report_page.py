@@ -213,7 +213,7 @@ def test_a_real_run_is_told_and_drawn(browser: Any, tmp_path: Path) -> None:
     job = submit(content, scheduler="local", cwd=tmp_path)
     assert job.wait(300) == "done 0", job.everything()
     file = made(tmp_path, job.id)
-    check(browser, file, charts=TRAINED | {"rank-speed"})
+    check(browser, file, charts=TRAINED | {"rank-speed", "rank-memory"})
     words = file.read_text()
     assert "It ended well after " in words
     assert "60 of 60 steps on 3 ranks of 2 nodes" in words

@@ -6,6 +6,8 @@ recorded is told; what is not known is said to be so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jobgen import __version__
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report, Run
@@ -14,7 +16,7 @@ from jobgen.report.words import count, figure
 from jobgen.runs import Job
 
 
-def report(jobs: list[Job], *, now: float) -> Report:
+def report(jobs: Iterable[Job], *, now: float) -> Report:
     """The report of `jobs` at the moment `now`; the tasks of an array are a run each."""
     asked = expanded(jobs)
     found, problem = ask(asked)

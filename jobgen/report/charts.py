@@ -108,7 +108,7 @@ def _of_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
         yield chart(
             "rank-speed", f"{unit.capitalize()} a second by rank", f"{unit}/s", ranks.speed, text
         )
-    if ranks.forward:
+    if ranks.forward and any(ranks.forward):
         own = ranks.speed or (1.0,) * ranks.size
         each = [seconds / (share or 1.0) for seconds, share in zip(ranks.forward, own, strict=True)]
         slowest = max(range(ranks.size), key=lambda rank: each[rank])
@@ -118,7 +118,7 @@ def _of_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
             times = each[slowest] / usually
             text += f" Rank {slowest} took longest for its share: {times:.2f} times the median."
         yield chart("rank-forward", "Forward passes by rank", "seconds", ranks.forward, text)
-    if ranks.waiting:
+    if ranks.waiting and any(ranks.waiting):
         text = "Seconds a step in which the rank waited for its data."
         yield chart("rank-waiting", "Waiting for data by rank", "seconds", ranks.waiting, text)
     if ranks.memory:

@@ -81,7 +81,9 @@ def _cpus(known: Known) -> Use:
         advice = f"{share(waiting)} of a step is waiting for data: more CPUs may help"
     elif part is not None and part < _LITTLE and cpus and busy is not None:
         nodes = (used.nodes if used else None) or (known.plan.nodes if known.plan else 1)
-        enough = max(1, math.ceil(busy * _MARGIN / nodes))
+        # A process that waits for a GPU, or for others, still needs a CPU when its turn comes.
+        most = max(known.plan.processes) if known.plan else 1
+        enough = max(most, math.ceil(busy * _MARGIN / nodes))
         if enough * nodes < cpus:
             advice = f"{count(enough, 'CPU')} a node would do"
     return Use(

@@ -132,21 +132,38 @@ class History:
         count = _whole(starts[-1].get("world_size")) if starts else None
         if not count or count > 1_000_000:
             return None
-        said = self.lines.get("ranks", [])
-        last = said[-1] if said else {}
         shares = _list(starts[-1].get("micro_batches"), count)
         speed = None
         if shares and sum(shares) > 0 and training is not None and training.speed is not None:
             speed = tuple(training.speed * share / sum(shares) for share in shares)
-        memory = _list(last.get("mem_gb"), count)
+        memory = self._by_rank("mem_gb", count, most=True)
         return Ranks(
             size=count,
             speed=speed,
-            forward=_list(last.get("forward_s"), count),
-            waiting=_list(last.get("data_s"), count),
+            forward=self._by_rank("forward_s", count),
+            waiting=self._by_rank("data_s", count),
             memory=tuple(value * 1e9 for value in memory) if memory else None,
-            gpu_use=_list(last.get("gpu_util"), count),
+            gpu_use=self._by_rank("gpu_util", count),
             slow=self._slow(),
+        )
+
+    def _by_rank(self, key: str, count: int, *, most: bool = False) -> tuple[float, ...] | None:
+        """The mean over all steps that tell of as many ranks as there were last, or the most."""
+        rows = []
+        for line in self.lines.get("ranks", []):
+            values, steps = _list(line.get(key), count), number(line.get("steps"))
+            if values is not None and steps is not None and steps > 0:
+                rows.append((steps, values))
+        if not rows:
+            return None
+        columns = list(zip(*(values for _, values in rows), strict=True))
+        if most:
+            return tuple(map(max, columns))
+        weights = [steps for steps, _ in rows]
+        return tuple(
+            sum(weight * value for weight, value in zip(weights, column, strict=True))
+            / sum(weights)
+            for column in columns
         )
 
     def _slow(self) -> tuple[Slow, ...]:

@@ -13,7 +13,7 @@ def span(seconds: float | None) -> str:
     """`850 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min` or `3 d 4 h`."""
     if seconds is None:
         return UNKNOWN
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 59.95:
         return f"{seconds:.3g} s"

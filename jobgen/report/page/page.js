@@ -46,6 +46,9 @@
 
   const draw = (chart, box) => {
     plots.get(chart.id)?.destroy();
+    // There is no half a rank.
+    const words = (_, ticks) =>
+      ticks.map((tick) => (chart.x === "rank" && !Number.isInteger(tick) ? "" : short(tick)));
     const axis = {
       font, stroke: colour("--soft"),
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 },
@@ -79,7 +82,7 @@
       },
       series: [{ label: chart.x, value: (_, value) => short(value) }, ...series],
       axes: [
-        { ...axis, label: chart.x, labelFont: font, labelSize: 18, size: 34 },
+        { ...axis, values: words, label: chart.x, labelFont: font, labelSize: 18, size: 34 },
         { ...axis, size: 58 },
       ],
       hooks: { draw: [marks(chart.marks)] },
