@@ -2,12 +2,13 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import Job, jobgen, spec, submit
+from jobs import JOBGEN, Job, jobgen, spec, submit
 from support import ROOT
 
 pytest.importorskip("torch", reason="jobs need torch")
@@ -92,6 +93,10 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
     walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
     options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
     job = chain(slurm, tmp_path, *options, walltime=walltime)
+    argv = [*JOBGEN, "logs", "-f", job.id]
+    follower = subprocess.Popen(
+        argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
     reached = [0]
     for number in (1, 2):
         job.wait_for(lambda number=number: stepping(job, number))
@@ -106,6 +111,11 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
     assert reached == sorted(set(reached))
     job.wait_for(lambda: len(outcomes(job)) == 3, 120)
     assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
+    followed = follower.communicate(timeout=120)[0].splitlines()
+    assert follower.returncode == 0
+    assert [line for line in followed if " | " not in line] == output(job).splitlines()
+    printed = (job.run_dir / "logs/n1/rank-0.out").read_text().splitlines()
+    assert set(printed) <= {line.partition(" | ")[2] for line in followed}
     lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
     losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
     assert [*losses] == list(range(2, 121, 2))
