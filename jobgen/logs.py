@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobgen import links, runs, schedulers, status
+from jobgen.errors import SchedulerUnavailableError
 from jobgen.fold import chunk, folded
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
@@ -17,6 +18,8 @@ from jobgen.tail import OLDER, Tail
 
 # Sites ask scripts to leave a minute between questions to the scheduler; files may be read freely.
 POLL_SECONDS = 60.0
+# A scheduler is restarted now and then: so many questions in a row may stay without an answer.
+_PATIENCE = 10
 # Files are looked at this often, and rarer where there are many: so many looks a second together.
 _LOOK_SECONDS = 0.3
 _LOOKS_PER_SECOND = 400
@@ -68,21 +71,27 @@ def follow(
     """The same as it grows, until the job's end; returns its last state.
 
     `script` says whether to follow the script's own output too; otherwise it is as for `read`.
-    `pause` is called with the seconds to wait where there is nothing new.
+    `pause` is called with the seconds to wait where there is nothing new. Raises
+    SchedulerUnavailableError where only the scheduler can tell, and has not answered ten times.
     """
     if script is None:
         script = rank is None and node is None
     logs = _Logs(job, rank, node, stderr, script)
     interval = POLL_SECONDS if job.scheduler != schedulers.LOCAL else 0.5
     next_query = time.monotonic() + max(0.0, interval - max(0.0, time.time() - job.submitted))
-    recorded = None
+    recorded, silences = None, 0
     while True:
         previous, recorded = recorded, runs.outcome(job)
         state = None
         # The script's own record is worth one question; without it, only now and then.
         if recorded != previous or time.monotonic() >= next_query:
             next_query = time.monotonic() + interval
-            state = status.state(job)
+            try:
+                state, silences = status.state(job), 0
+            except SchedulerUnavailableError:
+                silences += 1
+                if silences == _PATIENCE:
+                    raise
         if state and state.ended:
             yield from logs.lines(sure=True)
             return state

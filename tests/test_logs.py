@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from jobs import JOBGEN
 from support import ROOT, jobgen
 
 from jobgen import logs, status, tail
+from jobgen.errors import SchedulerUnavailableError
 from jobgen.fold import folded
 from jobgen.runs import Job
+from jobgen.schedulers.base import State
 from jobgen.tail import LONGEST, Tail
 
 CHATTER = Path(__file__).parent / "programs" / "chatter.py"
@@ -293,6 +296,30 @@ class TestFollow:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[1].strip() == "interrupted"
         assert process.returncode == 130
+
+    @pytest.mark.parametrize("silent", [9, 10])
+    def test_a_scheduler_that_is_away_for_a_while_ends_nothing(
+        self, job: Job, monkeypatch: pytest.MonkeyPatch, silent: int
+    ) -> None:
+        answers = iter([None] * silent)
+
+        def state(_: Job) -> State:
+            if next(answers, "up") is None:
+                raise SchedulerUnavailableError("squeue has not answered")
+            return State("done")
+
+        monkeypatch.setattr(logs.status, "state", state)
+        said(job, {"logs/n1/rank-0.out": "first\n"})
+        monkeypatch.setattr(logs, "POLL_SECONDS", 0.0)
+        lines = logs.follow(replace(job, scheduler="slurm"), pause=lambda _: None)
+        assert str(next(lines)) == "n1 rank 0 | first"
+        said(job, {"logs/n1/rank-0.out": "last\n"})
+        if silent == 10:
+            assert str(next(lines)) == "n1 rank 0 | last"
+            with pytest.raises(SchedulerUnavailableError):
+                next(lines)
+            return
+        assert [str(line) for line in lines] == ["n1 rank 0 | last"]
 
     def test_asks_of_the_files_no_more_than_it_must(
         self, job: Job, monkeypatch: pytest.MonkeyPatch
