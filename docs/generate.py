@@ -144,8 +144,9 @@ job has failed is its answer, and no failure of its own; 2 where there is no suc
 4. Where processes have only waited (a collective timed out, the trainer's watchdog ended it), the
    one that they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by
    the stacks in `hangs/`, or because it alone did not say that it waited.
-5. A job that runs is well as long as its logs and metrics grow. It hangs where nothing was written
-   for ten times its longest step, but two minutes at least; without metrics, for ten minutes.
+5. A job that runs is well as long as its logs, metrics and checkpoints grow. It hangs where nothing
+   was written for ten minutes, or for ten times its longest step where that is more. Before its
+   first words ten quiet minutes may be but a slow start.
 
 Dumps of the flight recorder are pickles; they are read without running anything that is in them.
 

@@ -223,6 +223,9 @@ def test_a_job_that_is_alive_and_writes_nothing_hangs_and_its_last_is_named(run:
     assert (found.cause, found.node, found.rank) == ("hang", "n1", 1)
     assert "has written nothing for 670 s" in found.title
     assert "rank-1.out:3: step 2 of 9" in found.evidence[0]
+    steps(run, 10, 90, 130, written=130)
+    assert run.diagnose(RUNNING).cause == "healthy", "one step took longer"
+    steps(run, 10, 70, 130, written=130)
     assert run.diagnose(State("timeout", "TIMEOUT")).title.startswith(
         "it had written nothing for 670 s when its walltime was over"
     )

@@ -12,10 +12,9 @@ from jobgen.diagnose import flight
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.reading import Line, read, written
 
-# Without a look at its metrics, ten minutes of silence are a hang: few programs say less than that.
-# With metrics it is ten times the longest step so far, and never less than two minutes.
-_SILENT = 600.0
-_STEPS, _LEAST = 10, 120.0
+# Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
+# tell that steps are long, ten times the longest between two of them so far.
+_SILENT, _STEPS = 600.0, 10
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 # Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
@@ -63,7 +62,7 @@ def silence(evidence: Evidence) -> Silence | None:
     lines = [line for line in read(metrics) if line.text.strip()]
     times = [stamp for line in lines if (stamp := _time(line.text)) >= evidence.began]
     gaps = [later - before for before, later in pairwise(times)]
-    most = max(_LEAST, _STEPS * max(gaps)) if len(gaps) > 1 else _SILENT
+    most = max(_SILENT, _STEPS * max(gaps, default=0.0))
     last = max(written(newest), evidence.began)
     if not times and newest.suffix in (".out", ".err"):
         lines = [line for line in read(newest) if line.text.strip()]
@@ -80,10 +79,11 @@ def _time(text: str) -> float:
 def suspects(evidence: Evidence) -> Suspects | None:
     """Who is waited for: by flight recorders, by stacks, by who has said least; else None."""
     found = _by_flight(evidence) or _by_stacks(evidence) or _by_logs(evidence)
-    own = _stacks(evidence).get(found.ranks[0], []) if found else []
-    frames = [(line, frame) for line in own if (frame := _FRAME.match(line.text))]
-    for line, frame in frames:
-        if found and not _FOREIGN.search(frame[1]):
+    if found is None:
+        return None
+    for line in _stacks(evidence).get(found.ranks[0], []):
+        frame = _FRAME.match(line.text)
+        if frame and not _FOREIGN.search(frame[1]):
             place = f"{frame[1]}:{frame[2]}, in {frame[3]}"
             return found._replace(place=place, lines=(line, *found.lines))
     return found
