@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobgen.diagnose import Diagnosis
     from jobgen.logs import LogLine
     from jobgen.schedulers.base import State
-    from jobgen.submit import Submission
+    from jobgen.submission import Submission
 
 
 class Job(runs.Job):
@@ -98,13 +98,15 @@ def prepare(
     Raises SpecError, UsageError or StaleError.
     """
     from jobgen.check import is_script
-    from jobgen.submit import from_script, from_spec
+    from jobgen.loaded import load
+    from jobgen.plan import resolve
+    from jobgen.submission import from_plan, from_script
 
     path, overrides, after = os.fspath(path), tuple(overrides), tuple(after)
     if not is_script(path):
-        return from_spec(
-            path, scheduler=scheduler, site=site, overrides=overrides, limits=limits, after=after
-        )
+        loaded = load(path, overrides, user=True, target=scheduler or site)
+        plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
+        return from_plan(loaded, plan, after=after)
     if scheduler or site or overrides or not limits:
         raise UsageError("a rendered script has its scheduler, site and values already")
     return from_script(path, stale_ok=stale_ok, after=after)
@@ -115,19 +117,30 @@ def _warned(message: str) -> None:
 
 
 def submit(
-    what: Submission | str | os.PathLike[str], *, warn: Callable[[str], object] = _warned
+    what: Submission | str | os.PathLike[str],
+    *,
+    again: bool = False,
+    warn: Callable[[str], object] = _warned,
 ) -> Job:
     """Submit, from the current folder, what `prepare` makes, or a path as it stands.
 
-    `warn` is called with each thing that there is to note. Raises RefusedError or
-    SchedulerUnavailableError with the scheduler's words; and, of a path, what `prepare` raises.
+    `warn` is called with each thing that there is to note, also of earlier submissions that were
+    interrupted (docs/records.md). Raises AlreadySubmittedError where the same is submitted and has
+    not ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words,
+    of which UnsettledError says that nobody knows yet whether there is a job; RecordError where
+    nothing can be written; and, of a path, what `prepare` raises.
     """
-    from jobgen.submit import Submission, submit
+    from jobgen import settle
+    from jobgen.submission import Submission
+    from jobgen.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
     if ready.warning:
         warn(ready.warning)
-    job, warning = submit(ready)
+    for settled in settle.settle():
+        if settled.message:
+            warn(settled.message)
+    job, warning = submit(ready, again=again)
     if warning:
         warn(warning)
     return _job(job)

@@ -23,6 +23,7 @@ from jobgen.cli_target import (
 )
 from jobgen.errors import (
     EXIT_CODES,
+    AlreadySubmittedError,
     JobFailedError,
     JobgenError,
     gathered_problems,
@@ -160,6 +161,7 @@ def render(
     metavar="[KIND:]ID",
     help="Wait for a job to end well, or as KIND says: afterok, afterany, afternotok or after.",
 )
+@click.option("--again", is_flag=True, help="Submit though the same is submitted already.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
 @json_option
 @target_options
@@ -168,6 +170,7 @@ def submit(
     dry_run: bool,
     wait: bool,
     after: tuple[str, ...],
+    again: bool,
     stale_ok: bool,
     as_json: bool,
     **target: Any,
@@ -187,9 +190,21 @@ def submit(
             click.echo(ready.warning, err=True)
         put_out(to_json(ready.as_dict()) if as_json else ready.preview())
         return
-    job = hand_over(ready, warn=lambda text: click.echo(text, err=True))
+    try:
+        try:
+            job = hand_over(ready, again=again, warn=_said)
+        except AlreadySubmittedError as refusal:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            click.confirm(f"{refusal}\nsubmit another job?", abort=True, err=True)
+            job = hand_over(ready, again=True, warn=_said)
+    except JobgenError as error:
+        if error.job_id:
+            put_out(to_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")
+        raise
     run_folder = os.path.relpath(job.run_dir)
     handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
+    handed_over |= {"argv": job.argv, "script": os.path.join(run_folder, "script")}
     if not as_json:
         put_out(f"{job.id}\n")
     elif not wait:
@@ -246,6 +261,10 @@ def _followed(job: Job) -> State:
             state: State = end.value
             return state
         click.echo(line.text if line.task is None else str(line), err=True)
+
+
+def _said(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _script_name(path: str, plan: Plan) -> str:

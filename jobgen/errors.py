@@ -37,15 +37,23 @@ class Problem(NamedTuple):
 
 
 class JobgenError(Exception):
-    """Something the user can mend; `exit_code` is the process's. Bugs are other exceptions."""
+    """Something the user can mend; `exit_code` is the process's. Bugs are other exceptions.
+
+    `job_id` is that of the job that was submitted all the same, else empty.
+    """
 
     exit_code = 1
+    job_id = ""
 
 
 class UsageError(JobgenError):
     """The command line asks for something that makes no sense."""
 
     exit_code = 2
+
+
+class AlreadySubmittedError(UsageError):
+    """The same script is queued, running, or being submitted."""
 
 
 class SpecError(JobgenError):
@@ -74,6 +82,18 @@ class SchedulerUnavailableError(JobgenError):
     """The scheduler's command is missing, or does not answer."""
 
     exit_code = 6
+
+
+class NoAnswerError(SchedulerUnavailableError):
+    """The scheduler's command was run and has not come back; what it did is not known."""
+
+
+class UnsettledError(SchedulerUnavailableError):
+    """Whether there is a job cannot be known yet."""
+
+
+class RecordError(JobgenError):
+    """A record cannot be written: no room, no permission."""
 
 
 class JobFailedError(JobgenError):

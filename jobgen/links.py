@@ -2,29 +2,8 @@
 
 from __future__ import annotations
 
-from jobgen import process, runs
-from jobgen.errors import RefusedError
+from jobgen import runs
 from jobgen.runs import Job
-from jobgen.schedulers.pbs import SCHEDULER as PBS
-
-
-def queue(script: str, *, text: str, first: str, jobs: int) -> tuple[tuple[str, ...], str]:
-    """Submit the jobs of a PBS chain that follow `first`; `text` is what is in the file `script`.
-
-    Returns their ids, and why there are fewer than `jobs` - 1 if PBS has refused one.
-    """
-    ids = [first]
-    while len(ids) < jobs:
-        argv = PBS.next_argv(script, text=text, after=ids[-1], first=first)
-        try:
-            output = process.run(argv)
-        except RefusedError as error:
-            return tuple(ids[1:]), f"only {len(ids)} of the chain's {jobs} jobs are queued: {error}"
-        following = PBS.parse_job_id(output)
-        if following is None:
-            raise RefusedError(f"qsub printed no job id but {output[:200]!r}")
-        ids.append(following)
-    return tuple(ids[1:]), ""
 
 
 def ids(job: Job) -> list[str]:

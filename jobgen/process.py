@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from jobgen.errors import Position, Problem, RefusedError, SchedulerUnavailableError, SpecError
+from jobgen.errors import (
+    NoAnswerError,
+    Position,
+    Problem,
+    RefusedError,
+    SchedulerUnavailableError,
+    SpecError,
+)
 
 TIMEOUT_SECONDS = 120
 
@@ -17,7 +26,7 @@ def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
     Raises SchedulerUnavailableError where there is no such command or no answer in time, and
     RefusedError, with the command's own words, where it failed.
     """
-    try:
+    with _failures(argv):
         result = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
@@ -26,37 +35,98 @@ def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
             errors="replace",
             timeout=timeout,
         )
-    except FileNotFoundError:
-        raise SchedulerUnavailableError(
-            f"there is no {argv[0]} command here; is this a login node of the cluster?"
-        ) from None
-    except PermissionError:
-        raise SchedulerUnavailableError(f"{argv[0]} may not be run here") from None
-    except subprocess.TimeoutExpired:
-        raise SchedulerUnavailableError(f"{argv[0]} has not answered for {timeout:g} s") from None
     if result.returncode:
         words = (result.stderr.strip() or result.stdout.strip() or "no message")[:2000]
         raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")
     return result.stdout
 
 
-def detach(argv: Sequence[str], *, environment: dict[str, str], output: str) -> int:
-    """Start a process that outlives this one and the terminal; both its outputs go to a file.
+def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:
+    """Run a scheduler's command; what it prints is added to files.
 
-    It leads a process group and session of its own. Returns its pid.
+    So it is not lost where this process does not live to read it. Raises as `run` does, and OSError
+    where the files cannot be written: then the command was not run.
     """
-    with open(output, "ab") as file:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            start_new_session=True,
+    with open(output, "ab") as out, open(errors, "wb") as err, _failures(argv):
+        result = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=TIMEOUT_SECONDS
         )
-    # It is not waited for: keep Python from complaining when the object goes.
-    process.returncode = 0
-    return process.pid
+    if result.returncode:
+        words = (errors.read_text(errors="replace").strip() or "no message")[:2000]
+        raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")
+
+
+@contextmanager
+def _failures(argv: Sequence[str]) -> Iterator[None]:
+    """The errors of a command that cannot be run, or does not come back, as jobgen's own."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(
+            f"there is no {argv[0]} command here; is this a login node of the cluster?"
+        ) from None
+    except PermissionError:
+        raise SchedulerUnavailableError(f"{argv[0]} may not be run here") from None
+    except subprocess.TimeoutExpired as error:
+        seconds = error.timeout
+        raise NoAnswerError(f"{argv[0]} has not answered for {seconds:g} s") from None
+
+
+class Held:
+    """A process that waits for `release` before it does anything, and ends where nobody says it.
+
+    It outlives this one and the terminal, and leads a process group and session of its own.
+    """
+
+    # What this process has not said before it ends is the end of the file for that one.
+    _GATE = 'read -r _ || exit; exec "$@" </dev/null'
+
+    def __init__(
+        self, argv: Sequence[str], *, environment: dict[str, str], output: str | Path
+    ) -> None:
+        with open(output, "ab") as file:
+            self._process = subprocess.Popen(
+                ["bash", "-c", self._GATE, "gate", *argv],
+                stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def release(self) -> None:
+        """Let it begin."""
+        gate = self._process.stdin
+        assert gate is not None
+        gate.write(b"\n")
+        self.forget()
+
+    def forget(self) -> None:
+        """Leave it alone; it ends where it was not released."""
+        gate = self._process.stdin
+        assert gate is not None
+        gate.close()
+        # It is not waited for: keep Python from complaining when the object goes.
+        self._process.returncode = 0
+
+    @classmethod
+    def waits(cls, pid: int) -> bool:
+        """Whether a process is such a one that has not begun."""
+        try:
+            return cls._GATE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+
+def started(pid: int | None) -> int | None:
+    """When a living process started, in clock ticks since boot (proc(5), field 22); else None."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def check_syntax(script: str, setup: Position) -> None:

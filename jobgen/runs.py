@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -181,6 +182,19 @@ def _recorded(word: str) -> Job | None:
 def ids() -> list[str]:
     """The ids of the jobs below ./runs, sorted."""
     return sorted(path.parent.name for path in Path(RUNS).glob("*/*/job.json"))
+
+
+def same(job: Job) -> Iterator[Job]:
+    """The other jobs on record of what `job` is a submission of, the latest first."""
+    found = []
+    for path in Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"):
+        try:
+            other = read(path)
+        except UsageError:  # what somebody has damaged is nobody's double
+            continue
+        if other.digest == job.digest and other.token != job.token:
+            found.append(other)
+    yield from sorted(found, key=lambda other: other.submitted, reverse=True)
 
 
 def attempts(run_dir: Path) -> list[Path]:

@@ -171,17 +171,18 @@ class TestSubmission:
         Path("job.pbs").write_text(jobgen("render").out)
         done = jobgen("submit", "job.pbs")
         assert (done.code, done.out, done.err) == (0, "1.pbs\n", "run folder: runs/a/1\n")
-        assert self.calls() == [
-            "qsub job.pbs",
-            "qsub -W depend=afterany:1.pbs -v A=1,B,JOBGEN_CHAIN=1 job.pbs",
-            "qsub -W depend=afterany:2.pbs -v A=1,B,JOBGEN_CHAIN=1 job.pbs",
-        ]
         record = json.loads(Path("runs/a/1/job.json").read_text())
+        script = f"runs/a/submissions/{record['token']}.pbs"
+        assert self.calls() == [
+            f"qsub {script}",
+            f"qsub -W depend=afterany:1.pbs -v A=1,B,JOBGEN_CHAIN=1 {script}",
+            f"qsub -W depend=afterany:2.pbs -v A=1,B,JOBGEN_CHAIN=1 {script}",
+        ]
         assert record["links"] == ["2.pbs", "3.pbs"]
 
     def test_a_dry_run_shows_it(self) -> None:
         out = jobgen("submit", "--dry-run").out
-        line = "qsub -W depend=afterany:BEFORE -v A=1,B,JOBGEN_CHAIN=FIRST runs/a/scripts/job-"
+        line = "qsub -W depend=afterany:BEFORE -v A=1,B,JOBGEN_CHAIN=FIRST runs/a/submissions/"
         (found,) = (each for each in out.splitlines() if each.startswith(line))
         assert found.endswith("    # 2 times")
 

@@ -269,17 +269,19 @@ class TestSubmit:
     @pytest.mark.parametrize(
         ("spec", "job_id", "number", "call"),
         [
-            (SLURM, "4242", "4242", "sbatch --parsable runs/a/scripts/job-{}.sbatch"),
-            (PBS, "4242.pbs.example.org", "4242", "qsub runs/a/scripts/job-{}.pbs"),
+            (SLURM, "4242", "4242", "sbatch --parsable runs/a/submissions/{}.sbatch"),
+            (PBS, "4242.pbs.example.org", "4242", "qsub runs/a/submissions/{}.pbs"),
         ],
     )
     def test_stdout_is_the_id_alone(self, spec: str, job_id: str, number: str, call: str) -> None:
         write(spec)
         code, out, err = jobgen("submit")
         assert (code, out, err) == (0, f"{job_id}\n", f"run folder: runs/a/{number}\n")
-        (script,) = Path("runs/a/scripts").iterdir()
-        assert calls() == [call.format(script.stem.removeprefix("job-"))]
-        assert script.read_text() == jobgen("render").out
+        token = json.loads(Path(f"runs/a/{number}/job.json").read_text())["token"]
+        assert calls() == [call.format(token)]
+        last = f"# submitted by jobgen as {token}\n"
+        assert Path(f"runs/a/{number}/script").read_text() == jobgen("render").out + last
+        assert not list(Path("runs/a/submissions").iterdir())
 
     def test_what_was_submitted_is_on_record(self) -> None:
         write(SLURM)
@@ -290,7 +292,7 @@ class TestSubmit:
         assert record["folder"] == os.getcwd()
         assert (run_dir / "job.yaml").read_text() == SLURM
         rendered = jobgen("render", "--set", "resources.nodes=3").out
-        assert (run_dir / "script").read_text() == rendered
+        assert (run_dir / "script").read_text().startswith(rendered)
 
     def test_folders_of_the_output_are_made_before(self) -> None:
         write(edited(("", 'directives: ["#SBATCH --output=logs/a/%j.out"]\n'), text=SLURM))
@@ -332,14 +334,17 @@ class TestSubmit:
         name = file.removeprefix("# write the script below to ").removesuffix(", then")
         assert command == f"sbatch --parsable {name}"
         jobgen("submit")
-        assert calls() == [command]
+        token = json.loads(Path("runs/a/4242/job.json").read_text())["token"]
+        assert calls() == [command.replace("TOKEN", token)]
 
     def test_a_script_is_submitted_as_it_is(self) -> None:
         write(SLURM)
         jobgen("render", "-o", "wide.sbatch", "--set", "resources.nodes=8")
         assert jobgen("submit", "wide.sbatch").out == "4242\n"
-        assert calls() == ["sbatch --parsable wide.sbatch"]
-        assert Path("runs/a/4242/script").read_text() == Path("wide.sbatch").read_text()
+        token = json.loads(Path("runs/a/4242/job.json").read_text())["token"]
+        assert calls() == [f"sbatch --parsable runs/a/submissions/{token}.sbatch"]
+        script = Path("wide.sbatch").read_text() + f"# submitted by jobgen as {token}\n"
+        assert Path("runs/a/4242/script").read_text() == script
 
     def test_a_stale_script_is_refused_unless_told_otherwise(self) -> None:
         write(SLURM)
@@ -380,9 +385,9 @@ class TestSubmit:
         self, monkeypatch: pytest.MonkeyPatch, spec: str, message: str
     ) -> None:
         write(spec)
-        monkeypatch.setenv("FAKE_FAIL", "Invalid account")
+        monkeypatch.setenv("FAKE_REFUSAL", "Invalid account")
         assert jobgen("submit") == (5, "", message)
-        assert not list(Path("runs").rglob("job.json"))
+        assert not list(Path("runs").rglob("*.*"))
 
     @pytest.mark.parametrize(("spec", "command"), [(SLURM, "sbatch"), (PBS, "qsub")])
     def test_the_scheduler_says_something_else_than_an_id(
@@ -390,8 +395,11 @@ class TestSubmit:
     ) -> None:
         write(spec)
         monkeypatch.setenv("FAKE_OUTPUT", "Welcome!")
-        message = f"{command} printed no job id but 'Welcome!\\n'\n"
-        assert jobgen("submit") == (5, "", message)
+        code, out, err = jobgen("submit")
+        assert (code, out) == (6, "")
+        assert err.startswith(
+            f"{command} printed no job id but 'Welcome!\\n'; there is no job yet, but one may "
+        )
 
     @pytest.mark.parametrize(("spec", "there"), [(SLURM, "qsub"), (PBS, "sbatch")])
     def test_the_spec_and_not_path_decides_the_scheduler(

@@ -42,7 +42,9 @@ jobgen.process jobgen.runs jobgen.shell
 jobgen.live jobgen.recognise jobgen.verdict
 jobgen.capture jobgen.folder jobgen.prerequisites
 jobgen.doctor jobgen.init
-jobgen.links
+jobgen.links jobgen.intents jobgen.schedulers.submitted
+jobgen.handover
+jobgen.settle
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft
@@ -57,6 +59,7 @@ jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flig
 jobgen.diagnose.evidence
 jobgen.diagnose.scheduler jobgen.diagnose.script jobgen.diagnose.machine jobgen.diagnose.program
 jobgen.diagnose.stall
+jobgen.submission
 jobgen.submit jobgen.logs jobgen.diagnose
 jobgen.report.words jobgen.report.facts
 jobgen.report.figures jobgen.report.timeline

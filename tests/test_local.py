@@ -31,7 +31,7 @@ def alive(job: Job) -> list[int]:
 
 
 def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
-    jobs = [run(tmp_path), run(tmp_path)]
+    jobs = [run(tmp_path), run(tmp_path, "--again")]
     assert state(jobs[0], tmp_path) == "running"
     for job in jobs:
         assert job.wait() == "done 0", job.everything()
@@ -101,7 +101,7 @@ def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> No
     os.close(secondary)
     folder = tmp_path / "runs" / "reduce"
     end = time.monotonic() + 30
-    while not list(folder.glob("*/job.json")):
+    while not list(folder.glob("*/attempts/0")):
         assert time.monotonic() < end
         time.sleep(0.1)
     os.killpg(shell.pid, signal.SIGHUP)
@@ -196,7 +196,8 @@ def test_a_job_that_waits_can_be_cancelled_and_sees_that_another_was_killed(
 ) -> None:
     first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
     first.wait_for(first.ranks)
-    waits, sees = run(tmp_path, "--after", first.id), run(tmp_path, "--after", first.id)
+    waits = run(tmp_path, "--after", first.id)
+    sees = run(tmp_path, "--after", first.id, "--again")
     waits.wait_for((waits.run_dir / "waits").exists)
     assert jobgen("cancel", waits.id, env=os.environ, cwd=tmp_path).returncode == 0
     assert waits.outcome() == "cancelled 143"

@@ -1,4 +1,4 @@
-"""qstat, qdel, qsig, qrerun, qalter, qhold, qrls and pbsnodes."""
+"""qstat, qselect, qdel, qsig, qrerun, qalter, qhold, qrls and pbsnodes."""
 
 import getopt
 import json
@@ -183,6 +183,23 @@ def _document(run: Path, key: str, found: dict[str, Any]) -> str:
     if found:
         document[key] = found
     return json.dumps(document, indent="\t", separators=(",", ":\t"), ensure_ascii=False)
+
+
+def qselect(run: Path, arguments: list[str]) -> int:
+    """Ids of jobs by their owners and the time they were made, -x: ended ones too; all else is
+    not understood. Nothing is printed where there is none."""
+    options, names = _options("qselect", arguments, "xu:t:")
+    compared = re.fullmatch(r"c\.ge\.(\d{12}\.\d\d)", options.get("t", "c.ge.197001020000.00"))
+    if names or not compared:
+        raise RefusedError(2, "usage: qselect [-x] [-u user_list] [-t[acegmqst].op.date_time]")
+    since = time.mktime(time.strptime(compared[1], "%Y%m%d%H%M.%S"))
+    answer = Link(run).ask(op="status", jobs=[], members=False, history="x" in options)
+    for name, shown in answer["jobs"].items():
+        owner = shown["Job_Owner"].partition("@")[0]
+        made = time.mktime(time.strptime(shown["ctime"]))
+        if made >= since and owner in options.get("u", owner).split(","):
+            print(name)
+    return 0
 
 
 # --- requests about jobs -----------------------------------------------------

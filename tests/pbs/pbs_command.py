@@ -12,6 +12,7 @@ from link import RefusedError
 COMMANDS: dict[str, Callable[[Path, list[str]], int]] = {
     "qsub": qsub.main,
     "qstat": commands.qstat,
+    "qselect": commands.qselect,
     "qdel": commands.qdel,
     "qsig": commands.qsig,
     "qrerun": commands.qrerun,

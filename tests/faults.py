@@ -1,0 +1,91 @@
+"""Kill `jobgen submit` before each of its effects: files, folders, processes.
+
+Python tells of effects by its audit events, so that none is forgotten when the code changes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import support
+from support import Ended
+
+# Imported here, so that no child has to: its effects are the command's.
+
+# Events that change something, beside `open` for writing, or of a folder, to have it on the disk.
+_EFFECTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "subprocess.Popen"}
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_DIRECTORY
+
+
+def in_a_child(action: Callable[[], Ended], folder: Path, env: Mapping[str, str]) -> Ended | None:
+    """What `action`, a command, comes to in another process; None where that was killed."""
+    read_end, write_end = os.pipe()
+    variables = dict(env)
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        os.environ.clear()
+        os.environ.update(variables)
+        os.chdir(folder)
+        code = 70
+        try:
+            code, out, err = action()
+            os.write(write_end, f"{out}\0{err}".encode())
+        except BaseException:
+            os.write(write_end, f"\0{traceback.format_exc()}".encode())
+        os._exit(code)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as file:
+        out, _, err = file.read().decode().partition("\0")
+    _, status = os.waitpid(pid, 0)
+    return None if os.WIFSIGNALED(status) else Ended(os.WEXITSTATUS(status), out, err)
+
+
+def command(*words: str) -> Callable[[], Ended]:
+    """A command of jobgen."""
+    return lambda: support.jobgen(*words)
+
+
+def killed(number: int, of: str, *words: str) -> Callable[[], Ended]:
+    """The same, by SIGKILL before its effect of that number on what is like `of`."""
+
+    def action() -> Ended:
+        count = 0
+
+        def watch(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal count
+            writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES
+            if (event in _EFFECTS or writes) and re.search(of, f"{event} {arguments}"):
+                if count == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                count += 1
+
+        sys.addaudithook(watch)
+        return support.jobgen(*words)
+
+    return action
+
+
+def points(folder: Path, env: Mapping[str, str], *words: str, of: str = "") -> Iterator[Path]:
+    """A folder below this one for each effect, in which the command is killed before it.
+
+    Whoever iterates puts the spec into the folder, and calls `next` again for what is left there:
+    each folder comes twice. The last is of the command that came to its end. Only effects count
+    whose event and arguments are like the pattern `of`.
+    """
+    for number in range(200):
+        here = folder / str(number)
+        here.mkdir(parents=True)
+        yield here
+        ended = in_a_child(killed(number, of, *words), here, env)
+        yield here
+        if ended is not None:
+            assert ended.code == 0, ended
+            return
+    raise AssertionError("it has more than 200 effects")
