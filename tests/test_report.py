@@ -419,6 +419,10 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert told.runs[1].settings["seed"] == "1"
     assert told.runs[1].site == "NCI Gadi (Australia)"
     assert told.summary.startswith("3 of 4 runs ended well.")
+    assert (told.runs[3].state, told.runs[3].reason) == (
+        "unknown",
+        "it has not begun, as far as its run folder tells",
+    )
 
 
 def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:

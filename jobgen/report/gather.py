@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from jobgen import header, links, process, schedulers, status
+from jobgen import header, links, process, runs, schedulers, status
 from jobgen.cost import cost_of
 from jobgen.diagnose import Diagnosis, diagnose
 from jobgen.errors import JobgenError
@@ -130,6 +130,9 @@ def _pbs(ids: list[str]) -> dict[str, Used]:
 
 
 def _state(job: Job) -> State:
+    """By its own record where there is one; a thousand waiting tasks are no thousand questions."""
+    if job.array and job.scheduler != schedulers.LOCAL and not runs.attempts(job.run_dir):
+        return State("unknown", "it has not begun, as far as its run folder tells")
     try:
         return status.state(job)
     except JobgenError as error:
