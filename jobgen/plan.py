@@ -236,6 +236,7 @@ def resolve(
         after=after,
         limits=limits,
         start=start,
+        watch=Watch(reaches=not local and sum(group.nodes for group in groups) > 1),
         notes=tuple(notes),
     )
     if sweep is None:

@@ -88,9 +88,9 @@ class Cluster:
         """What a command prints on a host."""
         return self.script("on", host, *command).stdout
 
-    def fail(self, node: str) -> None:
-        """Cut a node's power."""
-        self.script("fail", node)
+    def fail(self, node: str, *, link_only: bool = False) -> None:
+        """Cut a node's power; or its network alone, and it still shares the folders."""
+        self.script("fail", *(["--link"] if link_only else []), node)
 
     def heal(self, node: str) -> None:
         """Bring a node back."""

@@ -69,7 +69,7 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
         # Processes differ, what is asked of the scheduler does not.
         {"launch": {"processes_per_node": [2, 1, 1]}},
         # GPUs differ: a heterogeneous job on Slurm, a select of two chunks on PBS.
-        {"resources": {"gpus_per_node": [1, 2, 1], "cpus_per_gpu": 1}, "launch": {}},
+        {"resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1}, "launch": {}},
         {"launch": {"processes_per_node": [2, 1, 1], "rendezvous": "static"}},
         {"launch": {"processes_per_node": [2, 1, 1], "interface": "eth0"}},
         {
@@ -77,7 +77,7 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
             "resources": {"nodes": 3, "cpus_per_node": 2},
         },
         {
-            "resources": {"gpus_per_node": [1, 2, 1], "cpus_per_gpu": 1},
+            "resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1},
             "launch": {"mode": "direct"},
         },
     ],
@@ -286,19 +286,26 @@ def patient(cluster: Cluster) -> Iterator[None]:
     cluster.run("scontrol", "reconfigure")
 
 
+@pytest.mark.parametrize(
+    ("cluster", "link_only"),
+    [("slurm", False), ("pbs", False), ("pbs", True)],
+    ids=["slurm-power", "pbs-power", "pbs-network"],
+    indirect=["cluster"],
+)
 def test_the_loss_of_another_node_ends_the_job_and_names_it(
-    cluster: Cluster, tmp_path: Path, patient: None
+    cluster: Cluster, tmp_path: Path, patient: None, link_only: bool
 ) -> None:
     job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
     job.wait_for(lambda: len(job.ranks()) == 6)
-    cluster.fail("n2")
+    cluster.fail("n2", link_only=link_only)
     try:
         assert job.wait(LOST_NODE_BOUND) == "failed 1", job.everything()
         (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
         assert "FAILED: n2 is lost: no sign of life for 1" in output.read_text()
         found = diagnosed(job, cluster, tmp_path)
         assert (found["cause"], found["node"]) == ("node-lost", "n2"), found
-        wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=60)
+        # Nobody can tell a node that is cut off: it looks for itself, every 20 s.
+        wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=150)
     finally:
         cluster.heal("n2")
         if not cluster.ended(job.id):
