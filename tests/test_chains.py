@@ -164,11 +164,13 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     assert list(job.run_dir.glob("checkpoints/step-*"))
 
 
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
 def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
-    slurm: Slurm, tmp_path: Path
+    slurm: Slurm, tmp_path: Path, mode: str
 ) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 4}
-    job = chain(slurm, tmp_path, run={"command": ["python3", "-c", OWN]}, walltime=walltime)
+    program = {"command": ["python3", "-c", OWN]}
+    job = chain(slurm, tmp_path, run=program, walltime=walltime, launch={"mode": mode})
     for number in (1, 2):
         job.wait_for(lambda number=number: at_work(job, number))
         tell(slurm, ids(job)[-1])

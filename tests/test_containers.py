@@ -138,8 +138,9 @@ def test_a_command_of_setup_that_fails_in_the_container_is_named(
 
 
 @pytest.mark.parametrize("kind", ["slurm", "pbs"])
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
 def test_a_container_on_a_cluster_with_the_module_of_its_runtime(
-    kind: str, tmp_path: Path, image: Path, request: pytest.FixtureRequest
+    kind: str, mode: str, tmp_path: Path, image: Path, request: pytest.FixtureRequest
 ) -> None:
     if not Path("/usr/share/modules/init/bash").exists():
         assert os.environ.get("CI") != "true", "CI must have environment-modules"
@@ -151,10 +152,12 @@ def test_a_container_on_a_cluster_with_the_module_of_its_runtime(
     modules = {"use": [str(tmp_path / "modules")], "load": ["apptainer"]}
     content = job_in(image, "apptainer", modules=modules)
     content["resources"]["nodes"] = 3
+    content["launch"]["mode"] = mode
     job = submit(content, scheduler=kind, cwd=tmp_path / "work", env=cluster.env)
     assert job.wait() == "done 0", job.everything()
     assert {rank["sum"] for rank in job.ranks().values()} == {21.0}
-    assert len([place for place in places(job) if "in-the-image" in place]) == 3
+    entered = {"torchrun": 3, "direct": 6}  # once by each agent; by each process
+    assert len([place for place in places(job) if "in-the-image" in place]) == entered[mode]
 
 
 def test_srun_takes_each_task_into_its_container(
