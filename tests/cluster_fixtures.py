@@ -166,6 +166,22 @@ class Slurm(Cluster):
     def cancel(self, job_id: str) -> None:
         self.run("scancel", job_id)
 
+    @contextlib.contextmanager
+    def settings(self, **changes: Any) -> Iterator[None]:
+        """Other lines of slurm.conf for a while; then those from before again."""
+        conf = self.run_folder / "etc/slurm/slurm.conf"
+        before = text = conf.read_text()
+        for key, value in changes.items():
+            text, found = re.subn(rf"^{key}=.*", f"{key}={value}", text, flags=re.M)
+            text += "" if found else f"{key}={value}\n"
+        conf.write_text(text)
+        self.run("scontrol", "reconfigure")
+        try:
+            yield
+        finally:
+            conf.write_text(before)
+            self.run("scontrol", "reconfigure")
+
 
 class Pbs(Cluster):
     """An emulated PBS: see tests/pbs/README.md."""

@@ -164,6 +164,21 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     assert list(job.run_dir.glob("checkpoints/step-*"))
 
 
+def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path) -> None:
+    """And is put back into the queue once: by the script, and not by Slurm as well."""
+    options = ("--set", "run.args.steps=60", "--set", "run.args.log-every=1")
+    walltime = {"notice": "1m", "then": "requeue"}
+    job = chain(slurm, tmp_path, *options, queue="low", walltime=walltime)
+    job.wait_for(lambda: stepping(job, 1))
+    urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
+    slurm.wait(urgent, timeout=120)
+    job.wait_for(lambda: len(outcomes(job)) == 2, 150)
+    assert outcomes(job) == ["continued 0", "done 0"], output(job)
+    assert "continuing after step" in job.everything()
+    shown = slurm.wait(job.id)
+    assert (shown["JobState"], shown["Restarts"]) == ("COMPLETED", "1")
+
+
 @pytest.mark.parametrize("mode", ["torchrun", "direct"])
 def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
     slurm: Slurm, tmp_path: Path, mode: str
@@ -198,6 +213,26 @@ def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_pa
         slurm.cancel(job.id)
         slurm.wait(job.id)
         slurm.heal("n2")
+
+
+def test_the_next_job_after_a_loss_is_not_given_the_lost_node(slurm: Slurm, tmp_path: Path) -> None:
+    """Slurm, which has not noticed it yet, would do so."""
+    run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/go"}}
+    with slurm.settings(SlurmdTimeout=180):
+        job = chain(slurm, tmp_path, run=run, walltime={"notice": "1m", "then": "resubmit"})
+        job.wait_for(lambda: len(job.ranks()) == 2)
+        assert {rank["host"] for rank in job.ranks().values()} == {"n1", "n2"}
+        slurm.fail("n2")
+        (tmp_path / "go").touch()
+        try:
+            job.wait_for(lambda: (job.run_dir / f"attempts/after-{job.id}").exists(), 300)
+            following = (job.run_dir / f"attempts/after-{job.id}").read_text().strip()
+            assert slurm.job(following)["ExcNodeList"] == "n2", output(job)
+            job.wait_for(lambda: len(outcomes(job)) == 2, 300)
+            assert outcomes(job) == ["continued 0", "done 0"], output(job)
+            assert (job.run_dir / "attempts/1/nodes").read_text() == "n1\nn3\n"
+        finally:
+            slurm.heal("n2")
 
 
 def test_slurm_gives_as_many_nodes_as_it_has(slurm: Slurm, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The promise, on a real Slurm and on the emulated PBS: every node, every time, or a clear end."""
 
+import contextlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_fixtures import Cluster, wait_until
+from cluster_fixtures import Cluster, Slurm, wait_until
 from jobs import Job, diagnosed, jobgen, spec, submit
 
 pytest.importorskip("torch", reason="jobs need torch")
@@ -301,16 +302,10 @@ def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
 @pytest.fixture
 def patient(cluster: Cluster) -> Iterator[None]:
     """A scheduler that leaves it to the job to notice, as real ones do for five minutes."""
-    if cluster.kind == "pbs":
+    with contextlib.ExitStack() as stack:
+        if isinstance(cluster, Slurm):
+            stack.enter_context(cluster.settings(SlurmdTimeout=300))
         yield
-        return
-    conf = cluster.run_folder / "etc/slurm/slurm.conf"
-    text = conf.read_text()
-    conf.write_text(text.replace("SlurmdTimeout=20\n", "SlurmdTimeout=300\n"))
-    cluster.run("scontrol", "reconfigure")
-    yield
-    conf.write_text(text)
-    cluster.run("scontrol", "reconfigure")
 
 
 @pytest.mark.parametrize(
