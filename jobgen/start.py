@@ -19,14 +19,14 @@ class Watch(NamedTuple):
     """How the loss of a node is noticed, by files that nodes write anew and the first one looks at.
 
     Twice an NFS client's longest belief in what it knows of a file (nfs(5), acregmax: 60 s) passes
-    before a node counts as lost: 120 s without a sign of life, or 300 s where none ever came. A node
-    that `reaches` for the first one gives a sign only while that one answers.
+    before a node counts as lost: 120 s without a sign of life, or 300 s where none ever came. With
+    `reaches` a node gives a sign only while the first one answers it.
     """
 
     beat: int = 20  # seconds between two signs of life, and between two looks
     silent: int = 6  # looks without a new sign
     missing: int = 15  # looks without a first sign, or without the agent that others have
-    reaches: bool = False  # where there are nodes that the network can part
+    reaches: bool = False  # where the network can part the nodes
     patience: int = 5  # seconds until no answer is none
     told: int = 3  # beats after the job's end in which a node should have been told of it
 
