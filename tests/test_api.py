@@ -50,9 +50,10 @@ def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None
     Path("job.yaml").write_text(json.dumps(spec))
     said = python(EXAMPLE, tmp_path).splitlines()
     assert said[0] == "4 processes on 2 nodes"
-    assert any(line.startswith("node0 rank 1 | {") for line in said)
-    assert any("FAILED with exit code 1: rank 3 on node1" in line for line in said)
-    assert said[-1].startswith("rank 3 on node1: it raised RuntimeError: planted on rank 3")
+    # On one machine the nodes have one address, and either may have the first ranks.
+    assert any(re.match(r"node[01] rank 1 \| {", line) for line in said)
+    assert any(re.search("FAILED with exit code 1: rank 3 on node[01]", line) for line in said)
+    assert re.match("rank 3 on node[01]: it raised RuntimeError: planted on rank 3", said[-1])
     assert Path("job.sh").read_text().startswith("#!/bin/bash\n")
 
     (record,) = Path("runs").glob("*/*/job.json")
@@ -62,7 +63,8 @@ def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None
     assert job == again
     assert job.status().name == "failed"
     lines = list(job.logs(rank=3, stderr=True))
-    assert {(line.nodes, line.ranks, line.task) for line in lines} == {(("node1",), (3,), None)}
+    assert {(line.ranks, line.task) for line in lines} == {((3,), None)}
+    assert {line.nodes for line in lines} in ({("node0",)}, {("node1",)})
     assert "RuntimeError: planted on rank 3" in [line.text for line in lines]
     with pytest.raises(jobgen.JobgenError, match="has ended already") as refusal:
         job.cancel()
