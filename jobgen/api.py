@@ -64,7 +64,7 @@ class Job(runs.Job):
         """End it; raises RefusedError where it has ended already."""
         from jobgen import status
 
-        status.cancel(self)
+        status.cancel([self])
 
     def diagnose(self) -> Diagnosis:
         """What went wrong first, what shows it, and what to do."""
@@ -74,8 +74,11 @@ class Job(runs.Job):
         return diagnose(self, status.state(self))
 
 
-def find(word: str) -> Job:
-    """The job of this id below ./runs, or of this run folder; raises UsageError without one."""
+def find(word: str | None = None) -> Job:
+    """The job of this id or name below ./runs, or of this run folder; else the latest.
+
+    Raises UsageError where there is none.
+    """
     return _job(runs.find(word))
 
 

@@ -14,7 +14,6 @@ from jobgen.cli_host import OnHost
 from jobgen.cli_target import (
     DEFAULT_SPEC,
     FILE,
-    completes,
     json_option,
     plan_of,
     plans_of,
@@ -69,6 +68,7 @@ class _Group(click.Group):
         "diagnose": "jobgen.cli_jobs",
         "report": "jobgen.cli_report",
         "logs": "jobgen.cli_jobs",
+        **dict.fromkeys(("cancel", "list", "status", "wait"), "jobgen.cli_status"),
         "lint": "jobgen.cli_scripts",
         "import": "jobgen.cli_scripts",
         "sites": "jobgen.cli_sites",
@@ -217,38 +217,6 @@ def submit(
         if state.name != "done":
             reason = f" ({state.reason})" if state.reason else ""
             raise JobFailedError(f"job {job.id}: {state.name}{reason}")
-
-
-@cli.command(cls=OnHost)
-@click.argument("job", shell_complete=completes("runs", "ids"))
-@json_option
-def status(job: str, as_json: bool) -> None:
-    """Print how a job stands.
-
-    It is queued, running, stopping, done, failed, cancelled, timeout, node lost or unknown.
-    """
-    from jobgen import find
-    from jobgen.plain import to_json
-
-    record = find(job)
-    found = record.status()
-    if as_json:
-        said = {"id": record.id, "name": record.name, "scheduler": record.scheduler}
-        said |= {"state": found.name, "reason": found.reason}
-        put_out(to_json(said | {"run_folder": os.path.relpath(record.run_dir)}))
-        return
-    click.echo(found.name)
-    if found.reason:
-        click.echo(found.reason, err=True)
-
-
-@cli.command(cls=OnHost)
-@click.argument("job", shell_complete=completes("runs", "ids"))
-def cancel(job: str) -> None:
-    """End a job."""
-    from jobgen import find
-
-    find(job).cancel()
 
 
 def _followed(job: Job) -> State:

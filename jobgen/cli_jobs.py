@@ -12,9 +12,9 @@ from jobgen.cli_target import completes, json_option, put_out
 
 
 @click.command(cls=OnHost)
-@click.argument("job", shell_complete=completes("runs", "ids"))
+@click.argument("job", required=False, shell_complete=completes("runs", "words"))
 @json_option
-def diagnose(job: str, as_json: bool) -> None:
+def diagnose(job: str | None, as_json: bool) -> None:
     """Say what went wrong with a job first: which rank, why, what shows it, and what to do."""
     from jobgen import find
     from jobgen.plain import to_json
@@ -24,12 +24,12 @@ def diagnose(job: str, as_json: bool) -> None:
 
 
 @click.command(cls=OnHost)
-@click.argument("job", shell_complete=completes("runs", "ids"))
+@click.argument("job", required=False, shell_complete=completes("runs", "words"))
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")
 @click.option("--node", metavar="N", help="Of this node only, by its name.")
 @click.option("--stderr", is_flag=True, help="What processes printed on stderr, and the agents.")
-def logs(job: str, follow: bool, rank: int | None, node: str | None, stderr: bool) -> None:
+def logs(job: str | None, follow: bool, rank: int | None, node: str | None, stderr: bool) -> None:
     """Print what a job's script and processes have printed, with the node and rank of each line.
 
     What many ranks print alike stands once, with their number.

@@ -9,7 +9,7 @@ from jobgen.cli_target import FILE, completes, json_option, put_out
 
 @click.command()
 @click.argument(
-    "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=completes("runs", "ids")
+    "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=completes("runs", "words")
 )
 @click.option(
     "-o",

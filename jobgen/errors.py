@@ -9,7 +9,7 @@ from typing import NamedTuple
 EXIT_CODES = """\
 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
 stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
-failed (submit --wait), 8 lint or doctor found something, 130 interrupted"""
+failed (wait, submit --wait), 8 lint or doctor found something, 130 interrupted"""
 
 
 class Position(NamedTuple):

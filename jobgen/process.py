@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from jobgen.errors import (
     NoAnswerError,
@@ -20,11 +21,38 @@ from jobgen.errors import (
 TIMEOUT_SECONDS = 120
 
 
+class Answer(NamedTuple):
+    """What a command has printed, its exit code, and its words where that is not 0."""
+
+    output: str
+    code: int
+    words: str
+
+    def refusal(self, command: str) -> str:
+        """A sentence for people about a command that has failed."""
+        return f"{command} failed with exit code {self.code}: {self.words[:2000]}"
+
+
 def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
     """What a scheduler's command printed on stdout.
 
-    Raises SchedulerUnavailableError where there is no such command or no answer in time, and
-    RefusedError, with the command's own words, where it failed.
+    Raises as `ask`, and RefusedError, with the command's own words, where it failed.
+    """
+    answer = ask(argv, timeout=timeout)
+    if answer.code:
+        raise RefusedError(answer.refusal(argv[0]))
+    return answer.output
+
+
+def ask(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Answer:
+    """What a scheduler's command answers, whose exit code does not say if that is any use.
+
+    Raises SchedulerUnavailableError where there is no such command or no answer in time.
     """
     with _failures(argv):
         result = subprocess.run(
@@ -33,12 +61,11 @@ def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
+            env=environment,
             timeout=timeout,
         )
-    if result.returncode:
-        words = (result.stderr.strip() or result.stdout.strip() or "no message")[:2000]
-        raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")
-    return result.stdout
+    words = result.stderr.strip() or result.stdout.strip() or "no message"
+    return Answer(result.stdout, result.returncode, words if result.returncode else "")
 
 
 def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from glob import escape, glob
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -51,9 +52,13 @@ class Job:
 
     @property
     def run_dir(self) -> Path:
-        """The run folder, as the script names it: the id without PBS's server name and brackets."""
-        number, _, member = self.id.partition(".")[0].rstrip("]").partition("[")
-        return Path(self.folder, RUNS, self.name, f"{number}_{member}" if member else number)
+        """The run folder, as the script names it."""
+        return Path(self.run_folder)
+
+    @property
+    def run_folder(self) -> str:
+        """The path of the run folder: of thousands of jobs it is built quicker as a text."""
+        return f"{self.folder}/{RUNS}/{self.name}/{folder_name(self.id)}"
 
     def task(self, index: int) -> Job:
         """One task of the array, as a job."""
@@ -69,13 +74,20 @@ class Job:
         )
 
 
-def read(path: Path) -> Job:
+def folder_name(job_id: str) -> str:
+    """The id without PBS's server name and brackets, a task's being `12_3`."""
+    number, _, member = job_id.partition(".")[0].rstrip("]").partition("[")
+    return f"{number}_{member}" if member else number
+
+
+def read(path: str | Path) -> Job:
     """The job whose record is the file at `path`; raises UsageError where that is none.
 
     Keys that are not known are of a later version, and left out.
     """
     try:
-        return from_fields(json.loads(path.read_bytes()))
+        with open(path, "rb") as file:
+            return from_fields(json.loads(file.read()))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # JSON's and Unicode's are ValueErrors too
@@ -86,12 +98,11 @@ def from_fields(found: Any) -> Job:
     """The job of a record's keys and values; raises ValueError where they are none's."""
     if not isinstance(found, dict):
         raise ValueError("it is no JSON object")
-    known = {field.name: field for field in fields(Job)}
-    if missing := [name for name in known if name not in found and _required(known[name])]:
+    if missing := [name for name in _REQUIRED if name not in found]:
         raise ValueError(f"it has no {missing[0]}")
     values: dict[str, Any] = {}
-    for name in known.keys() & found.keys():
-        value, (kind, words) = found[name], _KINDS[str(known[name].type)]
+    for name in _FIELDS.keys() & found.keys():
+        value, (kind, words) = found[name], _KINDS[str(_FIELDS[name].type)]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"{name} is {value!r} and not {words}")
         values[name] = tuple(map(str, value)) if isinstance(value, list) else value
@@ -100,10 +111,12 @@ def from_fields(found: Any) -> Job:
     return Job(**values)
 
 
-def _required(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
-
-
+_FIELDS: dict[str, Field[Any]] = {field.name: field for field in fields(Job)}
+_REQUIRED = [
+    name
+    for name, one in _FIELDS.items()
+    if one.default is MISSING and one.default_factory is MISSING
+]
 # By the annotation of a field: the types that JSON may have there, and what they are called.
 _KINDS: dict[str, tuple[Any, str]] = {
     "str": (str, "a text"),
@@ -154,34 +167,85 @@ def sync_folder(folder: str | Path) -> None:
         os.close(number)
 
 
-def find(word: str) -> Job:
-    """The job that `word` names, or the task of an array: its run folder, or its id below ./runs.
+def find(word: str | None = None) -> Job:
+    """The job that `word` names: by its run folder, its id below ./runs, or its name.
 
-    Raises UsageError where there is none.
+    Of several it is the latest, and so it is without a word. An id may be that of an array's task.
+    Raises UsageError where there is none, or its record is damaged.
     """
-    if job := _recorded(word):
-        return job
-    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d*)\](?:\..*)?)/?", word)
-    array = _recorded(match[1]) if match else None
-    if match and array:
-        index = match[2] or match[3]
-        if not index:
-            return array
-        if int(index) < array.tasks:
-            return array.task(int(index))
-    raise UsageError(f"no job {word!r} below ./{RUNS}; give an id or a run folder")
+    if word is None:
+        job = _latest("*/*")
+    else:
+        job = _recorded(word) or _task(word) or _latest(f"{escape(word)}/*")
+    if job is None:
+        wanted = "no job" if word is None else f"no job {word!r}"
+        raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
+    return job
+
+
+def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
+    """The jobs that the words name, the latest where there are none, and what is wrong with some.
+
+    Of many words the records are read together.
+    """
+    known: dict[str, Job] = {}
+    if len(words) > 20:
+        for job in everything()[0]:
+            known.setdefault(folder_name(job.id), job)
+    found, problems = [], []
+    for word in words or (None,):
+        try:
+            found.append((word and known.get(folder_name(word))) or find(word))
+        except UsageError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def everything() -> tuple[list[Job], list[str]]:
+    """All jobs below ./runs, the latest first, and what is wrong with records that are damaged."""
+    jobs, damaged = [], []
+    for record in glob(f"{RUNS}/*/*/{RECORD}"):
+        try:
+            jobs.append(read(record))
+        except UsageError as error:
+            damaged.append(str(error))
+    return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
+
+
+def words() -> list[str]:
+    """What names the jobs below ./runs: their ids, then their names; each sorted."""
+    paths = [record.split(os.sep) for record in glob(f"{RUNS}/*/*/{RECORD}")]
+    return sorted(path[-2] for path in paths) + sorted({path[-3] for path in paths})
 
 
 def _recorded(word: str) -> Job | None:
-    direct = Path(word, RECORD)
-    records = [direct] if direct.is_file() else []
-    records += Path(RUNS).glob(f"*/{_escape(word.partition('.')[0])}/job.json")
-    return read(records[0]) if records else None
+    direct = os.path.join(word, RECORD)
+    if os.path.isfile(direct):
+        return read(direct)
+    if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
+        return None
+    records = (os.path.join(RUNS, name, folder, RECORD) for name in os.listdir(RUNS))
+    return _newest(filter(os.path.isfile, records))
 
 
-def ids() -> list[str]:
-    """The ids of the jobs below ./runs, sorted."""
-    return sorted(path.parent.name for path in Path(RUNS).glob("*/*/job.json"))
+def _task(word: str) -> Job | None:
+    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
+    array = _recorded(match[1]) if match else None
+    if match is None or array is None:
+        return None
+    index = int(match[2] or match[3])
+    return array.task(index) if index < array.tasks else None
+
+
+def _latest(pattern: str) -> Job | None:
+    """The one submitted last of those whose folder, NAME/ID, is like `pattern`."""
+    if not re.fullmatch(r"[^/]+/[^/]+", pattern):
+        return None
+    return _newest(glob(f"{RUNS}/{pattern}/{RECORD}"))
+
+
+def _newest(records: Iterable[str]) -> Job | None:
+    return max(map(read, records), key=lambda job: job.submitted, default=None)
 
 
 def same(job: Job) -> Iterator[Job]:
@@ -222,9 +286,3 @@ def outcome(job: Job) -> tuple[str, int] | None:
         return word, int(code)
     except (IndexError, OSError, ValueError):  # on a full disk it is empty
         return None
-
-
-def _escape(text: str) -> str:
-    from glob import escape
-
-    return escape(text)

@@ -217,5 +217,5 @@ class TestSubmission:
         code, out, err = jobgen("status", "1")
         assert (code, out) == (0, f"{said[0]}\n")
         assert err.startswith(said[1])
-        asked = [line.split()[-1] for line in self.calls() if line.startswith("qstat")]
-        assert asked == (["2.pbs"] if state == "Q" else ["2.pbs", "3.pbs"])
+        asked = [line for line in self.calls() if line.startswith("qstat")]
+        assert asked == ["qstat -x -f -F json 2.pbs 3.pbs"]

@@ -34,17 +34,19 @@ jobgen.choose jobgen.start
 jobgen.plan jobgen.schema
 jobgen.schedulers.base jobgen.schedulers.used
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
+jobgen.schedulers.slurm_queue jobgen.schedulers.pbs_queue
 jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch
 jobgen.exports
 jobgen.render jobgen.explain
 jobgen.check jobgen.drawing
-jobgen.process jobgen.runs jobgen.shell
+jobgen.process jobgen.runs jobgen.shell jobgen.progress
 jobgen.live jobgen.recognise jobgen.verdict
 jobgen.capture jobgen.folder jobgen.prerequisites
 jobgen.doctor jobgen.init
 jobgen.links jobgen.intents jobgen.schedulers.submitted
 jobgen.handover
 jobgen.settle
+jobgen.traces
 jobgen.launchers
 jobgen.script
 jobgen.lint.rule jobgen.importer.draft
@@ -55,7 +57,9 @@ jobgen.importer.containers
 jobgen.lint.sites jobgen.importer.own jobgen.importer.body
 jobgen.lint
 jobgen.importer
-jobgen.status jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flight
+jobgen.status
+jobgen.watch jobgen.overview
+jobgen.diagnose.cause jobgen.diagnose.reading jobgen.diagnose.flight
 jobgen.diagnose.evidence
 jobgen.diagnose.scheduler jobgen.diagnose.script jobgen.diagnose.machine jobgen.diagnose.program
 jobgen.diagnose.stall
@@ -74,7 +78,7 @@ jobgen.completion
 jobgen.cli_target jobgen.cli_host
 jobgen.cli_machine
 jobgen.cli_scripts jobgen.cli_editors jobgen.cli_sites jobgen.cli_plan
-jobgen.cli_jobs jobgen.cli_report
+jobgen.cli_jobs jobgen.cli_report jobgen.cli_status
 jobgen.cli
 jobgen.__main__
 """
@@ -95,6 +99,7 @@ HOME = {
             "cli_report",
             "cli_scripts",
             "cli_sites",
+            "cli_status",
             "cli_target",
         )
     },

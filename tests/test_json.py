@@ -65,12 +65,14 @@ CALLS = {
     "explain": ("explain", "--json"),
     "import": ("import", "a.sbatch", "--json"),
     "lint": ("lint", "a.sbatch", "--json"),
+    "list": ("list", "--json"),
     "report": ("report", "7", "--json"),
     "sites": ("sites", "--json"),
     "sites show": ("sites", "show", "nci-gadi", "--json"),
     "sites test": ("sites", "test", "mine.yaml", "--json"),
     "status": ("status", "7", "--json"),
     "submit": ("submit", "--dry-run", "--json"),
+    "wait": ("wait", "7", "--json"),
 }
 
 
@@ -95,10 +97,11 @@ def keys(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", CALLS)
 def test_it_is_one_object_whose_keys_are_explained(name: str) -> None:
     code, out, _ = jobgen(*CALLS[name])
-    assert code == {"check": 4, "lint": 8, "doctor": 8}.get(name, 0)
+    assert code == {"check": 4, "lint": 8, "doctor": 8, "wait": 7}.get(name, 0)
     data = json.loads(out)
     assert isinstance(data, dict)
-    sections = [name, "sites", *(["diagnose"] if name == "report" else [])]
+    more = {"report": ["diagnose"], "list": ["status"], "wait": ["status"]}
+    sections = [name, "sites", *more.get(name, [])]
     explained = set(re.findall(r"`(\w+)`", "".join(SECTIONS[of] for of in sections)))
     assert set(keys(data)) - explained == set()
 

@@ -82,7 +82,7 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
 def test_the_walltime_ends_the_job(tmp_path: Path) -> None:
     options = ("--set", "resources.walltime=8s", "--set", f"run.args.sleep-until={tmp_path}/go")
     job = run(tmp_path, *options)
-    job.wait_for(lambda: state(job, tmp_path) == "failed", seconds=60)
+    job.wait_for(lambda: state(job, tmp_path) == "timeout", seconds=60)
     assert "ENDED by the walltime of 8 s" in (job.run_dir / "job.out").read_text()
     assert not alive(job)
 

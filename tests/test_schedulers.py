@@ -1,14 +1,9 @@
-"""Each scheduler's syntax: directives out, ids and states in."""
-
-import json
+"""Each scheduler's syntax: directives out, ids in."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import edited, plan_of
 
 from jobgen import schedulers
-from jobgen.schedulers.base import State
 
 SLURM, PBS = schedulers.batch("slurm"), schedulers.batch("pbs")
 SMALL = "{nodes: 2}"
@@ -184,81 +179,6 @@ def test_job_id(scheduler: schedulers.BatchScheduler, output: str, job_id: str |
     assert scheduler.parse_job_id(output) == job_id
 
 
-SCONTROL = (
-    "JobId=4242 JobName=a UserId=user(1000) GroupId=user(1000) MCS_label=N/A Priority=1 Nice=0 "
-    "Account=x QOS=normal JobState={} Reason={} Dependency=(null) Requeue=1 Restarts=0 "
-    "BatchFlag=1 Reboot=0 ExitCode={} RunTime=00:00:05 TimeLimit=00:10:00\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "wanted"),
-    [
-        ("PENDING", "Resources", ("queued", "Resources")),
-        ("CONFIGURING", "None", ("queued", "")),
-        ("RUNNING", "None", ("running", "")),
-        ("COMPLETING", "None", ("stopping", "")),
-        ("COMPLETED", "None", ("done", "")),
-        ("CANCELLED", "None", ("cancelled", "")),
-        ("FAILED", "NonZeroExitCode", ("failed", "FAILED NonZeroExitCode")),
-        ("TIMEOUT", "TimeLimit", ("timeout", "TIMEOUT TimeLimit")),
-        ("NODE_FAIL", "None", ("node lost", "NODE_FAIL")),
-        ("PREEMPTED", "None", ("cancelled", "PREEMPTED")),
-        ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
-    ],
-)
-def test_state_by_scontrol(state: str, reason: str, wanted: tuple[str, str]) -> None:
-    record = SCONTROL.format(state, reason, "1:0")
-    assert SLURM.parse_state(record) == State(*wanted)
-    # A heterogeneous job has a record for each part; the first has the script.
-    assert SLURM.parse_state(record + SCONTROL.format("PENDING", "None", "0:0")) == State(*wanted)
-
-
-def qstat(**attributes: object) -> str:
-    """What `qstat -f -F json` prints of one job."""
-    job = {"Job_Name": "a", "Job_Owner": "user@login", "queue": "workq", **attributes}
-    return json.dumps({"timestamp": 1, "pbs_version": "23.06.06", "Jobs": {"4242.pbs": job}})
-
-
-@pytest.mark.parametrize(
-    ("job", "wanted"),
-    [
-        ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
-        ({"job_state": "H"}, ("queued", "")),
-        ({"job_state": "W"}, ("queued", "")),
-        ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
-        ({"job_state": "E"}, ("stopping", "")),
-        ({"job_state": "S"}, ("running", "")),
-        ({"job_state": "F", "Exit_status": 0}, ("done", "")),
-        ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
-        ({"job_state": "F", "Exit_status": -29}, ("timeout", "Exit_status -29")),
-        ({"job_state": "F", "Exit_status": -20}, ("node lost", "Exit_status -20")),
-        ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
-        ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
-        ({"job_state": "?"}, ("unknown", "")),
-        ({"job_state": []}, ("unknown", "")),
-    ],
-)
-def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
-    assert PBS.parse_state(qstat(**job)) == State(*wanted)
-
-
-@pytest.mark.parametrize("scheduler", [SLURM, PBS])
-@given(
-    text=st.text()
-    | st.recursive(
-        st.none() | st.integers() | st.text(),
-        lambda inner: (
-            st.lists(inner) | st.dictionaries(st.sampled_from(["Jobs", "job_state"]), inner)
-        ),
-    ).map(json.dumps)
-)
-def test_an_answer_without_a_state_is_unknown(
-    scheduler: schedulers.BatchScheduler, text: str
-) -> None:
-    assert scheduler.parse_state(text).name == "unknown"
-
-
 @pytest.mark.parametrize(
     ("scheduler", "directive", "folders"),
     [
@@ -294,11 +214,9 @@ def test_output_folders(
 
 def test_commands() -> None:
     assert SLURM.submit_argv("f") == ["sbatch", "--parsable", "f"]
-    assert SLURM.query_argv("7") == ["scontrol", "--oneliner", "show", "job", "7"]
-    assert SLURM.cancel_argv("7") == ["scancel", "7"]
+    assert SLURM.cancel_argv(["7", "8"]) == ["scancel", "7", "8"]
     assert PBS.submit_argv("f") == ["qsub", "f"]
-    assert PBS.query_argv("7.pbs") == ["qstat", "-x", "-f", "-F", "json", "7.pbs"]
-    assert PBS.cancel_argv("7.pbs") == ["qdel", "7.pbs"]
+    assert PBS.cancel_argv(["7.pbs"]) == ["qdel", "7.pbs"]
 
 
 def test_where_the_output_of_the_script_goes() -> None:

@@ -392,26 +392,6 @@ def test_the_cost_is_that_of_all_tasks() -> None:
         assert cost.how.startswith("4 tasks x 48 CPUs" if factor == 4 else "48 CPUs")
 
 
-SCONTROL = "JobId={} ArrayJobId=7 ArrayTaskId={} JobState={} Reason=None Dependency=(null)\n"
-
-
-@pytest.mark.parametrize(
-    ("states", "state"),
-    [
-        ("PENDING", "queued"),
-        ("RUNNING PENDING", "running"),
-        ("COMPLETED PENDING", "running"),
-        ("COMPLETED RUNNING", "running"),
-        ("COMPLETED FAILED CANCELLED", "failed"),
-        ("COMPLETED CANCELLED", "cancelled"),
-        ("COMPLETED COMPLETED", "done"),
-    ],
-)
-def test_state_of_an_array_by_scontrol(states: str, state: str) -> None:
-    records = [SCONTROL.format(8 + n, n, word) for n, word in enumerate(states.split())]
-    assert schedulers.batch("slurm").parse_state("".join(records)).name == state
-
-
 def test_where_the_output_of_a_task_goes() -> None:
     assert schedulers.get("slurm").output_file("a", "7_3") == "a-7_3.out"
     assert schedulers.get("pbs").output_file("a", "7[3].server") == "a.o7.3"

@@ -121,8 +121,8 @@ def _slurm(ids: list[str]) -> dict[str, Used]:
         if len(ids) > 1:
             raise
         # Without accounting Slurm remembers a job for some minutes.
-        argv = schedulers.batch("slurm").query_argv(ids[0])
-        return used.parse_scontrol(process.run(argv, timeout=_QUERY_SECONDS))
+        said = process.run(used.scontrol_argv(ids[0]), timeout=_QUERY_SECONDS)
+        return used.parse_scontrol(said)
 
 
 def _pbs(ids: list[str]) -> dict[str, Used]:

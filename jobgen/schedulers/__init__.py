@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from jobgen.schedulers.base import BatchScheduler, Scheduler
+from jobgen.schedulers.base import BatchScheduler, Queue, Scheduler
 
 LOCAL = "local"
 _MODULES = {name: f"jobgen.schedulers.{name}" for name in ("slurm", "pbs", LOCAL)}
@@ -21,3 +21,9 @@ def batch(name: str) -> BatchScheduler:
     """The scheduler called `name`, which is not the local one."""
     scheduler: BatchScheduler = import_module(_MODULES[name]).SCHEDULER
     return scheduler
+
+
+def queue(name: str) -> Queue:
+    """Where to ask how jobs of the scheduler called `name` stand, which is not the local one."""
+    found: Queue = import_module(f"{_MODULES[name]}_queue").QUEUE
+    return found

@@ -166,14 +166,33 @@ class BatchScheduler(Scheduler, Protocol):
     def parse_job_id(self, output: str) -> str | None:
         """The job's id in what the submission printed; None where there is none."""
 
-    def query_argv(self, job_id: str) -> list[str]:
-        """The command that tells how a job stands."""
-
-    def parse_state(self, output: str) -> State:
-        """The state in what `query_argv`'s command printed; unknown where it says nothing."""
-
-    def cancel_argv(self, job_id: str) -> list[str]:
-        """The command that ends a job."""
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
+        """The command that ends jobs."""
 
     def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """Variables of who submits that win over a directive in the text of a script, by name."""
+
+
+class Queue(Protocol):
+    """How the jobs of a scheduler stand. Ids are as it gave them to the submission."""
+
+    def environment(self, around: Mapping[str, str]) -> dict[str, str]:
+        """The variables that its commands are run with."""
+
+    def argv(self, ids: Sequence[str]) -> list[str]:
+        """The command that tells of all these jobs, and of the tasks of those that are arrays."""
+
+    def knows_none(self, refusal: str) -> bool:
+        """Whether a command that failed, with these words, has only not known some jobs."""
+
+    def states(self, output: str) -> dict[str, State]:
+        """By the name of the job's run folder: what `argv`'s command has printed.
+
+        Jobs that are not known are left out. Raises ValueError where that was no answer.
+        """
+
+    def history_argv(self, ids: Sequence[str]) -> list[str]:
+        """The command that tells of jobs that the other has forgotten; empty where none does."""
+
+    def history(self, output: str) -> dict[str, State]:
+        """What `history_argv`'s command has printed, as `states`."""

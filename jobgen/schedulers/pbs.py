@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,6 @@ from jobgen.schedulers.base import (
     NODES,
     SHARED_FILES_LAG,
     Directive,
-    State,
-    StateName,
     after_line,
     array_line,
     cpu_keys,
@@ -26,20 +23,7 @@ from jobgen.schedulers.base import (
 )
 from jobgen.units import format_duration, format_memory
 
-_STATES: dict[str, StateName] = {
-    **dict.fromkeys("QHWTM", "queued"),
-    **dict.fromkeys("RBSU", "running"),
-    "E": "stopping",
-}
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
-# Exit_status, but for a program's own (JOB_EXEC_* of OpenPBS's job.h; 256 + N is signal N).
-_ENDS: dict[object, StateName] = {
-    0: "done",
-    None: "cancelled",
-    271: "cancelled",
-    -20: "node lost",
-    -29: "timeout",
-}
 
 
 class Pbs:
@@ -126,31 +110,9 @@ class Pbs:
         match = re.fullmatch(r"\d+(\[\])?(\.\S+)?", output.strip())
         return match[0] if match else None
 
-    def query_argv(self, job_id: str) -> list[str]:
-        """-x: ended jobs too, where the server keeps a history."""
-        return ["qstat", "-x", "-f", "-F", "json", job_id]
-
-    def parse_state(self, output: str) -> State:
-        """job_state, and Exit_status once it is F (256 + N: signal N; -29: walltime)."""
-        try:
-            (job,) = json.loads(output)["Jobs"].values()
-            letter = str(job["job_state"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return State("unknown")
-        comment, status = str(job.get("comment", "")), job.get("Exit_status")
-        if letter in _STATES:
-            name = _STATES[letter]
-            return State(name, comment if name == "queued" else "")
-        if letter not in ("F", "X"):
-            return State("unknown")
-        name = _ENDS.get(status, "failed") if isinstance(status, int | None) else "unknown"
-        if name in ("done", "cancelled"):
-            return State(name, comment if name == "cancelled" else "")
-        return State(name, f"Exit_status {status}")
-
-    def cancel_argv(self, job_id: str) -> list[str]:
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
         """`qdel`."""
-        return ["qdel", job_id]
+        return ["qdel", *ids]
 
     def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """None: qsub reads no options from variables (qsub(1B))."""

@@ -11,13 +11,10 @@ from jobgen.nodes import NodeGroup
 from jobgen.plan import Plan
 from jobgen.program import ShellPath
 from jobgen.schedulers.base import (
-    ENDED,
     NODES,
     PROCESSES,
     SHARED_FILES_LAG,
     Directive,
-    State,
-    StateName,
     after_line,
     array_line,
     cpu_keys,
@@ -32,23 +29,6 @@ from jobgen.units import format_duration, format_memory
 _OPTIONS_BY_VARIABLE = (
     "ACCOUNT CONSTRAINT DISTRIBUTION EXCLUSIVE GPUS_PER_NODE GRES HINT JOB_NAME MEM_PER_NODE"
     " NETWORK OPEN_MODE PARTITION QOS REQUEUE RESERVATION SIGNAL TIMELIMIT"
-)
-_WORDS: dict[StateName, str] = {
-    "queued": "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
-    "running": "RUNNING SUSPENDED STOPPED SIGNALING RESIZING",
-    "stopping": "COMPLETING STAGE_OUT",
-    "done": "COMPLETED",
-    "cancelled": "CANCELLED REVOKED PREEMPTED",
-    "timeout": "TIMEOUT DEADLINE",
-    "node lost": "NODE_FAIL BOOT_FAIL",
-}
-_STATES = {word: name for name, words in _WORDS.items() for word in words.split()}
-
-
-_RECORD = re.compile(r"\bJobState=(\w+) Reason=(\S+)")
-# When all tasks of an array have ended, the worst end is the array's.
-_WORST: tuple[StateName, ...] = (
-    *("queued", "failed", "node lost", "timeout", "cancelled", "unknown", "done"),
 )
 # Without it a job waits for ever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
@@ -163,28 +143,9 @@ class Slurm:
         match = re.fullmatch(r"(\d+)(;\S+)?", output.strip())
         return match[1] if match else None
 
-    def query_argv(self, job_id: str) -> list[str]:
-        """scontrol knows a job for some minutes after its end; squeue does not."""
-        return ["scontrol", "--oneliner", "show", "job", job_id]
-
-    def parse_state(self, output: str) -> State:
-        """The first record's JobState; of a heterogeneous job that is its first component's.
-
-        An array has a record for each task that has begun, and one for all that have not.
-        """
-        found = [_state(*match) for match in _RECORD.findall(output)]
-        if not found:
-            return State("unknown")
-        if "ArrayJobId=" not in output:
-            return found[0]
-        names = {state.name for state in found}
-        if names & {"running", "stopping"} or ("queued" in names and len(names) > 1):
-            return State("running")
-        return min(found, key=lambda state: _WORST.index(state.name))
-
-    def cancel_argv(self, job_id: str) -> list[str]:
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
         """`scancel`."""
-        return ["scancel", job_id]
+        return ["scancel", *ids]
 
     def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """`SBATCH_*` of sbatch(1), "Input environment variables", each with its option."""
@@ -210,14 +171,6 @@ class Slurm:
             if folder and "%" not in folder:
                 found.append(folder)
         return found
-
-
-def _state(word: str, reason: str) -> State:
-    reason = "" if reason == "None" else reason
-    name = _STATES.get(word, "failed")
-    if name in ENDED and name != "done" and word != "CANCELLED":
-        reason = f"{word} {reason}".strip()
-    return State(name, reason)
 
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:

@@ -107,6 +107,11 @@ def _account(rows: list[dict[str, str]]) -> Used:
     )
 
 
+def scontrol_argv(job_id: str) -> list[str]:
+    """The command whose output `parse_scontrol` reads."""
+    return ["scontrol", "--oneliner", "show", "job", job_id]
+
+
 def parse_scontrol(output: str) -> dict[str, Used]:
     """What `scontrol --oneliner show job` says: times and what was given, nothing of its use."""
     found: dict[str, Used] = {}

@@ -4,9 +4,10 @@
 "ranks"), attempt (which start of the run wrote it: $JOBGEN_ATTEMPT, else counted from 0), step
 (optimizer steps done) and time (Unix time, s). By kind, times in seconds and loss in nats a unit:
 
-- start: world_size, nodes (the host of each rank), device, device_name, parameters, unit ("tokens"
-  or "samples"), items (of an epoch), units_per_item, micro_batches (of each rank in a step), torch
-  (version), flops_per_unit and peak_flops (of a device, a second, dense bf16; null where unknown)
+- start: steps (at which training ends), world_size, nodes (the host of each rank), device,
+  device_name, parameters, unit ("tokens" or "samples"), items (of an epoch), units_per_item,
+  micro_batches (of each rank in a step), torch (version), flops_per_unit and peak_flops (of a
+  device, a second, dense bf16; null where unknown)
 - step: loss (mean over the global batch, before the update), lr, grad_norm (before clipping),
   tokens (all so far), mem_gb (most memory that rank 0 has held, 10^9 bytes: its GPU's, else its
   process's); of the steps since the line before: step_s, step_min_s, step_max_s (mean, shortest,
@@ -92,7 +93,7 @@ class Log:
 
     def start(self, step: int, **facts: Any) -> None:
         """Record what is about to be trained."""
-        self.write("start", step, **facts)
+        self.write("start", step, steps=self._config.steps, **facts)
         config = self._config
         self._unit = facts["unit"]
         if facts["flops_per_unit"] and facts["peak_flops"]:

@@ -1,0 +1,97 @@
+"""What `jobgen list` and `jobgen status --json` take of their own time over many recorded jobs.
+
+    python benchmarks/status_cost.py [--check] [JOBS]
+
+Records so many jobs, one in fifty of which has not ended, behind a stand-in for squeue that notes
+how often it is called. The time is CPU time, of jobgen and not of the scheduler's command. --check:
+fail where that is a second or longer, or where there is more than one query.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from jobgen.runs import Job  # noqa: E402
+
+SQUEUE = """\
+#!/bin/sh
+echo "$*" >>calls
+cat queue
+"""
+
+
+def record(folder: Path, number: int, *, ended: bool) -> Job:
+    """A job as it was submitted, and what its script has left."""
+    argv = ("sbatch", "--parsable", "runs/gpt/scripts/job-01234567.sbatch")
+    job = Job(str(number), f"gpt-{number % 20}", "slurm", str(folder), 1.7e9 + number, argv)
+    attempt = job.run_dir / "attempts" / "0"
+    attempt.mkdir(parents=True)
+    (job.run_dir / "job.json").write_text(json.dumps(asdict(job), indent=1))
+    if ended:
+        (attempt / "outcome").write_text("failed 1\n" if number % 5 else "done 0\n")
+    else:
+        line = {"kind": "step", "step": number, "time": time.time(), "loss": 2.5, "step_s": 1.0}
+        (job.run_dir / "metrics.jsonl").write_text((json.dumps(line) + "\n") * 1000)
+    return job
+
+
+def measured(*words: str) -> float:
+    """Seconds of CPU that a jobgen command takes, without those of the command that it runs."""
+    inner = (
+        "import atexit, resource, sys\n"
+        "from jobgen.cli import main\n"
+        "def tell():\n"
+        "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    print(used.ru_utime + used.ru_stime, file=sys.stderr)\n"
+        "atexit.register(tell)\n"
+        "main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f".:{os.environ['PATH']}"}
+    argv = [sys.executable, "-c", inner, *words]
+    ended = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    return float(ended.stderr.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("jobs", type=int, nargs="?", default=5000)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    slowest, most = 0.0, 0
+    memory = Path("/dev/shm")  # the disk is not what is measured
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
+        os.chdir(made)
+        jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(options.jobs)]
+        running = [f"{job.id}|RUNNING|None|1700000000|1900000000\n" for job in jobs[::50]]
+        Path("queue").write_text("".join(running))
+        Path("squeue").write_text(SQUEUE)
+        Path("squeue").chmod(0o755)
+        every = [job.id for job in jobs]
+        for words in (["list"], ["list", "--json"], ["status", "--json", *every]):
+            Path("calls").write_text("")
+            seconds = min(measured(*words) for _ in range(3))
+            calls = len(Path("calls").read_text().splitlines()) // 3
+            print(
+                f"jobgen {' '.join(words[:2])}: {len(jobs)} jobs in {seconds:.2f} s, {calls} query"
+            )
+            slowest, most = max(slowest, seconds), max(most, calls)
+        os.chdir(ROOT)
+    if options.check and (slowest >= 1 or most != 1):
+        sys.exit("a second or longer, or more than one query")
+
+
+if __name__ == "__main__":
+    main()
