@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import Pbs, Slurm, why_not
-from faults import command, in_a_child, points
+from faults import at_once, command, in_a_child, points
 from support import ROOT, Ended, jobgen
 
 from jobgen import process
@@ -131,6 +131,23 @@ def test_slurm_kill_at_each_point(slurm: Slurm, tmp_path: Path) -> None:
         spec(here, "slurm")
 
     assert each_point(tmp_path, slurm.env, prepare=prepare, jobs=jobs, clean=clean) > 20
+
+
+def test_500_submissions_into_one_folder_a_hundred_at_a_time(slurm: Slurm, tmp_path: Path) -> None:
+    spec(tmp_path, "slurm")
+    again = command("submit", "--again")
+    try:
+        assert [at_once(again, 100, tmp_path, slurm.env) for _ in range(5)] == [100] * 5
+        listed = slurm.run("squeue", "--noheader", "--format=%i %o").stdout.splitlines()
+    finally:
+        slurm.run("scancel", "--user=root")
+    found = dict(line.split() for line in listed)
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/a/*/job.json")]
+    assert {each["id"]: each["token"] for each in records} == {
+        job: Path(script).stem for job, script in found.items()
+    }
+    assert len(records) == 500
+    assert list(tmp_path.glob("runs/a/submissions/*")) == []
 
 
 def test_pbs_kill_at_each_point_of_a_chain(pbs: Pbs, tmp_path: Path) -> None:
