@@ -36,7 +36,7 @@ def test_each_kind_of_output_is_known_and_its_rank_is_named(run: Run, log: Path)
     elif where == "agent":
         run.node(2, text)
     elif where:
-        state = schedulers.batch(where).parse_state(text)
+        (state,) = schedulers.queue(where).states(text).values()
     else:
         for other in (0, 1, 3):
             run.rank(other, LOST, after=20)

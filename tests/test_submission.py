@@ -242,9 +242,8 @@ if command == "squeue" and "--me" in words:
     for number, line in enumerate(lines, start=1):
         print(f"job|{number}|/home/me/{line.split()[-1]}")
 elif command == "squeue":
-    print("1|PENDING|Priority|N/A|N/A")
-elif command == "scontrol":
-    print("JobId=1 JobState=PENDING Reason=Priority")
+    for id in words.partition("--jobs=")[2].split()[0].split(","):
+        print(f"{id}|PENDING|Priority|N/A|N/A")
 elif command == "qselect":
     print("\n".join(f"{number}.pbs" for number, _ in enumerate(lines, start=1)))
 elif command == "qstat":
@@ -263,7 +262,7 @@ class TestAnswers:
     def _stand_ins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         commands = tmp_path / "bin"
         commands.mkdir()
-        for name in ("sbatch", "squeue", "sacct", "scontrol", "qsub", "qselect", "qstat"):
+        for name in ("sbatch", "squeue", "sacct", "qsub", "qselect", "qstat"):
             (commands / name).write_text(STAND_IN)
             (commands / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
