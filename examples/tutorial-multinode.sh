@@ -341,7 +341,7 @@ supervise() {
     # The scheduler may leave no time for more than this.
     if [[ -n $stop ]]; then conclude 143; fi
     # Nothing is left to save where a node is gone: the others need not take long to stop.
-    if [[ -n $lost ]]; then : >"$attempt_dir/failed"; fi
+    if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed"; fi
     if (($(launchers_gone) < ${#launchers[@]})); then
         kill -TERM "${launchers[@]}" 2>/dev/null || :
         patience=45

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from glob import iglob
 from pathlib import Path
 from typing import NamedTuple
@@ -70,7 +69,7 @@ def final(job: Job, traces: Traces) -> State | None:
         return State("done")
     if traces.word != "failed":
         return None
-    if lost := list(_lost_nodes(traces.last)):
+    if lost := _lost_nodes(traces.last):
         return State("node lost", f"no sign of life from {', '.join(lost)}")
     if traces.code == _SIGTERM and re.search(
         r"ENDED by the (walltime|end of)", _output(job, traces)
@@ -152,19 +151,14 @@ def _key(job: Job, traces: Traces) -> dict[str, float]:
     return {"attempts": traces.attempts, "submitted": job.submitted}
 
 
-def _lost_nodes(attempt: str) -> Iterator[str]:
-    """Those that have begun and not ended, where that is why the script has ended the others."""
+def _lost_nodes(attempt: str) -> list[str]:
+    """Those that were lost, where that is why the script has ended the others."""
     try:
-        if os.path.getsize(f"{attempt}/failed"):  # else a node has written which it is
-            return
-        with open(f"{attempt}/nodes", encoding="utf-8") as file:
-            nodes = file.read().split()
-    except OSError:
-        return
-    for index, node in enumerate(nodes):
-        record = f"{attempt}/node-{index}"
-        if os.path.exists(f"{record}.alive") and not os.path.exists(f"{record}.ended"):
-            yield node
+        with open(f"{attempt}/failed", encoding="utf-8") as file:
+            word, *nodes = file.read().split()
+    except (OSError, ValueError):
+        return []
+    return nodes if word == "lost" else []
 
 
 def _output(job: Job, traces: Traces) -> str:

@@ -89,6 +89,19 @@ def test_the_schedulers_word_decides(run: Run, state: State, cause: str) -> None
     assert run.diagnose(state).cause == cause
 
 
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (State("node lost", "NODE_FAIL"), "srun: error: Node failure on n2\n"),
+        (State("node lost", "no sign of life from n2"), ""),
+    ],
+)
+def test_the_lost_node_is_named_by_whoever_knows_it(run: Run, state: State, said: str) -> None:
+    run.script(said)
+    found = run.diagnose(state)
+    assert (found.cause, found.node) == ("node-lost", "n2")
+
+
 def test_a_job_that_ended_well_is_healthy_whatever_it_printed(run: Run) -> None:
     run.write("logs/n1/rank-0.err", "UserWarning: Permission denied for the cache; going on\n")
     run.write("logs/n1/rank-0.out", "retrying: Connection refused\nloss nan in a debug line\n")

@@ -265,7 +265,7 @@ def own_word(what: str) -> tuple[str, str]:
         for index in (0, 1):
             alive(folder, index)
         (folder / "node-0.ended").write_text("143\n")
-        (folder / "failed").touch()
+        (folder / "failed").write_text("lost n2\n")
     elif what == "was killed within":
         attempt(one, "failed 137")
     elif what == "was told to end within":

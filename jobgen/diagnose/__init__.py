@@ -170,11 +170,9 @@ def _blamed(about: Diagnosis, evidence: Evidence, waiting: list[Failure]) -> Dia
 def _told(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evidence) -> Diagnosis:
     """The same with a cause, the line that tells of it, and the node that this names."""
     cause, line = why
-    found = re.search(cause.pattern, line.text) if line and cause.pattern else None
-    groups = {name: text for name, text in found.groupdict().items() if text} if found else {}
-    node = next((groups[name] for name in groups if name.startswith("node")), None)
+    node, key = _named(cause, line) if line else (None, None)
     lines = [line] if line else []
-    if node and "key" in groups and (report := evidence.reported(node, groups["key"])):
+    if node and key and (report := evidence.reported(node, key)):
         lines.append(report)
     return about._replace(
         cause=cause.id,
@@ -223,12 +221,23 @@ def _of(failure: Failure) -> tuple[Cause, Line | None]:
 
 
 def _verdict(lines: list[Line]) -> tuple[Cause, Line] | None:
-    """What the scheduler says was the end; a time limit before the signal that tells of it."""
+    """What the scheduler says was the end; a time limit before the signal that tells of it, and a
+    line that names the node before one that does not.
+    """
     for cause in CAUSES:
-        for line in lines if "scheduler" in cause.where else ():
-            if re.search(cause.pattern, line.text):
-                return cause, line
+        if "scheduler" in cause.where:
+            told = [line for line in lines if re.search(cause.pattern, line.text)]
+            if told:
+                return cause, next((line for line in told if _named(cause, line)[0]), told[0])
     return None
+
+
+def _named(cause: Cause, line: Line) -> tuple[str | None, str | None]:
+    """The node that a line names, and what is said to differ there."""
+    found = re.search(cause.pattern, line.text) if cause.pattern else None
+    groups = {name: text for name, text in found.groupdict().items() if text} if found else {}
+    node = next((groups[name] for name in groups if name.startswith("node")), None)
+    return node, groups.get("key")
 
 
 def _first(lines: Iterable[Line], where: Where) -> tuple[Cause, Line] | None:

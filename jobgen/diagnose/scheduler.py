@@ -36,7 +36,8 @@ CAUSES = (
     Cause(
         "node-lost",
         (*SCHEDULER, "agent"),
-        r"^node lost|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE"
+        r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
+        r"|DUE TO (\S+ )?NODE FAILURE"
         r"|nothing is heard from (?P<node1>[^\s;]+)|FAILED: (?P<node2>\S+) is lost: "
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)",
         "a node was lost",

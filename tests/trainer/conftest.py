@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -66,8 +67,10 @@ class Run:
 
     def pid_of(self, rank: int) -> int:
         """Return the process id that a rank has printed."""
-        line = next(text for text in self.output.splitlines() if text.startswith(f"rank {rank} of"))
-        return int(line.partition("pid ")[2].partition(",")[0])
+        # Unbuffered, two ranks that print at once share a line.
+        found = re.search(rf"rank {rank} of .*?pid (\d+)", self.output)
+        assert found, self.output
+        return int(found[1])
 
     def metrics(self, kind: str) -> list[dict[str, Any]]:
         """Return the metrics of one kind; a line that is being written is left out."""
