@@ -10,11 +10,18 @@ __version__ = "0.1.0"
 _HOMES = {
     "Job": "api",
     "JobgenError": "errors",
+    "Watch": "watch",
+    "cancel": "api",
+    "everything": "api",
     "find": "api",
+    "find_all": "api",
     "load": "loaded",
+    "look": "api",
     "prepare": "api",
     "render": "render",
+    "report_of": "api",
     "resolve": "plan",
+    "settle": "api",
     "submit": "api",
 }
 __all__ = ["__version__", *sorted(_HOMES)]  # the types are in __init__.pyi

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen import runs
@@ -14,7 +14,9 @@ from jobgen.errors import UsageError
 if TYPE_CHECKING:
     from jobgen.diagnose import Diagnosis
     from jobgen.logs import LogLine
+    from jobgen.report.facts import Report
     from jobgen.schedulers.base import State
+    from jobgen.status import Look
     from jobgen.submission import Submission
 
 
@@ -60,11 +62,19 @@ class Job(runs.Job):
 
         return logs.follow(self, rank=rank, node=node, stderr=stderr, script=script, pause=pause)
 
+    def wait(self) -> State:
+        """Return how it has ended, once it has; the scheduler is asked once a minute.
+
+        It is `unknown` where nobody knows it any more.
+        """
+        from jobgen.watch import Watch
+
+        *_, last = Watch([self]).until_over()
+        return last.found[0].state
+
     def cancel(self) -> None:
         """End it; raises RefusedError where it has ended already."""
-        from jobgen import status
-
-        status.cancel([self])
+        cancel([self])
 
     def diagnose(self) -> Diagnosis:
         """What went wrong first, what shows it, and what to do."""
@@ -73,6 +83,10 @@ class Job(runs.Job):
 
         return diagnose(self, status.state(self))
 
+    def report(self) -> Report:
+        """How the run went, in numbers and words, as far as it has come."""
+        return report_of([self])
+
 
 def find(word: str | None = None) -> Job:
     """The job of this id or name below ./runs, or of this run folder; else the latest.
@@ -80,6 +94,52 @@ def find(word: str | None = None) -> Job:
     Raises UsageError where there is none.
     """
     return _job(runs.find(word))
+
+
+def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
+    """The jobs that words name, the latest where there are none; and why some name nothing."""
+    found, problems = runs.find_all(words)
+    return list(map(_job, found)), problems
+
+
+def everything() -> tuple[list[Job], list[str]]:
+    """All jobs below ./runs, the latest first, and what is wrong with records that are damaged."""
+    found, problems = runs.everything()
+    return list(map(_job, found)), problems
+
+
+def look(jobs: Sequence[runs.Job]) -> Look:
+    """How jobs stand, by one question to each of their schedulers; `.silences` say who is silent.
+
+    To look again and again, as `jobgen wait` does, use `jobgen.Watch`.
+    """
+    from jobgen import status
+
+    return status.look(jobs)
+
+
+def cancel(jobs: Sequence[runs.Job]) -> None:
+    """End jobs; raises RefusedError, with all reasons, where some cannot be. The others are."""
+    from jobgen import status
+
+    status.cancel(jobs)
+
+
+def report_of(jobs: Iterable[runs.Job]) -> Report:
+    """How runs went, side by side where they are several; the tasks of an array are a run each."""
+    from jobgen.report import report
+
+    return report(jobs, now=time.time())
+
+
+def settle() -> list[str]:
+    """Settle submissions below ./runs that were interrupted, and say what became of each.
+
+    Every command about jobs begins with it, and `submit` does (docs/records.md).
+    """
+    from jobgen.settle import settle
+
+    return [settled.message for settled in settle() if settled.message]
 
 
 def prepare(
@@ -133,16 +193,14 @@ def submit(
     of which UnsettledError says that nobody knows yet whether there is a job; RecordError where
     nothing can be written; and, of a path, what `prepare` raises.
     """
-    from jobgen import settle
     from jobgen.submission import Submission
     from jobgen.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
     if ready.warning:
         warn(ready.warning)
-    for settled in settle.settle():
-        if settled.message:
-            warn(settled.message)
+    for message in settle():
+        warn(message)
     job, warning = submit(ready, again=again)
     if warning:
         warn(warning)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from jobgen.cli_host import OnHost
-from jobgen.cli_target import completes, json_option, put_out
+from jobgen.cli_target import completes, json_option, put_out, settle_first
 
 
 @click.command(cls=OnHost)
@@ -19,6 +19,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
     from jobgen import find
     from jobgen.plain import to_json
 
+    settle_first()
     cause = find(job).diagnose()
     put_out(to_json(cause) if as_json else cause.as_text())
 
@@ -43,6 +44,7 @@ def logs(job: str | None, follow: bool, rank: int | None, node: str | None, stde
         sys.stdout.flush()
         time.sleep(seconds)
 
+    settle_first()
     found = find(job)
     lines: Iterator[object] = found.logs(rank=rank, node=node, stderr=stderr)
     if follow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli_target import FILE, completes, json_option, put_out
+from jobgen.cli_target import FILE, completes, json_option, put_out, settle_first
 
 
 @click.command()
@@ -43,15 +43,14 @@ def report(
     import time
     from pathlib import Path
 
-    from jobgen import find, runs
+    from jobgen import find, report_of, runs
     from jobgen.plain import to_json
-    from jobgen.report import report as report_of
 
     if as_text and as_json:
         raise click.UsageError("--text and --json exclude each other")
+    settle_first()
     found = [find(word) for word in dict.fromkeys(jobs)]
-    now = time.time()
-    told = report_of(found, now=now)
+    told = report_of(found)
     if picture:
         from jobgen.report.png import png
 
@@ -66,7 +65,7 @@ def report(
         return
     from jobgen.report.page import page
 
-    html = page(told, now=now)
+    html = page(told, now=time.time())
     if output == "-":
         put_out(html)
         return

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jobgen.cli_host import OnHost
-from jobgen.cli_target import completes, json_option, put_out
+from jobgen.cli_target import completes, json_option, put_out, settle_first
 
 if TYPE_CHECKING:
-    from jobgen.runs import Job
+    from jobgen.api import Job
     from jobgen.status import Look
 
 jobs_argument = click.argument(
@@ -32,16 +32,16 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other")
-    from jobgen import overview, runs
-    from jobgen import status as standing
+    from jobgen import find_all, look, overview
     from jobgen.plain import to_json
 
-    found, problems = runs.find_all(jobs)
+    settle_first()
+    found, problems = find_all(jobs)
     if watch:
         _watch(found)
         _complain(problems)
         return
-    seen = standing.look(found)
+    seen = look(found)
     rows = [overview.row(each) for each in seen.found]
     if as_json:
         put_out(to_json({"jobs": rows}))
@@ -58,11 +58,12 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 @json_option
 def list_jobs(as_json: bool) -> None:
     """Print how all jobs stand that were submitted from here, the latest first."""
-    from jobgen import overview, runs, status
+    from jobgen import everything, look, overview
     from jobgen.plain import to_json
 
-    found, problems = runs.everything()
-    seen = status.look(found)
+    settle_first()
+    found, problems = everything()
+    seen = look(found)
     rows = [overview.row(each) for each in seen.found]
     put_out(to_json({"jobs": rows}) if as_json else overview.table(rows))
     _complain(problems, seen)
@@ -74,11 +75,12 @@ def list_jobs(as_json: bool) -> None:
 )
 def cancel(jobs: tuple[str, ...]) -> None:
     """End jobs, by id, name or run folder; of a name the latest."""
-    from jobgen import runs, status
+    import jobgen
 
-    found, problems = runs.find_all(jobs)
+    settle_first()
+    found, problems = jobgen.find_all(jobs)
     if not problems:  # half of what was meant is not meant
-        status.cancel(found)
+        jobgen.cancel(found)
     _complain(problems)
 
 
@@ -90,12 +92,12 @@ def wait(jobs: tuple[str, ...], as_json: bool) -> None:
 
     Each is printed as it ends: its id and its state. The scheduler is asked once a minute.
     """
-    from jobgen import overview, runs
+    from jobgen import Watch, find_all, overview
     from jobgen.errors import JobFailedError
     from jobgen.plain import to_json
-    from jobgen.watch import Watch
 
-    found, problems = runs.find_all(jobs)
+    settle_first()
+    found, problems = find_all(jobs)
     _complain(problems)
     watch, told, silences = Watch(found), set[int](), tuple[str, ...]()
     for seen in watch.until_over():
@@ -117,8 +119,7 @@ def wait(jobs: tuple[str, ...], as_json: bool) -> None:
 
 def _watch(found: list[Job]) -> None:
     """Draw the table again and again; where it is no terminal, the jobs whose state has changed."""
-    from jobgen import overview
-    from jobgen.watch import Watch
+    from jobgen import Watch, overview
 
     before: dict[str, str] = {}
     for seen in Watch(found).until_over():

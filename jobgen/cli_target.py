@@ -41,6 +41,14 @@ def _settings(context: click.Context, _param: click.Parameter, begun: str) -> li
     return settings(begun, spec=paths[0], site=params.get("site"), overrides=overrides)
 
 
+def settle_first() -> None:
+    """Before a command looks at jobs: what became of submissions that were interrupted."""
+    from jobgen import settle
+
+    for message in settle():
+        click.echo(message, err=True)
+
+
 def target_options(command: Command) -> Command:
     """--scheduler, --site, --set and --no-limits, which all that renders takes."""
     for decorate in (

@@ -15,9 +15,8 @@ from jobgen.fold import chunk, folded
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 from jobgen.tail import OLDER, Tail
+from jobgen.watch import POLL_SECONDS
 
-# Sites ask scripts to leave a minute between questions to the scheduler; files may be read freely.
-POLL_SECONDS = 60.0
 # A scheduler is restarted now and then: so many questions in a row may stay without an answer.
 _PATIENCE = 10
 # Files are looked at this often, and rarer where there are many: so many looks a second together.

@@ -8,7 +8,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from jobgen import links, process, schedulers, traces
@@ -132,7 +131,7 @@ def _own(job: Job, left: Traces) -> State | None:
 
 
 def _local(job: Job, left: Traces) -> State:
-    alive = job.pid is not None and process_started(job.pid) == job.started
+    alive = job.pid is not None and process.started(job.pid) == job.started
     if alive and traces.told_to_end(left) and not job.array:
         return State("stopping")
     if ended := traces.final(job, left):
@@ -273,11 +272,11 @@ def cancel(jobs: Sequence[Job]) -> None:
 def _stop(job: Job) -> None:
     if job.array:
         raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
-    if job.pid is None or process_started(job.pid) != job.started:
+    if job.pid is None or process.started(job.pid) != job.started:
         raise RefusedError(f"job {job.id} has ended already")
     os.kill(job.pid, signal.SIGTERM)
     give_up = time.monotonic() + 60
-    while process_started(job.pid) == job.started:
+    while process.started(job.pid) == job.started:
         if time.monotonic() > give_up:
             os.killpg(job.pid, signal.SIGKILL)
             break
@@ -297,13 +296,3 @@ def _cancel_all(ids: list[str], scheduler: BatchScheduler) -> None:
             refusals.append(error)
     if len(refusals) == len(ids):
         raise refusals[-1]
-
-
-def process_started(pid: int | None) -> int | None:
-    """When a living process started, in clock ticks since boot (proc(5), field 22); else None."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])

@@ -15,6 +15,7 @@ from jobgen.errors import (
     JobgenError,
     RecordError,
     RefusedError,
+    SchedulerUnavailableError,
     UnsettledError,
 )
 from jobgen.intents import Intent
@@ -168,8 +169,10 @@ def _refuse_another(intent: Intent) -> None:
     others = list(
         intents.others(intent)
     )  # before records are read: an intent goes after its record
-    for job in runs.same(intent.job):
-        state = status.state(job)
+    seen = status.look(list(runs.same(intent.job)))
+    if seen.silences:
+        raise SchedulerUnavailableError("\n".join(seen.silences))
+    for job, state, *_ in seen.found:
         if state.name != "unknown" and not state.ended:
             raise AlreadySubmittedError(
                 f"job {job.id} is of the same script and {state.name}: "

@@ -61,7 +61,7 @@ def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None
     again = jobgen.find(str(record.parent))
     assert isinstance(job, jobgen.Job)
     assert job == again
-    assert job.status().name == "failed"
+    assert job.status().name == job.wait().name == "failed"
     lines = list(job.logs(rank=3, stderr=True))
     assert {(line.ranks, line.task) for line in lines} == {((3,), None)}
     assert {line.nodes for line in lines} in ({("node0",)}, {("node1",)})
@@ -96,6 +96,22 @@ def test_what_there_is_to_note_is_a_warning_unless_it_is_asked_for() -> None:
         job = jobgen.submit("job.sh")
     assert caught[0].filename == __file__
     assert [*job.follow()]
+
+
+def test_many_jobs_are_looked_at_together() -> None:
+    Path("job.yaml").write_text(MINIMAL)
+    one, other = (jobgen.submit("job.yaml", again=True) for _ in range(2))
+    assert {one.wait().name, other.wait().name} == {"failed"}
+    assert jobgen.everything() == ([other, one], [])
+    found, problems = jobgen.find_all([one.id, "nothing"])
+    assert (found, len(problems)) == ([one], 1)
+    assert [each.state.name for each in jobgen.look([one, other]).found] == ["failed", "failed"]
+    assert [run.state for run in jobgen.report_of([one, other]).runs] == ["failed", "failed"]
+    assert [run.state for run in other.report().runs] == ["failed"]
+    with pytest.raises(jobgen.JobgenError) as refusal:
+        jobgen.cancel([one, other])
+    assert refusal.value.exit_code == 5
+    assert not jobgen.settle()
 
 
 def test_the_tasks_of_an_array_are_jobs() -> None:

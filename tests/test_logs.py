@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from jobs import JOBGEN
 from support import ROOT, jobgen
 
-from jobgen import logs, status, tail
+from jobgen import logs, tail
 from jobgen.errors import SchedulerUnavailableError
 from jobgen.fold import folded
+from jobgen.process import started
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 from jobgen.tail import LONGEST, Tail
@@ -191,7 +192,7 @@ def process() -> Iterator["subprocess.Popen[bytes]"]:
 def job(process: "subprocess.Popen[bytes]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job on this machine that runs as long as `process` does."""
     monkeypatch.chdir(tmp_path)
-    began = status.process_started(process.pid)
+    began = started(process.pid)
     made = Job("7", "chat", "local", str(tmp_path), time.time(), (), process.pid, began)
     made.save()
     return made

@@ -16,7 +16,7 @@ import pytest
 from jobs import JOBGEN
 from support import ROOT
 
-from jobgen import status
+from jobgen.process import started
 from jobgen.runs import Job
 
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
@@ -182,7 +182,7 @@ def test_there_must_be_a_jobgen_there(on_host: Ran, login: Path) -> None:
 def job(on_host: Ran) -> Iterator[Job]:
     """A job there that runs as long as a process does."""
     script = subprocess.Popen(["sleep", "1000"])
-    began = status.process_started(script.pid)
+    began = started(script.pid)
     made = Job("7", "a", "local", str(on_host.there), time.time(), (), script.pid, began)
     made.save()
     log = made.run_dir / "logs" / "n1" / "rank-0.out"
@@ -232,4 +232,4 @@ def test_a_command_there_ends_with_the_one_here(on_host: Ran, job: Job, how: int
     while commands_there(on_host.there):
         assert time.monotonic() < end, commands_there(on_host.there)
         time.sleep(0.1)
-    assert status.process_started(job.pid) == job.started  # the job goes on
+    assert started(job.pid) == job.started  # the job goes on

@@ -355,7 +355,11 @@ class TestAnswers:
         end = time.monotonic() + 60
         while intents(tmp_path):
             assert time.monotonic() < end
-            code, _, err = self.submit(monkeypatch)
+            ended = in_a_child(command("list"), tmp_path, os.environ)
+            assert ended is not None
+            err += ended.err
+        assert "was interrupted: it is job 1" in err
+        code, _, err = self.submit(monkeypatch)
         assert (code, self.jobs()) == (2, 1)
         assert str(record(tmp_path)["id"]).startswith("1")
 

@@ -14,13 +14,17 @@ from jobgen.report.facts import Report, Run
 from jobgen.report.gather import ask, expanded, gather
 from jobgen.report.words import count, figure
 from jobgen.runs import Job
+from jobgen.status import look
 
 
 def report(jobs: Iterable[Job], *, now: float) -> Report:
     """The report of `jobs` at the moment `now`; the tasks of an array are a run each."""
     asked = expanded(jobs)
     found, problem = ask(asked)
-    runs = tuple(gather(job, now=now, found=found.get(job.id), problem=problem) for job in asked)
+    runs = tuple(
+        gather(job, state, now=now, found=found.get(job.id), problem=problem)
+        for job, state, *_ in look(asked).found
+    )
     if len(runs) == 1:
         return Report(runs[0].title, runs[0].summary, __version__, runs, None)
     comparison = compare(runs)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from jobgen import header, links, process, runs, schedulers, status
+from jobgen import header, links, process, schedulers
 from jobgen.cost import cost_of
 from jobgen.diagnose import Diagnosis, diagnose
 from jobgen.errors import JobgenError
@@ -27,12 +27,14 @@ _QUERY_SECONDS = 30
 _PATHS = {"out"}  # settings of the trainer in which all runs differ
 
 
-def gather(job: Job, *, now: float, found: Used | None, problem: str = "") -> Run:
-    """One run; `found` is what its scheduler says it used, `problem` why that is not known."""
+def gather(job: Job, state: State, *, now: float, found: Used | None, problem: str = "") -> Run:
+    """One run, which stands as `state` says.
+
+    `found` is what its scheduler says it used, `problem` why that is not known.
+    """
     folder, history = Folder(job), History(job.run_dir)
     script, spec = folder.text("script"), folder.text("job.yaml")
     plan, why = _plan(str(folder.home), script) if script and spec else (None, "")
-    state = _state(job)
     attempts = folder.attempts(history.first_steps())
     training = history.training()
     ranks = history.ranks(training)
@@ -127,16 +129,6 @@ def _slurm(ids: list[str]) -> dict[str, Used]:
 
 def _pbs(ids: list[str]) -> dict[str, Used]:
     return used.parse_qstat(process.run(used.qstat_argv(ids), timeout=_QUERY_SECONDS))
-
-
-def _state(job: Job) -> State:
-    """By its own record where there is one; a thousand waiting tasks are no thousand questions."""
-    if job.array and job.scheduler != schedulers.LOCAL and not runs.attempts(job.run_dir):
-        return State("unknown", "it has not begun, as far as its run folder tells")
-    try:
-        return status.state(job)
-    except JobgenError as error:
-        return State("unknown", str(error))
 
 
 @cache  # the tasks of an array share it
