@@ -100,8 +100,8 @@ def _free_id(name: str) -> str:
 def _unsettled(intent: Intent, error: UnsettledError) -> UnsettledError:
     intent.leave()
     more = UnsettledError(
-        f"{error}\nthe next 'jobgen submit' finds the job, or says that there is none, from "
-        f"{intents.clock(intent.late)} on for sure; before, --again submits another job"
+        f"{error}\nthe next 'jobgen submit' or 'jobgen list' finds the job, or says that there is "
+        f"none, from {intents.clock(intent.late)} on for sure; before, --again submits another job"
     )
     more.job_id = error.job_id
     return more

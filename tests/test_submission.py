@@ -16,8 +16,10 @@ in the order of its code: tests/faults.py finds them. They are, with what the ne
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -206,6 +208,42 @@ def test_local_kill_at_each_point(tmp_path: Path) -> None:
     each_point(tmp_path, os.environ, prepare=prepare, jobs=jobs, clean=clean)
 
 
+JOBGEN = f"{sys.executable} -m jobgen"
+
+
+def on_a_small_disk(script: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run commands in a folder of 256 KiB with the spec; those in `folder` come before others."""
+    if reason := why_not():
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    begin = "set -e; mkdir full; mount -t tmpfs -o size=256k none full; cp job.yaml full; cd full; "
+    path = os.pathsep.join([*([str(folder)] if folder else []), os.environ["PATH"]])
+    return subprocess.run(
+        ["unshare", "--mount", "bash", "-c", begin + script],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def on_a_terminal(argv: list[str], answer: str) -> tuple[int, str]:
+    """The exit code of a command on a terminal where `answer` is typed, and what was seen there."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["PYTHONPATH"] = str(ROOT)
+        os.execv(argv[0], argv)
+    os.write(terminal, f"{answer}\n".encode())
+    seen = b""
+    with contextlib.suppress(OSError):  # EIO: the other end is closed
+        while more := os.read(terminal, 4096):
+            seen += more
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
+
+
 STAND_IN = r"""#!/usr/bin/env python3
 # Slurm or PBS in one file, whose jobs are a list in $JOBS; $FAULT says what goes wrong.
 import json, os, re, sys, time
@@ -231,6 +269,13 @@ if command in ("sbatch", "qsub"):
         time.sleep(0.5)
     if fault == "late":
         time.sleep(600)
+    if fault == "full":
+        filler = os.open("filler", os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(filler, bytes(1024)):
+                pass
+        except OSError:
+            pass
     job = f"{number}.pbs" if command == "qsub" else number
     print("<html>504 Gateway Time-out</html>" if fault == "html" else job)
     sys.exit(1 if fault == "id, 1" else 0)
@@ -363,6 +408,37 @@ class TestAnswers:
         assert (code, self.jobs()) == (2, 1)
         assert str(record(tmp_path)["id"]).startswith("1")
 
+    def test_the_disk_fills_up_while_the_scheduler_takes_the_job(
+        self, monkeypatch: pytest.MonkeyPatch, scheduler: str
+    ) -> None:
+        monkeypatch.setenv("FAULT", "full")
+        ended = on_a_small_disk(
+            f"{JOBGEN} submit || echo code $?; rm filler; {JOBGEN} list >/dev/null; FAULT= "
+            f"{JOBGEN} submit || echo code $?; ls runs/a/*/job.json runs/a/submissions"
+        )
+        job = "1.pbs" if scheduler == "pbs" else "1"
+        folder = "runs/a/1"
+        assert ended.stdout.splitlines() == [
+            *(job, "code 1", "code 2", f"{folder}/job.json", "", "runs/a/submissions:")
+        ], ended
+        full, found, again = ended.stderr.splitlines()
+        assert full.startswith(f"job {job} is submitted, but not on record yet: ")
+        assert "No space left on device; jobgen will find it" in full
+        assert found.endswith(f"was interrupted: it is job {job}, and on record now")
+        assert again.startswith(f"job {job} is of the same script and queued: {folder}; ")
+        assert self.jobs() == 1
+
+    @pytest.mark.parametrize(("answer", "jobs"), [("n", 1), ("y", 2)])
+    def test_on_a_terminal_it_asks(
+        self, monkeypatch: pytest.MonkeyPatch, answer: str, jobs: int
+    ) -> None:
+        assert self.submit(monkeypatch).code == 0
+        code, said = on_a_terminal([sys.executable, "-m", "jobgen", "submit"], answer)
+        assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
+        assert "is of the same script and queued" in said
+        assert "submit another job? [y/N]: " in said
+        assert "Traceback" not in said
+
     def test_a_job_that_began_and_that_the_scheduler_has_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -425,26 +501,10 @@ class TestAnswers:
     ],
 )
 def test_a_disk_that_takes_nothing(tmp_path: Path, prepare: str, code: int, said: str) -> None:
-    if reason := why_not():
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
     spec(tmp_path, "slurm")
     (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho called >>{tmp_path}/called\necho 1\n")
     (tmp_path / "sbatch").chmod(0o755)
-    script = (
-        "set -e; mkdir full; mount -t tmpfs -o size=256k none full; cp job.yaml full; cd full;"
-        f"{prepare}; exec {sys.executable} -m jobgen submit"
-    )
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        ["unshare", "--mount", "bash", "-c", script],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = on_a_small_disk(f"{prepare}; exec {JOBGEN} submit", tmp_path)
     assert (ended.returncode, ended.stdout) == (code, ""), ended
     assert said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
