@@ -157,6 +157,12 @@ def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: in
     assert (found.cause, found.rank) == (f"exit {code}", 2)
 
 
+def test_the_last_line_shown_of_a_process_has_words(run: Run) -> None:
+    run.rank(2, "step 7\n\n", after=5, code=3)
+    (line,) = run.diagnose().evidence
+    assert line.endswith("logs/n2/rank-2.err:1: step 7")
+
+
 def test_an_earlier_attempt_is_not_taken_for_the_last(run: Run) -> None:
     run.rank(0, "Traceback (most recent call last):\nKeyError: 'old'\n", after=-500)
     log = run.job.run_dir / "logs/n1/agent.log"

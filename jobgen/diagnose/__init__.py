@@ -208,7 +208,7 @@ def _of(failure: Failure) -> tuple[Cause, Line | None]:
         found = _first(failure.lines, failure.where) or found
     if found:
         return found
-    last = failure.lines[-1] if failure.lines else None
+    last = next((line for line in reversed(failure.lines) if line.text.strip()), None)
     if raised:
         title = f"it raised {raised[0].text.strip()[:200]}"
         return Cause("exception", (), "", title, "look at the place above"), raised[0]

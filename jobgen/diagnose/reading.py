@@ -38,7 +38,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def _lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
-    for line in text.split(b"\n"):
+    for line in text.removesuffix(b"\n").split(b"\n") if text else ():
         yield Line(path, number, line.decode(errors="replace"))
         number += 1
 
