@@ -218,4 +218,4 @@ class TestSubmission:
         assert (code, out) == (0, f"{said[0]}\n")
         assert err.startswith(said[1])
         asked = [line for line in self.calls() if line.startswith("qstat")]
-        assert asked == ["qstat -x -f -F json 2.pbs 3.pbs"]
+        assert asked == ["qstat -x -f -F dsv 2.pbs 3.pbs"]

@@ -32,7 +32,8 @@ jobgen.rules jobgen.describe jobgen.container jobgen.chain jobgen.preflight
 jobgen.environment
 jobgen.choose jobgen.start
 jobgen.plan jobgen.schema
-jobgen.schedulers.base jobgen.schedulers.used
+jobgen.schedulers.base jobgen.schedulers.pbs_jobs
+jobgen.schedulers.used
 jobgen.schedulers.slurm jobgen.schedulers.pbs jobgen.schedulers.local
 jobgen.schedulers.slurm_queue jobgen.schedulers.pbs_queue
 jobgen.schedulers jobgen.header jobgen.topology jobgen.cost jobgen.batch

@@ -660,7 +660,16 @@ def test_qstat(user: User) -> None:
     shown = document["Jobs"][job]
     assert (shown["Job_Name"], shown["Resource_List"]["ncpus"]) == ("12", 2)
     assert shown["Variable_List"]["LONG"] == "x" * 200
-    user.pbs.run("qdel", "-W", "force", job)
+    # Of several operands JSON has the jobs of the first alone; -F dsv all, a line each.
+    other = user.submit("true", "-h", "-v", r"A=x|y\,z")
+    document = json.loads(user.pbs.run("qstat", "-f", "-F", "json", other, job).stdout)
+    assert [*document["Jobs"]] == [other]
+    lines = user.pbs.run("qstat", "-f", "-F", "dsv", job, other).stdout.splitlines()
+    assert [line.partition("|")[0] for line in lines] == [f"Job Id: {job}", f"Job Id: {other}"]
+    assert "|Job_Name=12|" in lines[0]
+    assert "|Resource_List.ncpus=2|" in lines[0]
+    assert r"A=x\|y\,z" in lines[1]
+    user.pbs.run("qdel", "-W", "force", job, other)
     assert user.pbs.wait(job)["Exit_status"] == 265
 
 

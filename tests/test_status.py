@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from support import jobgen
 from jobgen import process, runs, schedulers, status, watch
 from jobgen.process import Answer
 from jobgen.runs import Job
+from jobgen.schedulers import pbs_jobs
 from jobgen.schedulers.base import Queue, State
 
 SLURM, PBS = schedulers.queue("slurm"), schedulers.queue("pbs")
@@ -63,9 +65,10 @@ def test_times_and_reasons_by_squeue() -> None:
 
 
 def qstat(**attributes: object) -> str:
-    """What `qstat -f -F json` prints of one job."""
+    """What `qstat -f -F dsv` prints of one job."""
     job = {"Job_Name": "a", "Job_Owner": "user@login", "queue": "workq", **attributes}
-    return json.dumps({"timestamp": 1, "pbs_version": "23.06.06", "Jobs": {"4242.pbs": job}})
+    told = (f"|{name}={value}" for name, value in job.items())
+    return f"Job Id: 4242.pbs{''.join(told)}\n"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,8 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
         ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
         ({"job_state": "?"}, ("unknown", "")),
-        ({"job_state": []}, ("unknown", "")),
+        ({"job_state": ""}, ("unknown", "")),
+        ({}, ("unknown", "")),
     ],
 )
 def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
@@ -94,17 +98,37 @@ def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None
 def test_times_by_qstat() -> None:
     began = time.mktime(time.strptime("Fri Nov 20 10:00:00 2026"))
     running = {"job_state": "R", "stime": "Fri Nov 20 10:00:00 2026"}
-    asked = {"Resource_List": {"walltime": "02:00:00"}}
+    asked = {"Resource_List.walltime": "02:00:00"}
     (found,) = PBS.states(qstat(**running, **asked)).values()
     assert found == State("running", "", began, began + 7200)
-    estimate = {"estimated": {"start_time": "Fri Nov 20 10:00:00 2026"}}
+    estimate = {"estimated.start_time": "Fri Nov 20 10:00:00 2026"}
     (found,) = PBS.states(qstat(job_state="Q", **estimate)).values()
     assert found == State("queued", "", began)
+
+
+@given(
+    jobs=st.dictionaries(
+        st.integers(0).map("{}[3].server".format),
+        st.dictionaries(st.from_regex(r"[A-Za-z_.]+", fullmatch=True), st.text()),
+    )
+)
+def test_what_qstat_tells_of_many_jobs_is_read_as_it_was(jobs: dict[str, dict[str, str]]) -> None:
+    """As escape_delimiter and convert_feed_chars of OpenPBS print it."""
+    told, wanted = "", {}
+    for job_id, attributes in jobs.items():
+        told += f"Job Id: {job_id}"
+        wanted[job_id] = {name: value.replace("\n", r"\n") for name, value in attributes.items()}
+        for name, value in attributes.items():
+            escaped = re.sub(r"""\\(?!['",])|\|""", r"\\\g<0>", value)
+            told += f"|{name}={escaped}".replace("\n", r"\n")
+        told += "\n"
+    assert pbs_jobs.parse(told) == wanted
 
 
 @pytest.mark.parametrize("queue", [SLURM, PBS])
 @given(
     text=st.text(min_size=1)
+    | st.text().map("Job Id: 7|job_state={}".format)
     | st.recursive(
         st.none() | st.integers() | st.text(),
         lambda inner: (
@@ -197,8 +221,8 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
     scheduler.says("squeue", "2|PENDING|Priority|1700000000|N/A\n")
     scheduler.says("sacct", "3|TIMEOUT|None|1|2\n")
     states = {"4.pbs": "Q", "5.pbs": "H", "6[].pbs": "B", "6[0].pbs": "R", "6[1].pbs": "Q"}
-    jobs = {id: {"job_state": letter} for id, letter in states.items()}
-    scheduler.says("qstat", json.dumps({"Jobs": jobs}))
+    lines = (f"Job Id: {id}|job_state={letter}\n" for id, letter in states.items())
+    scheduler.says("qstat", "".join(lines))
     code, out, err = jobgen("list")
     assert (code, err) == (0, "")
     words = {line.split()[0]: line.split()[2] for line in out.splitlines()[1:]}
@@ -214,7 +238,7 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
         ["sacct", "--jobs=3", "--format=JobID,State,Reason,Start,End"],
     ] or sorted(call[0] for call in scheduler.calls) == ["qstat", "sacct", "squeue"]
     (asked,) = (call for call in scheduler.calls if call[0] == "qstat")
-    assert asked[:6] == ["qstat", "-x", "-f", "-t", "-F", "json"]
+    assert asked[:6] == ["qstat", "-x", "-f", "-t", "-F", "dsv"]
     assert sorted(asked[6:]) == ["4.pbs", "5.pbs", "6[].pbs"]
     # What has ended by the scheduler's word is not asked for again.
     scheduler.answers.pop("sacct")

@@ -246,7 +246,7 @@ def on_a_terminal(argv: list[str], answer: str) -> tuple[int, str]:
 
 STAND_IN = r"""#!/usr/bin/env python3
 # Slurm or PBS in one file, whose jobs are a list in $JOBS; $FAULT says what goes wrong.
-import json, os, re, sys, time
+import os, sys, time
 command, jobs, fault = os.path.basename(sys.argv[0]), os.environ["JOBS"], os.environ.get("FAULT")
 words = " ".join(sys.argv[1:])
 if command in ("sbatch", "qsub"):
@@ -292,9 +292,9 @@ elif command == "squeue":
 elif command == "qselect":
     print("\n".join(f"{number}.pbs" for number, _ in enumerate(lines, start=1)))
 elif command == "qstat":
-    found = {f"{n}.pbs": {"Submit_arguments": line, "job_state": "Q"}
-             for n, line in enumerate(lines, start=1)}
-    print(json.dumps({"Jobs": {k: v for k, v in found.items() if k in words}}))
+    for number, line in enumerate(lines, start=1):
+        if f"{number}.pbs" in words:
+            print(f"Job Id: {number}.pbs|job_state=Q|Submit_arguments={line}")
 else:
     sys.exit("there is no accounting here")
 """

@@ -10,7 +10,7 @@ from typing import Any
 from jobgen import header, links, process, schedulers
 from jobgen.cost import cost_of
 from jobgen.diagnose import Diagnosis, diagnose
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, RefusedError
 from jobgen.loaded import load
 from jobgen.plan import Plan, resolve
 from jobgen.report import efficiency
@@ -19,7 +19,7 @@ from jobgen.report.folder import Folder
 from jobgen.report.history import History
 from jobgen.report.words import count, figure, span
 from jobgen.runs import Job
-from jobgen.schedulers import used
+from jobgen.schedulers import pbs_jobs, used
 from jobgen.schedulers.base import State
 from jobgen.schedulers.used import Used
 
@@ -128,7 +128,11 @@ def _slurm(ids: list[str]) -> dict[str, Used]:
 
 
 def _pbs(ids: list[str]) -> dict[str, Used]:
-    return used.parse_qstat(process.run(used.qstat_argv(ids), timeout=_QUERY_SECONDS))
+    argv = pbs_jobs.argv(ids)
+    answer = process.ask(argv, timeout=_QUERY_SECONDS)
+    if answer.code and not answer.output.strip():  # else only some of them are not known any more
+        raise RefusedError(answer.refusal(argv[0]))
+    return used.parse_qstat(answer.output)
 
 
 @cache  # the tasks of an array share it

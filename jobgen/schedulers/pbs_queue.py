@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from jobgen.schedulers import pbs_jobs
 from jobgen.schedulers.base import State, StateName
 
 _STATES: dict[str, StateName] = {
@@ -16,12 +15,12 @@ _STATES: dict[str, StateName] = {
     "E": "stopping",
 }
 # Exit_status, but for a program's own (JOB_EXEC_* of OpenPBS's job.h; 256 + N is signal N).
-_ENDS: dict[object, StateName] = {
-    0: "done",
-    None: "cancelled",
-    271: "cancelled",
-    -20: "node lost",
-    -29: "timeout",
+_ENDS: dict[str, StateName] = {
+    "0": "done",
+    "": "cancelled",
+    "271": "cancelled",
+    "-20": "node lost",
+    "-29": "timeout",
 }
 _UNKNOWN = re.compile(r"qstat: (Unknown Job Id|\S+ Job has finished)")
 
@@ -36,9 +35,8 @@ class PbsQueue:
 
     @staticmethod
     def argv(ids: Sequence[str]) -> list[str]:
-        """-x: ended jobs too, where the server keeps a history; -t: the tasks of arrays too."""
-        tasks = ["-t"] if any("[]" in id for id in ids) else []
-        return ["qstat", "-x", "-f", *tasks, "-F", "json", *ids]
+        """For all of them, and the tasks of arrays."""
+        return pbs_jobs.argv(ids, tasks=any("[]" in id for id in ids))
 
     @staticmethod
     def history_argv(ids: Sequence[str]) -> list[str]:
@@ -57,15 +55,11 @@ class PbsQueue:
 
         Raises ValueError where it is no answer.
         """
-        answer = json.loads(output, strict=False)
-        jobs = answer.get("Jobs", {}) if isinstance(answer, dict) else None
-        if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
-            raise ValueError(output)
         return {
             re.sub(r"\[(\d*)\]", lambda match: match[1] and f"_{match[1]}", id.partition(".")[0]): (
                 _state(job)
             )
-            for id, job in jobs.items()
+            for id, job in pbs_jobs.parse(output).items()
         }
 
     @staticmethod
@@ -74,21 +68,18 @@ class PbsQueue:
         return {}
 
 
-def _state(job: dict[str, Any]) -> State:
-    letter, comment, status = job.get("job_state"), job.get("comment", ""), job.get("Exit_status")
-    start, comment = _time(job.get("stime")), str(comment)
-    if letter in ("F", "X") and isinstance(status, int | None):
+def _state(job: dict[str, str]) -> State:
+    letter, status = job.get("job_state", ""), job.get("Exit_status", "")
+    start, comment = _time(job.get("stime")), job.get("comment", "")
+    if letter in ("F", "X"):
         name = _ENDS.get(status, "failed")
         if name in ("done", "cancelled"):
             return State(name, comment if name == "cancelled" else "", start)
         return State(name, f"Exit_status {status}", start)
-    name = _STATES.get(letter, "unknown") if isinstance(letter, str) else "unknown"
+    name = _STATES.get(letter, "unknown")
     if name == "queued":
-        estimate = job.get("estimated")
-        expected = _time(estimate.get("start_time")) if isinstance(estimate, dict) else None
-        return State(name, comment, expected)
-    asked = job.get("Resource_List")
-    walltime = _seconds(asked.get("walltime")) if isinstance(asked, dict) else None
+        return State(name, comment, _time(job.get("estimated.start_time")))
+    walltime = _seconds(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
     return State(name, "", start, limit)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import re
@@ -10,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from jobgen.errors import RefusedError, SchedulerUnavailableError
+from jobgen.schedulers import pbs_jobs
 from jobgen.schedulers.pbs import SCHEDULER as PBS
 
 # Runs a command and returns what it has printed, as `process.run`.
@@ -49,12 +49,12 @@ def pbs(ask: Ask, since: float) -> Iterator[Jobs]:
         raise RefusedError(f"qselect printed no ids of jobs but {listing[:200]!r}")
     if not ids:
         return
-    answer = ask(["qstat", "-x", "-f", "-F", "json", *ids])
+    answer = ask(pbs_jobs.argv(ids))
     try:
-        jobs = json.loads(answer, strict=False)["Jobs"]
-        yield [(job_id, str(job.get("Submit_arguments", ""))) for job_id, job in jobs.items()]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        jobs = pbs_jobs.parse(answer)
+    except ValueError:
         raise RefusedError(f"qstat printed no jobs but {answer[:200]!r}") from None
+    yield [(job_id, job.get("Submit_arguments", "")) for job_id, job in jobs.items()]
 
 
 # For each scheduler a list from each of the places to ask, the best first. They raise what `ask`

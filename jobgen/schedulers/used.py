@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from jobgen.schedulers import pbs_jobs
 from jobgen.units import parse_memory
 
 # sacct(1); times as seconds since 1970, and amounts as they were recorded.
@@ -136,34 +136,26 @@ def parse_scontrol(output: str) -> dict[str, Used]:
     return found
 
 
-def qstat_argv(ids: Iterable[str]) -> list[str]:
-    """The command whose output `parse_qstat` reads; -x knows jobs that have ended, too."""
-    return ["qstat", "-x", "-f", "-F", "json", *ids]
-
-
 def parse_qstat(output: str) -> dict[str, Used]:
-    """What qstat says, by the jobs' ids."""
+    """What the qstat of `pbs_jobs.argv` says, by the jobs' ids; nothing where it is no answer."""
     try:
-        jobs = json.loads(output, strict=False).get("Jobs", {}).items()
-    except (ValueError, AttributeError):
+        jobs = pbs_jobs.parse(output)
+    except ValueError:
         return {}
     found = {}
-    for job_id, job in jobs:
-        if not isinstance(job, dict):
-            continue
-        used, asked = job.get("resources_used") or {}, job.get("Resource_List") or {}
-        elapsed = clock(used.get("walltime"))
+    for job_id, job in jobs.items():
+        elapsed = clock(job.get("resources_used.walltime"))
         found[job_id] = Used(
             "qstat",
             elapsed=elapsed,
             longest=elapsed,
-            limit=clock(asked.get("walltime")),
-            nodes=_whole(asked.get("nodect")),
-            cpus=_whole(asked.get("ncpus")),
-            cpu_seconds=clock(used.get("cput")),
-            gpus=_whole(asked.get("ngpus")),
-            memory_asked=memory(asked.get("mem")),
-            memory=memory(used.get("mem")),
+            limit=clock(job.get("Resource_List.walltime")),
+            nodes=_whole(job.get("Resource_List.nodect")),
+            cpus=_whole(job.get("Resource_List.ncpus")),
+            cpu_seconds=clock(job.get("resources_used.cput")),
+            gpus=_whole(job.get("Resource_List.ngpus")),
+            memory_asked=memory(job.get("Resource_List.mem")),
+            memory=memory(job.get("resources_used.mem")),
         )
     return found
 

@@ -50,14 +50,20 @@ def qstat(run: Path, arguments: list[str]) -> int:
     form = options.get("F", "default")
     if form not in ("default", "json", "dsv"):
         raise RefusedError(2, "qstat: invalid -F option")
-    link = Link(run)
-    answer = link.ask(
-        op="status", jobs=names, members="t" in options, history="x" in options or "H" in options
-    )
-    jobs = answer["jobs"]
+    jobs, problems = {}, []
+    for some in [[name] for name in names] or [[]]:
+        answer = Link(run).ask(
+            op="status", jobs=some, members="t" in options, history="x" in options or "H" in options
+        )
+        problems += answer["problems"]
+        if form != "json" or not jobs:  # json_jobs of qstat.c is forgotten after the first
+            jobs |= answer["jobs"]
     status = 0
     if form == "json":
         print(_as_json(run, jobs))
+    elif form == "dsv" and "f" in options:
+        for name, attributes in jobs.items():
+            print("|".join([f"Job Id: {name}", *map(_dsv, _flat(attributes))]))
     elif "f" in options:
         for name, attributes in jobs.items():
             print(f"Job Id: {name}")
@@ -69,7 +75,7 @@ def qstat(run: Path, arguments: list[str]) -> int:
         print("----------------  ---------------- ----------------  -------- - -----")
         for name, attributes in jobs.items():
             print(_row(name, attributes))
-    for code, text in answer["problems"]:
+    for code, text in problems:
         print(f"qstat: {text}", file=sys.stderr)
         status = code & 255
     return status
@@ -131,6 +137,12 @@ def _flat(attributes: dict[str, Any]) -> list[str]:
         else:
             lines.append(f"    {name} = {value}")
     return lines
+
+
+def _dsv(line: str) -> str:
+    """As escape_delimiter of misc_utils.c: a backslash before a quote or comma is left alone."""
+    shown = re.sub(r"""\\(?!['",])|\|""", r"\\\g<0>", line.strip())
+    return shown.replace(" = ", "=", 1)
 
 
 def _escaped(value: str) -> str:

@@ -1,0 +1,34 @@
+"""What qstat tells of jobs: one line for each, however many are asked for (qstat(1B), -F dsv).
+
+Not as JSON: of several ids OpenPBS 23.06.06 prints the first alone then (`json_jobs` of its
+qstat.c is forgotten between two).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_BEGIN = "Job Id: "
+# `\` stands before a `|` of a value, and before another `\`; line ends are `\n`.
+_FIELD = re.compile(r"\|((?:[^|\\]|\\.)*)")
+
+
+def argv(ids: Iterable[str], *, tasks: bool = False) -> list[str]:
+    """-x: ended jobs too, where the server keeps a history; -t: with the tasks of arrays."""
+    return ["qstat", "-x", "-f", *(["-t"] if tasks else []), "-F", "dsv", *ids]
+
+
+def parse(output: str) -> dict[str, dict[str, str]]:
+    """The attributes of each job by its id; the name of one is `Resource_List.walltime`.
+
+    Raises ValueError where it is no answer.
+    """
+    found = {}
+    for line in filter(None, output.split("\n")):
+        if not line.startswith(_BEGIN):
+            raise ValueError(line)
+        job_id = line[len(_BEGIN) :].partition("|")[0]
+        fields = (field.partition("=") for field in _FIELD.findall(line))
+        found[job_id] = {name: re.sub(r"\\([\\|])", r"\1", value) for name, _, value in fields}
+    return found
