@@ -28,7 +28,8 @@ def parse(output: str) -> dict[str, dict[str, str]]:
     for line in filter(None, output.split("\n")):
         if not line.startswith(_BEGIN):
             raise ValueError(line)
-        job_id = line[len(_BEGIN) :].partition("|")[0]
-        fields = (field.partition("=") for field in _FIELD.findall(line))
-        found[job_id] = {name: re.sub(r"\\([\\|])", r"\1", value) for name, _, value in fields}
+        job_id, *fields = line[len(_BEGIN) :].split("|")
+        if "\\" in line:
+            fields = [re.sub(r"\\([\\|])", r"\1", field) for field in _FIELD.findall(line)]
+        found[job_id] = {name: value for name, _, value in (text.partition("=") for text in fields)}
     return found
