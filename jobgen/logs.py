@@ -15,7 +15,7 @@ from jobgen.fold import chunk, folded
 from jobgen.runs import Job
 from jobgen.schedulers.base import State
 from jobgen.tail import OLDER, Tail
-from jobgen.watch import POLL_SECONDS
+from jobgen.watch import LEAST_SECONDS, POLL_SECONDS
 
 # A scheduler is restarted now and then: so many questions in a row may stay without an answer.
 _PATIENCE = 10
@@ -78,13 +78,16 @@ def follow(
     logs = _Logs(job, rank, node, stderr, script)
     interval = POLL_SECONDS if job.scheduler != schedulers.LOCAL else 0.5
     next_query = time.monotonic() + max(0.0, interval - max(0.0, time.time() - job.submitted))
-    recorded, silences = None, 0
+    soonest, recorded, silences = 0.0, None, 0
     while True:
         previous, recorded = recorded, runs.outcome(job)
         state = None
-        # The script's own record is worth one question; without it, only now and then.
-        if recorded != previous or time.monotonic() >= next_query:
+        if recorded != previous:  # which is worth a question, unless it is its own answer
+            done = recorded is not None and recorded[0] == "done"
+            next_query = min(next_query, 0.0 if done else soonest)
+        if time.monotonic() >= next_query:
             next_query = time.monotonic() + interval
+            soonest = time.monotonic() + min(LEAST_SECONDS, interval)
             try:
                 state, silences = status.state(job), 0
             except SchedulerUnavailableError:
