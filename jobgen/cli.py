@@ -215,8 +215,7 @@ def submit(
         if as_json:
             put_out(to_json(handed_over | {"state": state.name, "reason": state.reason}))
         if state.name != "done":
-            reason = f" ({state.reason})" if state.reason else ""
-            raise JobFailedError(f"job {job.id}: {state.name}{reason}")
+            raise JobFailedError(f"job {job.id}: {state.said}")
 
 
 def _followed(job: Job) -> State:

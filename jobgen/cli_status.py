@@ -113,7 +113,7 @@ def wait(jobs: tuple[str, ...], as_json: bool) -> None:
         put_out(to_json({"jobs": [overview.row(each) for each in seen.found]}))
     bad = [each for each in seen.found if each.state.name != "done"]
     if bad:
-        lines = (f"job {each.job.id}: {overview.said(each.state)}" for each in bad)
+        lines = (f"job {each.job.id}: {each.state.said}" for each in bad)
         raise JobFailedError("\n".join(lines))
 
 

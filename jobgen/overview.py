@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from jobgen import progress
 from jobgen.progress import Progress
-from jobgen.schedulers.base import State
 from jobgen.status import Standing
 from jobgen.units import format_duration
 
@@ -111,11 +110,6 @@ def alone(one: Row) -> str:
         reason = f"  {task.reason}" if task.reason else ""
         lines.append(f"task {task.task}: {task.state}{reason}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def said(state: State) -> str:
-    """The state and its reason, in a sentence."""
-    return f"{state.name} ({state.reason})" if state.reason else state.name
 
 
 def _at_most(standing: Standing) -> int | None:

@@ -79,8 +79,8 @@ def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=TIMEOUT_SECONDS
         )
     if result.returncode:
-        words = (errors.read_text(errors="replace").strip() or "no message")[:2000]
-        raise RefusedError(f"{argv[0]} failed with exit code {result.returncode}: {words}")
+        words = errors.read_text(errors="replace").strip() or "no message"
+        raise RefusedError(Answer("", result.returncode, words).refusal(argv[0]))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 
 from jobgen import schedulers
 from jobgen.errors import UsageError
+from jobgen.schedulers.base import folder_name
 
 RUNS = "runs"
 RECORD = "job.json"
@@ -72,12 +73,6 @@ class Job:
         write_atomically(
             self.run_dir / RECORD, json.dumps(asdict(self), indent=1) + "\n", sync=True
         )
-
-
-def folder_name(job_id: str) -> str:
-    """The id without PBS's server name and brackets, a task's being `12_3`."""
-    number, _, member = job_id.partition(".")[0].rstrip("]").partition("[")
-    return f"{number}_{member}" if member else number
 
 
 def read(path: str | Path) -> Job:

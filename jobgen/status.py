@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from jobgen import links, process, schedulers, traces
 from jobgen.errors import RefusedError, SchedulerUnavailableError
-from jobgen.runs import Job, folder_name
-from jobgen.schedulers.base import BatchScheduler, State, StateName
+from jobgen.runs import Job
+from jobgen.schedulers.base import BatchScheduler, State, StateName, folder_name
 from jobgen.traces import Traces
 
 # Linux takes 128 KiB in one argument, and 2 MiB in all.

@@ -166,9 +166,8 @@ def _refuse_another(intent: Intent) -> None:
 
     This one's intent is on the disk: of two at a time each sees the other, and none is submitted.
     """
-    others = list(
-        intents.others(intent)
-    )  # before records are read: an intent goes after its record
+    # Before records are read: an intent goes after its record.
+    others = list(intents.others(intent))
     seen = status.look(list(runs.same(intent.job)))
     if seen.silences:
         raise SchedulerUnavailableError("\n".join(seen.silences))

@@ -77,11 +77,10 @@ def diagnose(job: Job, state: State) -> Diagnosis:
         if ended and ended[0] == "failed":
             return diagnose(job.task(index), State("failed", f"exit code {ended[1]}"))
     evidence = Evidence(job)
-    known = f"{state.name} ({state.reason})" if state.reason else state.name
-    about = Diagnosis(f"{job.name} {job.id}", known, "unknown", "no known cause was found")
+    about = Diagnosis(f"{job.name} {job.id}", state.said, "unknown", "no known cause was found")
     if state.name == "done":
         return about._replace(cause="healthy", title="it ended well")
-    word = Line(Path(job.scheduler), 0, known)
+    word = Line(Path(job.scheduler), 0, state.said)
     # What a job that waits has left is of an earlier start.
     output = evidence.script() if state.name != "queued" else []
     decided = _verdict([word, *output])

@@ -44,6 +44,17 @@ class State(NamedTuple):
         """Whether nothing more will happen to the job."""
         return self.name in ENDED
 
+    @property
+    def said(self) -> str:
+        """The state and its reason, in a sentence."""
+        return f"{self.name} ({self.reason})" if self.reason else self.name
+
+
+def folder_name(job_id: str) -> str:
+    """The id without PBS's server name and brackets, a task's being `12_3`."""
+    number, _, member = job_id.partition(".")[0].rstrip("]").partition("[")
+    return f"{number}_{member}" if member else number
+
 
 def output_paths(directives: Iterable[str]) -> Iterator[str]:
     """Where the directives, given without their `#PBS` or `#SBATCH`, send output by -o and -e."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from jobgen.schedulers import pbs_jobs
-from jobgen.schedulers.base import State, StateName
+from jobgen.schedulers.base import State, StateName, folder_name
 
 _STATES: dict[str, StateName] = {
     **dict.fromkeys("QHWTM", "queued"),
@@ -55,12 +55,7 @@ class PbsQueue:
 
         Raises ValueError where it is no answer.
         """
-        return {
-            re.sub(r"\[(\d*)\]", lambda match: match[1] and f"_{match[1]}", id.partition(".")[0]): (
-                _state(job)
-            )
-            for id, job in pbs_jobs.parse(output).items()
-        }
+        return {folder_name(id): _state(job) for id, job in pbs_jobs.parse(output).items()}
 
     @staticmethod
     def history(output: str) -> dict[str, State]:
