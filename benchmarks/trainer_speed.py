@@ -1,9 +1,12 @@
 """How fast is the trainer, against a plain loop that does nothing but train?
 
 The plain loop has the trainer's model and its batches, made before, and no line for anything else:
-no data loading, metrics, checkpoints, checks or stops. Runs of both alternate, and ratios are those
-of neighbours, as a busy machine is slow by turns. Also shown: which shares of a step go to data and
-to metrics, and what asynchronous checkpoints add to a run.
+no data loading, metrics, checkpoints, checks or stops. It runs in processes of its own. The two
+take turns, one step each, as a busy machine is slow for seconds at a time: a ratio is that of two
+neighbours, and the trainer's side is all that it does from one turn to the next.
+
+Also shown: which shares of a step go to data and to metrics, and what asynchronous checkpoints add:
+how much longer the steps after the beginning of one take than those around them.
 
     python benchmarks/trainer_speed.py                                    # CPU, one process
     python benchmarks/trainer_speed.py --processes 2                      # CPU, two: DDP
@@ -12,6 +15,8 @@ to metrics, and what asynchronous checkpoints add to a run.
 
 MFU is flops_per_unit (for gpt 6 N + 12 L C T a token, N without positions) times tokens a second,
 as a share of the devices' peak for dense bf16, where that is known (metrics.py has the table).
+With --check, exit status 1 when the trainer is slower than the plain loop, or when data or metrics
+take 1 % of a step, or checkpoints 2 % of the run.
 """
 
 import argparse
@@ -23,14 +28,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM = 5  # steps that do not count
 
 
 def plain(flags: list[str]) -> None:
-    """Be one rank of the plain loop; rank 0 prints the median seconds of a step."""
+    """Be one rank of the plain loop: a step for each line of input; its seconds are printed."""
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
@@ -54,15 +61,14 @@ def plain(flags: list[str]) -> None:
     called = model
     if size > 1:
         called = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=cuda)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     items = config.batch_units // task.units_per_item // size
     micro = next(n for n in range(min(items, config.micro_batch), 0, -1) if items % n == 0)
     parts = items // micro
     first = task.batch(range(micro), training=True)
     batches = [tuple(part.to(device) for part in first) for _ in range(parts)]
     short = torch.bfloat16 if config.dtype == "bf16" else torch.float32
-    seconds = []
-    for _ in range(config.steps):
+    for _ in sys.stdin:
         began = time.perf_counter()
         for number, batch in enumerate(batches):
             if size > 1:
@@ -75,22 +81,66 @@ def plain(flags: list[str]) -> None:
         optimizer.zero_grad()
         if cuda:
             torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - began)
-    if rank == 0:
-        print(statistics.median(seconds[WARM:]))
-    sys.stdout.flush()
+        print(time.perf_counter() - began, flush=True)
     os._exit(0)
+
+
+def in_turns(flags: list[str]) -> None:
+    """Be one rank of the trainer, which before each step lets one of the plain loop take its own.
+
+    Rank 0 prints the seconds of both, of the plain loop first, a turn a line.
+    """
+    from jobgen.trainer import __main__, loop
+    from jobgen.trainer.step import Step, Stepper
+
+    other = subprocess.Popen(
+        [sys.executable, __file__, "--plain", *flags],
+        env=os.environ | {"MASTER_PORT": os.environ["OTHER_PORT"]},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    ask, answer = other.stdin, other.stdout
+    turns: list[tuple[float, float]] = []
+    waiting: list[float] = []  # the plain loop's seconds, and when the trainer's turn began
+
+    class InTurns(Stepper):
+        def step(self, flags: Sequence[float]) -> Step:
+            if self.world.device.type == "cuda":
+                torch.cuda.synchronize()
+            now = time.perf_counter()
+            if waiting:
+                began, plain_s = waiting.pop(), waiting.pop()
+                turns.append((plain_s, now - began))
+            print(file=ask, flush=True)
+            waiting.extend((float(answer.readline()), time.perf_counter()))
+            return super().step(flags)
+
+    import torch
+
+    loop.Stepper = InTurns  # type: ignore[misc]
+    sys.argv[1:] = flags
+    status = __main__.main()
+    other.communicate()
+    if os.environ["RANK"] == "0":
+        for pair in turns[WARM:]:
+            print("turn", *pair)
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def start(program: list[str], processes: int) -> str:
     """Run the program on so many ranks; returns what rank 0 prints."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in (one, other)]
     threads = max(1, (os.cpu_count() or 1) // processes)
     fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads), "MASTER_ADDR": "127.0.0.1"}
-    fixed |= {"MASTER_PORT": str(port), "WORLD_SIZE": str(processes)}
-    fixed |= {"LOCAL_WORLD_SIZE": str(processes)}
+    fixed |= {"MASTER_PORT": str(ports[0]), "OTHER_PORT": str(ports[1])}
+    fixed |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
     ranks = [
         subprocess.Popen(
             [sys.executable, *program],
@@ -106,13 +156,12 @@ def start(program: list[str], processes: int) -> str:
     return outputs[0]
 
 
-def train(flags: list[str], processes: int) -> tuple[list[dict[str, float]], dict[str, float]]:
-    """Run the trainer; returns its steps after the warm ones, and the facts of its start."""
+def train(flags: list[str], processes: int) -> list[dict[str, Any]]:
+    """Run the trainer; returns the lines of its metrics, without the warm steps."""
     out = Path(flags[flags.index("--out") + 1])
     start(["-m", "jobgen.trainer", *flags], processes)
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    steps = [line for line in lines if line["kind"] == "step" and line["step"] > WARM]
-    return steps, next(line for line in lines if line["kind"] == "start")
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["kind"] != "step" or line["step"] > WARM]
 
 
 def metrics_seconds(flags: list[str]) -> float:
@@ -133,60 +182,79 @@ def metrics_seconds(flags: list[str]) -> float:
     return (time.perf_counter() - began) / 2000
 
 
+def saving(lines: list[dict[str, Any]], save_every: int) -> list[float]:
+    """Return what each checkpoint but the last added to the run, as a share of the steps for one.
+
+    The steps from one that begins a checkpoint to the second after its end are compared with the
+    median of as many around them.
+    """
+    ends = {line["step"]: line["time"] for line in lines if line["kind"] == "step"}
+    gaps = {step: end - ends[step - 1] for step, end in ends.items() if step - 1 in ends}
+    costs = []
+    for save in [line for line in lines if line["kind"] == "save"][:-1]:
+        first = save["step"]
+        last = next(step for step, end in ends.items() if end > save["time"]) + 2
+        busy = range(first, last + 1)
+        near = [gap for step, gap in gaps.items() if step not in busy and abs(step - first) <= 30]
+        usual = statistics.median(near)
+        costs.append(sum(gaps[step] - usual for step in busy) / (usual * save_every))
+    return costs
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--save-every", type=int, default=100, help="of the checkpoint's cost")
+    parser.add_argument("--saves", type=int, default=10)
+    parser.add_argument("--check", action="store_true")
     options, rest = parser.parse_known_args()
     rest += [] if "--device" in rest else ["--device", "cpu"]
     folder = Path(tempfile.mkdtemp(prefix="trainer-speed-"))
     common = [*rest, "--tokens", str(folder / "tokens"), "--val-every", "1000000"]
     common += ["--val-items", "1", "--sample-tokens", "0"]
-    short = [*common, "--steps", str(options.steps), "--log-every", "1"]
 
-    ratios, shares, facts, speed = [], [], {}, 0.0
-    for number in range(options.rounds):
-        out = ["--out", str(folder / f"run-{number}"), "--save-every", "1000000"]
-        steps, facts = train([*short, *out], options.processes)
-        own = statistics.median(step["step_s"] for step in steps)
-        reference = float(
-            start([__file__, "--plain", *short, *out], options.processes).splitlines()[-1]
-        )
-        ratios.append(reference / own)
-        shares.append(statistics.median(step["data_s"] / step["step_s"] for step in steps))
-        speed = max(speed, statistics.median(step["tokens_per_s"] for step in steps))
-        print(f"a step: {own * 1000:.1f} ms, plain {reference * 1000:.1f} ms", flush=True)
-    print(f"speed of the plain loop's: {statistics.median(ratios):.1%}")
-    print(f"waiting for data: {statistics.median(shares):.2%} of a step")
-    print(f"metrics: {metrics_seconds(common) / own:.2%} of a step")
+    flags = [*common, "--steps", str(options.steps), "--save-every", "1000000"]
+    said = start(
+        [__file__, "--in-turns", *flags, "--out", str(folder / "turns")], options.processes
+    )
+    turns = [line.split()[1:] for line in said.splitlines() if line.startswith("turn ")]
+    pairs = [(float(plain), float(own)) for plain, own in turns]
+    ratio = statistics.median(plain / own for plain, own in pairs)
+    plain_s, own_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(f"a step: {own_s * 1000:.1f} ms, of the plain loop {plain_s * 1000:.1f} ms")
+    print(f"tokens a second: {ratio:.1%} of the plain loop's, the median of {len(pairs)} turns")
+
+    steps_long = (options.saves + 1) * options.save_every
+    flags = [*common, "--steps", str(steps_long), "--save-every", str(options.save_every)]
+    flags += ["--log-every", "1", "--out", str(folder / "saves")]
+    lines = train(flags, options.processes)
+    facts = next(line for line in lines if line["kind"] == "start")
+    steps = [line for line in lines if line["kind"] == "step"]
+    waiting = statistics.median(step["data_s"] / step["step_s"] for step in steps)
+    noting = metrics_seconds(common) / own_s
+    costs = saving(lines, options.save_every)
+    cost = statistics.mean(costs)
+    print(f"waiting for data: {waiting:.2%} of a step")
+    print(f"metrics: {noting:.2%} of a step")
+    print(
+        f"asynchronous checkpoints, every {options.save_every} steps: {cost:+.2%} of the run "
+        f"(one by one {', '.join(f'{c:+.1%}' for c in costs)})"
+    )
+    speed = statistics.median(step["tokens_per_s"] for step in steps)
     if facts["peak_flops"]:
         peak = facts["peak_flops"] * options.processes
         mfu = speed * facts["flops_per_unit"] / peak
         print(f"{speed:,.0f} tokens/s: MFU {mfu:.1%} of {peak:.4g} operations per second")
     else:
         print(f"{speed:,.0f} tokens/s on {facts['device_name']}, whose peak is not known: no MFU")
-
-    # Both runs write the last checkpoint; one of them, two before it.
-    steps_long = 3 * options.save_every
-    costs = []
-    for number in range(options.rounds):
-        seconds = []
-        for save_every in (options.save_every, 10**6):
-            out = ["--out", str(folder / f"save-{number}-{save_every}")]
-            flags = [*common, *out, "--steps", str(steps_long), "--save-every", str(save_every)]
-            steps, _ = train(flags, options.processes)
-            seconds.append(steps[-1]["time"] - steps[0]["time"])
-        costs.append(seconds[0] / seconds[1] - 1)
-    print(
-        f"asynchronous checkpoints, every {options.save_every} steps: "
-        f"{statistics.median(costs):+.2%} of the run ({', '.join(f'{c:+.2%}' for c in costs)})"
-    )
+    if options.check and (ratio < 1 or max(waiting, noting) >= 0.01 or cost >= 0.02):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--plain"]:
-        plain(sys.argv[2:])
+    roles = {"--plain": plain, "--in-turns": in_turns}
+    if sys.argv[1:2] and sys.argv[1] in roles:
+        roles[sys.argv[1]](sys.argv[2:])
     main()

@@ -6,11 +6,13 @@ and nodes may hold unequal numbers of them, so a rank is used for nothing but de
 choosing who writes. A process alone is a world of one: the rest of the trainer knows no difference.
 """
 
+import ctypes
 import os
 import platform
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -26,6 +28,7 @@ from .config import Config, TrainerError
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
 _SECONDS_BETWEEN_WORDS = 5.0
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 T = TypeVar("T")
 
@@ -137,7 +140,9 @@ def join(config: Config) -> World:
         except (KeyError, ValueError) as error:
             raise TrainerError(f"of {', '.join(names)} one is no number: use torchrun") from error
     device = _device(config.device, local_rank=local_rank, local_size=local_size)
-    if device.type != "cpu":
+    if device.type == "cpu":
+        _keep_memory()
+    else:
         getattr(torch, device.type).set_device(device)
     backend = _BACKENDS[device.type] if config.backend == "auto" else config.backend
     if not dist.is_backend_available(backend):
@@ -195,6 +200,17 @@ def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
 def _devices(kind: str) -> int:
     module = getattr(torch, kind, None)
     return module.device_count() if module and module.is_available() else 0
+
+
+def _keep_memory() -> None:
+    """Keep what a step frees for the next one.
+
+    Left to itself glibc gives large blocks back to the system (mallopt(3)), which then clears each
+    of their pages anew: for a small model that is thousands a step, and a tenth of its time.
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        for threshold in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
+            ctypes.CDLL(None).mallopt(threshold, 1 << 30)
 
 
 def _pin_arithmetic() -> None:

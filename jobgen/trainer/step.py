@@ -56,8 +56,9 @@ class Stepper:
         self.model = task.build().to(world.device)
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
+        self.weights = list(self.model.parameters())
         matrices, vectors = (
-            [p for p in self.model.parameters() if (p.dim() >= 2) == wide] for wide in (True, False)
+            [p for p in self.weights if (p.dim() >= 2) == wide] for wide in (True, False)
         )
         self.optimizer = torch.optim.AdamW(
             # Vectors, that is biases and norms, do not decay.
@@ -67,7 +68,7 @@ class Stepper:
             ],
             lr=config.lr,
             betas=(0.9, 0.95),
-            fused=world.device.type != "cpu",
+            fused=True,
         )
         self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
         self.stragglers = Stragglers(world, self.deal.counts, lockstep=self.spread.lockstep)
@@ -115,7 +116,7 @@ class Stepper:
             batch = self.feed.take()
             # What is drawn at random depends on the place in the data alone: not on the ranks, nor
             # on what was drawn before. So no state of a generator has to be kept.
-            torch.manual_seed(order.mix(config.seed, self.position + number * self.deal.size))
+            self.seed(order.mix(config.seed, self.position + number * self.deal.size))
             with self.spread.micro_batch(last=number == own[-1]):
                 with self.clock:
                     part = self.loss(self.spread.model, batch)
@@ -162,13 +163,21 @@ class Stepper:
             loss * (self.spread.gain * self.scale.factor / self.config.batch_units)
         )
 
+    def seed(self, number: int) -> None:
+        """Seed what this rank draws at random.
+
+        torch.manual_seed takes longer, as it sees to devices that are not there.
+        """
+        torch.default_generator.manual_seed(number)
+        if self.world.device.type != "cpu":
+            getattr(torch, self.world.device.type).manual_seed(number)
+
     def clip(self) -> Tensor:
         """Return the norm of the whole gradient, after shortening it where it is too long."""
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
         if self.scale.factor != 1:
-            gradients = [p.grad for p in parameters if p.grad is not None]
+            gradients = [p.grad for p in self.weights if p.grad is not None]
             torch._foreach_mul_(gradients, 1 / self.scale.factor)
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        norm = nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def validate(self) -> float:
