@@ -172,10 +172,10 @@ class Config:
 
     def as_json(self) -> dict[str, object]:
         """Return the settings as values that JSON can hold and that a file of settings takes."""
-        held = {k: v for k, v in vars(self).items() if k != "dry_run" and v is not None}
-        for name, value in held.items():
+
+        def plain(value: object) -> object:
             if isinstance(value, tuple):
-                held[name] = ":".join(map(str, value))
-            elif isinstance(value, Path):
-                held[name] = str(value)
-        return held
+                return ":".join(map(str, value))
+            return str(value) if isinstance(value, Path) else value
+
+        return {k: plain(v) for k, v in vars(self).items() if k != "dry_run" and v is not None}

@@ -53,11 +53,9 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     import yaml
 
-    def at(mark: Any) -> str:
-        return f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-
-    def refuse(node: Any, problem: str) -> NoReturn:
-        raise UsageError(f"{at(node.start_mark)}: {problem}")
+    def refuse(mark: Any, problem: object) -> NoReturn:
+        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise UsageError(f"{path}{at}: {problem}")
 
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
@@ -65,26 +63,22 @@ def read_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {path}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or error
-        raise UsageError(
-            f"{at(getattr(error, 'problem_mark', None))}: not YAML: {problem}"
-        ) from error
+        refuse(getattr(error, "problem_mark", None), f"not YAML: {problem}")
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        refuse(root.start_mark, "write settings as `name: value`, one a line")
     settings: dict[str, Any] = {}
-    if root is None:
-        return settings
-    if not isinstance(root, yaml.MappingNode):
-        refuse(root, "write settings as `name: value`, one a line")
-    for key, value in root.value:
+    for key, value in root.value if root else ():
         name = str(key.value).replace("-", "_")
         if name not in _FIELDS:
-            refuse(key, f"no setting {key.value!r}" + _near(name, _FIELDS))
+            refuse(key.start_mark, f"no setting {key.value!r}" + _near(name, _FIELDS))
         if name in settings:
-            refuse(key, f"{key.value} is here twice")
+            refuse(key.start_mark, f"{key.value} is here twice")
         if not isinstance(value, yaml.ScalarNode):
-            refuse(value, f"{key.value} takes one value")
+            refuse(value.start_mark, f"{key.value} takes one value")
         try:
             settings[name] = _read(name, value.value)
         except ArgumentTypeError as error:
-            refuse(value, f"{key.value}: {error}")
+            refuse(value.start_mark, f"{key.value}: {error}")
     return settings
 
 
