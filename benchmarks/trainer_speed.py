@@ -29,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,8 @@ def in_turns(flags: list[str]) -> None:
 
     Rank 0 prints the seconds of both, of the plain loop first, a turn a line.
     """
+    import torch
+
     from jobgen.trainer import __main__, loop
     from jobgen.trainer.step import Step, Stepper
 
@@ -103,30 +106,25 @@ def in_turns(flags: list[str]) -> None:
     assert other.stdin is not None
     assert other.stdout is not None
     ask, answer = other.stdin, other.stdout
-    turns: list[tuple[float, float]] = []
-    waiting: list[float] = []  # the plain loop's seconds, and when the trainer's turn began
+    # Of each of the plain loop's turns: when it was asked, its own seconds, when it had answered.
+    turns: list[tuple[float, float, float]] = []
 
     class InTurns(Stepper):
         def step(self, flags: Sequence[float]) -> Step:
             if self.world.device.type == "cuda":
                 torch.cuda.synchronize()
-            now = time.perf_counter()
-            if waiting:
-                began, plain_s = waiting.pop(), waiting.pop()
-                turns.append((plain_s, now - began))
+            asked = time.perf_counter()
             print(file=ask, flush=True)
-            waiting.extend((float(answer.readline()), time.perf_counter()))
+            turns.append((asked, float(answer.readline()), time.perf_counter()))
             return super().step(flags)
-
-    import torch
 
     loop.Stepper = InTurns  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
     other.communicate()
     if os.environ["RANK"] == "0":
-        for pair in turns[WARM:]:
-            print("turn", *pair)
+        for (_, seconds, began), (ended, _, _) in pairwise(turns[WARM:]):
+            print("turn", seconds, ended - began)
     sys.stdout.flush()
     os._exit(status)
 
