@@ -3,11 +3,8 @@
 Imports no torch: `--help` and a wrong flag answer at once.
 """
 
-import dataclasses
-import os
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +23,9 @@ class BusyError(TrainerError):
 
 def numbers(text: str) -> tuple[int, ...]:
     """Read positive whole numbers with colons between them."""
-    parts = text.split(":")
-    if not all(part.isdecimal() and int(part) for part in parts):
+    if not all(part.isdecimal() and int(part) for part in text.split(":")):
         raise ArgumentTypeError(f"{text!r} is not positive whole numbers with colons, such as 2:4")
-    return tuple(map(int, parts))
+    return tuple(map(int, text.split(":")))
 
 
 def span(text: str) -> tuple[int, int]:
@@ -40,32 +36,22 @@ def span(text: str) -> tuple[int, int]:
     return pair[0], pair[-1]
 
 
-def setting(
-    default: Any,
-    explanation: str,
-    *,
-    zero: bool = False,
-    read: Callable[[str], object] | None = None,
-    choices: Sequence[str] = (),
-) -> Any:
+def setting(default: Any, text: str, *, zero: bool = False, read: Any = None) -> Any:
     """Return a field. The default `...` is the task's or the model's; without these, None.
 
-    Its text is read by its type, or by `read`; numbers are positive, or 0 with `zero`.
+    Its value is read by its type, or by the function `read`; numbers are positive, or 0 with
+    `zero`.
     """
-    about = {"help": explanation, "zero": zero, "read": read, "choices": choices}
-    about["tasks"] = default is ...
-    if callable(default):
-        return dataclasses.field(default_factory=default, metadata=about)
-    return dataclasses.field(default=None if default is ... else default, metadata=about)
+    about = {"help": text, "zero": zero, "read": read, "words": ()}
+    if default is ...:
+        default, about["help"] = None, f"{text} (default: the task's)"
+    return field(default=default, metadata=about)
 
 
-def choice(words: str, explanation: str) -> Any:
+def choice(words: str, text: str) -> Any:
     """Return a field that takes one of these words; the first is the default."""
-    return setting(words.split()[0], explanation, choices=words.split())
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")
+    about = {"help": text, "read": None, "words": words.split()}
+    return field(default=words.split()[0], metadata=about)
 
 
 # The topics of the help, by the first setting of each.
@@ -86,10 +72,7 @@ TOPICS = {
 class Config:
     """The settings of one run. A unit is a token or a sample, as the task counts."""
 
-    out: Path = setting(
-        _folder,
-        "run folder, continued where it left off (default: $JOBGEN_RUN_DIR or runs/trainer)",
-    )
+    out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, else runs/trainer)")
     steps: int = setting(200, "optimizer steps in the run")
     seed: int = setting(0, "of weights and order of samples", zero=True)
     dry_run: bool = setting(False, "print sizes and times, train nothing")
@@ -116,18 +99,14 @@ class Config:
     batch_samples: int | None = setting(..., "the same, for a task that counts samples")
     micro_batch: int = setting(32, "most items a rank runs at once; more are accumulated")
     lr: float = setting(..., "highest learning rate")
-    warmup_steps: int = setting(
-        20, "steps to rise to it, before a cosine down to a tenth", zero=True
-    )
+    warmup_steps: int = setting(20, "steps to rise to it, before half a cosine down", zero=True)
     weight_decay: float = setting(0.1, "of the matrices (AdamW)", zero=True)
     clip: float = setting(1.0, "largest norm of the gradient")
 
     device: str = choice("auto cuda xpu cpu", "auto takes a GPU for each process where there are")
     backend: str = choice("auto nccl gloo mpi xccl", "of torch.distributed")
     strategy: str = choice("ddp fsdp hybrid", "each holds the whole model, a shard, or its node's")
-    shares: tuple[int, ...] | None = setting(
-        None, "micro-batches of each, as 2:4:6 (default: equal)", read=numbers
-    )
+    shares: tuple[int, ...] | None = setting(None, "micro-batches of each: 2:4:6", read=numbers)
     reduce: str = choice("fast exact", "exact: the same weights on any number of processes")
 
     dtype: str = choice("fp32 bf16 fp16", "its type; weights are fp32")
@@ -150,16 +129,12 @@ class Config:
     sample_tokens: int = setting(200, "length of the text written at the end", zero=True)
     tensorboard: bool = setting(False, "metrics for TensorBoard too, in the run folder")
     wandb: str | None = setting(None, "metrics for this project of Weights & Biases too")
-    profile: tuple[int, int] | None = setting(
-        None, "FIRST:LAST, steps of rank 0 to trace for Chrome", read=span
-    )
+    profile: tuple[int, int] | None = setting(None, "FIRST:LAST, steps to trace", read=span)
 
     @property
     def batch_units(self) -> int:
         """Units in one step, over all ranks together."""
-        units = self.batch_tokens or self.batch_samples
-        assert units is not None, "parse_flags() sets one of them"
-        return units
+        return self.batch_tokens or self.batch_samples or 0
 
     def line_due(self, step: int) -> bool:
         """Whether a line tells of this step."""
@@ -172,10 +147,6 @@ class Config:
 
     def as_json(self) -> dict[str, object]:
         """Return the settings as values that JSON can hold and that a file of settings takes."""
-
-        def plain(value: object) -> object:
-            if isinstance(value, tuple):
-                return ":".join(map(str, value))
-            return str(value) if isinstance(value, Path) else value
-
-        return {k: plain(v) for k, v in vars(self).items() if k != "dry_run" and v is not None}
+        found = {k: v for k, v in vars(self).items() if k != "dry_run" and v is not None}
+        texts = {k: ":".join(map(str, v)) for k, v in found.items() if isinstance(v, tuple)}
+        return found | texts | {k: str(v) for k, v in found.items() if isinstance(v, Path)}

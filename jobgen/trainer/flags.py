@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import difflib
 import math
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -37,13 +38,14 @@ def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
     """
     given = vars(_parser().parse_args(arguments))
     file = given.pop("config", None)
-    settings = read_file(file) if file else {}
+    settings: dict[str, Any] = {"out": Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")}
+    settings |= (read_file(file) if file else {}) | given
     if recorded:
-        out = given.get("out") or settings.get("out") or Config().out
-        if not (out / "config.json").exists():
-            raise UsageError(f"--out {out}: no run was started there")
-        settings = read_file(out / "config.json") | settings | {"out": out}
-    return _settle(settings | given)
+        record = settings["out"] / "config.json"
+        if not record.exists():
+            raise UsageError(f"--out {settings['out']}: no run was started there")
+        settings = read_file(record) | settings
+    return _settle(settings)
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -59,11 +61,11 @@ def read_file(path: Path) -> dict[str, Any]:
 
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or error
-        refuse(getattr(error, "problem_mark", None), f"not YAML: {problem}")
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        refuse(mark, f"not YAML: {problem or error}")
     if root is not None and not isinstance(root, yaml.MappingNode):
         refuse(root.start_mark, "write settings as `name: value`, one a line")
     settings: dict[str, Any] = {}
@@ -92,15 +94,12 @@ def _read(name: str, text: str) -> object:
     """Return the setting's value; ArgumentTypeError when the text is none."""
     kind, about = _kind(name), _FIELDS[name].metadata
     if about["read"]:
-        value: object = about["read"](text)
-        return value
-    choices = ("true", "false") if kind is bool else about["choices"]
-    if choices and text not in choices:
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
-    if kind is bool:
-        return text == "true"
+        return about["read"](text)
+    words = ("true", "false") if kind is bool else about["words"]
+    if words and text not in words:
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(words)}")
     if kind not in (int, float):
-        return kind(text)
+        return text == "true" if kind is bool else kind(text)
     try:
         number: float = kind(text)
     except ValueError:
@@ -123,20 +122,16 @@ def _parser() -> argparse.ArgumentParser:
     for name, item in _FIELDS.items():
         if name in TOPICS:
             group = parser.add_argument_group(TOPICS[name])
-        about, explanation = item.metadata, item.metadata["help"]
-        if about["tasks"]:
-            explanation += " (default: the task's)"
-        elif item.default not in (None, dataclasses.MISSING):
-            explanation += f" (default: {item.default!r})"
+        text, words = item.metadata["help"], ",".join(item.metadata["words"])
+        if item.default is not None:
+            text += f" (default: {item.default!r})"
         how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
         if _kind(name) is not bool:
-            words = "{" + ",".join(about["choices"]) + "}" if about["choices"] else None
-            how = {"type": partial(_read, name), "metavar": words}
+            how = {"type": partial(_read, name), "metavar": f"{{{words}}}" if words else None}
         flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, default=argparse.SUPPRESS, help=explanation, **how)
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="YAML file of these settings; flags win over it"
-    )
+        group.add_argument(flag, default=argparse.SUPPRESS, help=text, **how)
+    text = "YAML file of these settings; flags win over it"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
     return parser
 
 
@@ -157,11 +152,11 @@ def _settle(given: dict[str, Any]) -> Config:
         found, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
         raise UsageError(f"--{found}: this task wants --{wanted}")
     config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
-    if config.batch_tokens and config.context and config.batch_tokens % config.context:
-        nearest = max(1, round(config.batch_tokens / config.context)) * config.context
+    tokens, context = config.batch_tokens, config.context
+    if tokens and context and tokens % context:
         raise UsageError(
-            f"--batch-tokens {config.batch_tokens} is not a whole number of sequences of "
-            f"{config.context}; {nearest} would be"
+            f"--batch-tokens {tokens} is not a whole number of sequences of {context}; "
+            f"{max(1, round(tokens / context)) * context} would be"
         )
     return config
 
