@@ -70,17 +70,15 @@ class Checkpoints:
         skipped: list[str] = []
         # Rank 0 lists for all, so that none is misled by a file system that lags behind.
         for path in reversed(world.first(self.all) if world else self.all()):
-            found = damage(path, world.rank, world.size) if world else damage(path)
-            problem = next(filter(None, world.gather(found) if world else [found]), None)
+            found = world.gather(damage(path, world.rank, world.size)) if world else [damage(path)]
+            problem = next(filter(None, found), None)
             if problem is None:
                 return path, skipped
             skipped.append(f"{path}: {problem}")
         if skipped:
-            listed = "\n  ".join(skipped)
-            raise TrainerError(
-                f"no checkpoint is whole; to start anew, remove {self.folder}\n  {listed}"
-            )
-        return None, skipped
+            text = f"no checkpoint is whole; to start anew, remove {self.folder}"
+            raise TrainerError("\n  ".join([text, *skipped]))
+        return None, []
 
     def tidy(self, newest: Path | None) -> None:
         """Remove what a kill left half written, and point `latest` at this one."""
@@ -109,11 +107,8 @@ class Writer:
         began = time.monotonic()
         before = self.wait()
         folder = self.checkpoints.folder / f".tmp-step-{step:08d}"
-        stored = async_save(
-            tensors,
-            storage_writer=FileSystemWriter(folder),
-            process_group=self.world.background,
-        )
+        into, group = FileSystemWriter(folder), self.world.background
+        stored = async_save(tensors, storage_writer=into, process_group=group)
         begun = Saved(step, began, time.monotonic() - began, None)
         self._pending = self._thread.submit(self._complete, stored, folder, state, begun)
         return before
@@ -139,20 +134,19 @@ class Writer:
 
     def _complete(self, stored: Any, folder: Path, state: Mapping[str, Any], begun: Saved) -> Saved:
         """Once all ranks' tensors are there, make the folder a checkpoint; rank 0 does, for all."""
-        digests: dict[str, Any] = {}
+        files: dict[str, Any] = {}
         problem = None
         try:
             stored.result()
-            own = sorted(folder.glob(f"__{self.world.rank}_*"))
-            digests = {path.name: _describe(path) for path in own}
+            files = {path.name: _describe(path) for path in folder.glob(f"__{self.world.rank}_*")}
         except (Exception, CheckpointException) as error:
             problem = _cause(error)
-        everyone = self.world.gather((digests, problem))
+        everyone = self.world.gather((files, problem))
         problem = next((problem for _, problem in everyone if problem), None)
         if self.world.main:
-            files = {name: known for digests, _ in everyone for name, known in digests.items()}
             try:
                 if problem is None:
+                    files = dict(pair for files, _ in everyone for pair in files.items())
                     self._publish(folder, begun.step, state, files)
             except OSError as error:
                 problem = str(error)
@@ -161,9 +155,7 @@ class Writer:
         seconds = time.monotonic() - begun.seconds
         return begun._replace(seconds=seconds, problem=self.world.tell(problem))
 
-    def _publish(
-        self, folder: Path, step: int, state: Mapping[str, Any], files: dict[str, Any]
-    ) -> None:
+    def _publish(self, folder: Path, step: int, state: Any, files: dict[str, Any]) -> None:
         _write(folder / "state.json", state)
         files |= {name: _describe(folder / name) for name in (".metadata", "state.json")}
         _write(folder / _MANIFEST, {"version": 2, "step": step, "files": files})
@@ -248,10 +240,9 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 def _cause(error: BaseException) -> str:
     """Return one line: of what torch raises, each rank's own error is at the end of a traceback."""
-    failures = getattr(error, "failures", {})
-    rank, error = next(((rank, pair[0]) for rank, pair in failures.items()), (None, error))
-    where = "" if rank is None else f"rank {rank}: "
-    return f"{where}{type(error).__name__}: {error}"
+    for rank, (own, _) in getattr(error, "failures", {}).items():
+        return f"rank {rank}: {type(own).__name__}: {own}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _remove(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The run from start to end: begin or continue, step, validate, save, stop or finish.
 
-Reads top to bottom: `run` is one start of the run, `_Training.until_done` is the loop; step.py has
+Reads top to bottom: `run` is one start of the run, `_Run.until_done` is the loop; step.py has
 a single step. Neither knows a task, only items and units.
 """
 
@@ -37,30 +37,20 @@ def run(config: Config) -> None:
     Every rank must call it. Raises TrainerError for what the user can put right, and
     FloatingPointError when the loss is no longer a number; the status then says failed.
     """
-    checkpoints = Checkpoints(config.out)
-    config.out.mkdir(parents=True, exist_ok=True)
-    status = Status.of_job(config.out)
-    watchdog = Watchdog(config.hang_after, status, checkpoints.newest_step)
-    requests = StopRequests(status.stop_file, end_of_job())
-    with requests, watchdog, ExitStack() as stack:
+    this = _Run(config)
+    with this.requests, ExitStack() as stack:
         try:
             world = join(config)
             print(f"{world}\n", end="", flush=True)
-            if not world.main:
-                requests.stop_file = requests.end = None
-            world.first(
-                lambda: _prepare(config, stack), still=lambda: watchdog.begins("preparing the data")
-            )
-            training = _Training(config, world, checkpoints)
-            training.status, training.requests, training.watchdog = status, requests, watchdog
-            training.resume()
-            training.log = Log(config, step=training.own.done, writes=world.main)
-            with closing(training.log), closing(training.writer):
-                training.until_done()
+            world.first(lambda: _prepare(config, stack))
+            with this.watchdog:
+                this.begin(world)
+                with closing(this.log), closing(this.writer):
+                    this.until_done()
         except BusyError:
             raise  # The status is the other run's.
         except BaseException as error:
-            if not status.failed(error, step=checkpoints.newest_step()):
+            if not this.status.failed(error, step=this.checkpoints.newest_step()):
                 # torchrun blames the error file of the earliest second: let it be the culprit's.
                 time.sleep(1)
             raise
@@ -74,19 +64,15 @@ def _prepare(config: Config, stack: ExitStack) -> None:
         print(news, flush=True)
 
 
-class _Training:
+class _Run:
     """A start of the run on this rank."""
 
-    log: Log
-    status: Status
-    requests: StopRequests
-    watchdog: Watchdog
-
-    def __init__(self, config: Config, world: World, checkpoints: Checkpoints) -> None:
-        self.config, self.world, self.checkpoints = config, world, checkpoints
-        self.task = tasks.load(config)
-        self.own = Stepper(self.task, config, world)
-        self.writer = Writer(checkpoints, world, keep=config.keep, keep_every=config.keep_every)
+    def __init__(self, config: Config) -> None:
+        config.out.mkdir(parents=True, exist_ok=True)
+        self.config, self.checkpoints = config, Checkpoints(config.out)
+        self.status = Status.of_job(config.out)
+        self.requests = StopRequests(self.status.stop_file, end_of_job())
+        self.watchdog = Watchdog(config.hang_after, self.status, self.checkpoints.newest_step)
         # Seconds that things take here: the last steps, the longest save, the last validation.
         self.steps_s: deque[float] = deque([0.0], maxlen=20)
         self.save_s = self.val_s = 0.0
@@ -94,20 +80,31 @@ class _Training:
         self.begun = self.saved = 0
         self.rollbacks = 0
 
+    def begin(self, world: World) -> None:
+        """Build all that takes part, and continue from the newest checkpoint."""
+        config = self.config
+        if not world.main:
+            self.requests.stop_file = self.requests.end = None
+        self.world, self.task = world, tasks.load(config)
+        self.own = Stepper(self.task, config, world)
+        self.writer = Writer(
+            self.checkpoints, world, keep=config.keep, keep_every=config.keep_every
+        )
+        self.resume()
+        self.log = Log(config, step=self.own.done, writes=world.main)
+
     def resume(self, *, keep_position: bool = False) -> Path | None:
         """Load the newest whole checkpoint, if there is any, and return it."""
         self.watchdog.begins("reading checkpoints")
-        path, skipped = self.checkpoints.newest_whole(self.world)
-        if self.world.main:
-            for problem in skipped:
-                print(f"skipped {problem}", flush=True)
-            self.checkpoints.tidy(path)
-        self.world.tell(None)  # No rank begins to write before rank 0 has tidied.
+        own, (path, skipped) = self.own, self.checkpoints.newest_whole(self.world)
+        for problem in skipped if self.world.main else ():
+            print(f"skipped {problem}", flush=True)
+        # No rank begins to write before rank 0 has tidied.
+        self.world.first(lambda: self.checkpoints.tidy(path))
         if path is None:
             return None
         state = self.world.first(lambda: read_state(path))
         tasks.compare(self.task, state["identity"], path)
-        own = self.own
         model, optimizer = get_state_dict(own.model, own.optimizer)
         read_into(path, {"model": model, "optimizer": optimizer["state"]}, self.world)
         set_state_dict(own.model, own.optimizer, model_state_dict=model, optim_state_dict=optimizer)

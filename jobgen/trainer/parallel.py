@@ -11,7 +11,6 @@ import os
 import platform
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,7 +26,8 @@ from .config import Config, TrainerError
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
-_SECONDS_BETWEEN_WORDS = 5.0
+# What only rank 0 does, as to make the data ready, may take as long as a job; others wait for it.
+_PATIENCE = timedelta(days=7)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 T = TypeVar("T")
@@ -90,30 +90,25 @@ class World:
             dist.all_gather_object(box, value, group=self.background)
         return box
 
-    def first(self, work: Callable[[], T], *, still: Callable[[], None] = lambda: None) -> T:
+    def first(self, work: Callable[[], T]) -> T:
         """Return on every rank what `work` returns on rank 0, the only one to call it.
 
-        What it raises there, a TrainerError says on the others. It may take long: every few seconds
-        rank 0 says that it is still at it, because one long wait would time out, and each rank
-        calls `still`.
+        What it raises there, a TrainerError says on the others.
         """
-        with ThreadPoolExecutor(1) as thread:
-            doing = thread.submit(work) if self.main else None
-            done, result, problem = False, None, None
-            while not done:
-                still()
-                if doing is not None and (done := bool(wait([doing], _SECONDS_BETWEEN_WORDS).done)):
-                    if error := doing.exception():
-                        kind = type(error) if isinstance(error, TrainerError) else TrainerError
-                        problem = kind(f"rank 0: {type(error).__name__}: {error}")
-                    else:
-                        result = doing.result()
-                done, result, problem = self.tell((done, result, problem))
-        if doing is not None:
-            return doing.result()
+        found: T | None = None
+        problem: TrainerError | None = None
+        try:
+            if self.main:
+                found = work()
+        except BaseException as error:
+            kind = type(error) if isinstance(error, TrainerError) else TrainerError
+            problem = kind(f"rank 0: {type(error).__name__}: {error}")
+            raise
+        finally:
+            found, problem = self.tell((found, problem))
         if problem is not None:
             raise problem
-        return cast(T, result)
+        return cast(T, found)
 
 
 def join(config: Config) -> World:
@@ -123,22 +118,22 @@ def join(config: Config) -> World:
     from rank 0's, or when the environment is half there.
     """
     timeout = timedelta(seconds=max(600, 2 * config.hang_after))
-    alone = "RANK" not in os.environ
-    for name in _OTHER_LAUNCHERS if alone else ():
-        if os.environ.get(name, "1") != "1":
+    said, alone = os.environ, "RANK" not in os.environ
+    for name in _OTHER_LAUNCHERS:
+        if alone and said.get(name, "1") != "1":
             raise TrainerError(
-                f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
-                f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
-                f"MASTER_ADDR and MASTER_PORT in each of them"
+                f"{name} is {said[name]}, but RANK is not set: start the processes with torchrun, "
+                f"or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and "
+                f"MASTER_PORT in each of them"
             )
     rank, local_rank, size, local_size = 0, 0, 1, 1
     if not alone:
-        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
         try:
-            rank, local_rank, size = (int(os.environ[name]) for name in names)
-            local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+            rank, local_rank, size = (int(said[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+            local_size = int(said.get("LOCAL_WORLD_SIZE", local_rank + 1))
         except (KeyError, ValueError) as error:
-            raise TrainerError(f"of {', '.join(names)} one is no number: use torchrun") from error
+            text = "of RANK, LOCAL_RANK, WORLD_SIZE one is no number: use torchrun"
+            raise TrainerError(text) from error
     device = _device(config.device, local_rank=local_rank, local_size=local_size)
     if device.type == "cpu":
         _keep_memory()
@@ -159,7 +154,7 @@ def join(config: Config) -> World:
             store, _, _ = next(rendezvous("env://", rank, size, timeout=timeout))
         _compare(store, device, rank)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-    background = dist.new_group(backend="mpi" if backend == "mpi" else "gloo", timeout=timeout)
+    background = dist.new_group(backend="mpi" if backend == "mpi" else "gloo", timeout=_PATIENCE)
     return World(rank, local_rank, size, local_size, device, backend, background)
 
 
@@ -182,24 +177,20 @@ def _compare(store: Store, device: torch.device, rank: int) -> None:
 
 
 def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
-    seen = {kind: _devices(kind) for kind in ("cuda", "xpu") if wanted in ("auto", kind)}
-    kind = next((kind for kind, count in seen.items() if count), wanted)
+    host, modules = socket.gethostname(), {"cuda": torch.cuda, "xpu": torch.xpu}
+    seen = {k: m.device_count() for k, m in modules.items() if m.is_available()}
+    kind = next((kind for kind in seen if wanted in ("auto", kind)), wanted)
     if kind in ("cpu", "auto"):
         return torch.device("cpu")
-    if not seen[kind]:
-        raise TrainerError(f"--device {kind}: no GPU is visible on {socket.gethostname()}")
+    if kind not in seen:
+        raise TrainerError(f"--device {kind}: no GPU is visible on {host}")
     if max(local_rank + 1, local_size) > seen[kind]:
         raise TrainerError(
-            f"{local_size} processes on {socket.gethostname()}, the one with local rank "
-            f"{local_rank} among them, but only {seen[kind]} GPUs are visible; start one process "
-            f"per GPU, or choose --device cpu"
+            f"{local_size} processes on {host}, the one with local rank {local_rank} among them, "
+            f"but only {seen[kind]} GPUs are visible; start one process per GPU, or choose "
+            f"--device cpu"
         )
     return torch.device(kind, local_rank)
-
-
-def _devices(kind: str) -> int:
-    module = getattr(torch, kind, None)
-    return module.device_count() if module and module.is_available() else 0
 
 
 def _keep_memory() -> None:
