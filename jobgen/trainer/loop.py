@@ -70,7 +70,7 @@ class _Run:
     def __init__(self, config: Config) -> None:
         config.out.mkdir(parents=True, exist_ok=True)
         self.config, self.checkpoints = config, Checkpoints(config.out)
-        self.status = Status.of_job(config.out)
+        self.status = Status(config.out)
         self.requests = StopRequests(self.status.stop_file, end_of_job())
         self.watchdog = Watchdog(config.hang_after, self.status, self.checkpoints.newest_step)
         # Seconds that things take here: the last steps, the longest save, the last validation.

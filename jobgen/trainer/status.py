@@ -15,7 +15,6 @@ import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +23,13 @@ from .files import replace_text
 _STARTED = time.time()
 
 
-@dataclass(frozen=True)
 class Status:
-    """The status files of one job; `folder` must exist."""
+    """The status files that this job's script looks at."""
 
-    folder: Path
-
-    @classmethod
-    def of_job(cls, run_folder: Path) -> "Status":
-        """Return the status files that this job's script looks at."""
-        folder = Path(os.environ.get("JOBGEN_RUN_DIR") or run_folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder)
-
-    @property
-    def stop_file(self) -> Path:
-        """The file whose appearance asks the run to stop."""
-        return self.folder / "STOP"
+    def __init__(self, run_folder: Path) -> None:
+        self.folder = Path(os.environ.get("JOBGEN_RUN_DIR") or run_folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.stop_file = self.folder / "STOP"  # whose appearance asks the run to stop
 
     def running(self, step: int) -> None:
         """Say that training goes on from this step; marks of an earlier start are removed."""
@@ -82,6 +71,6 @@ class Status:
         return said
 
     def _write(self, state: str, reason: str | None, step: int) -> None:
-        record: dict[str, object] = {"state": state, "reason": reason, "step": step}
-        record |= {"resumable": step > 0, "time": time.time()}
-        replace_text(self.folder / "status.json", json.dumps(record) + "\n")
+        record = {"state": state, "reason": reason, "step": step, "resumable": step > 0}
+        text = json.dumps(record | {"time": time.time()})
+        replace_text(self.folder / "status.json", text + "\n")

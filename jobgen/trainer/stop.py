@@ -27,8 +27,7 @@ class StopRequests:
 
     def __init__(self, stop_file: Path | None, end: float | None = None) -> None:
         self.stop_file, self.end = stop_file, end
-        self._next_look = 0.0
-        self._asked = [0] * 3
+        self._next_look, self._asked = 0.0, [0] * 3
 
     def __enter__(self) -> "StopRequests":
         self._usual = [signal.signal(number, self._raise_flag) for number in SIGNALS]

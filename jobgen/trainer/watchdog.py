@@ -29,12 +29,11 @@ class Watchdog:
 
     def __init__(self, seconds: float, status: Status, newest_step: Callable[[], int]) -> None:
         self._seconds, self._status, self._newest_step = seconds, status, newest_step
-        self._doing = ("starting", time.monotonic())
         self._ended = threading.Event()
 
-    def __enter__(self) -> "Watchdog":
+    def __enter__(self) -> None:
+        self.begins("building the model")
         threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
@@ -64,9 +63,7 @@ class Watchdog:
             faulthandler.dump_traceback(stream, all_threads=True)
         # Torch's record of the last collective operations, where it keeps one.
         if dump := getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None):
-            content = dump()
-            content = content if isinstance(content, bytes) else content.encode()
-            Path(f"{name}.flight.json").write_bytes(content)
+            Path(f"{name}.flight.json").write_bytes(dump())
 
 
 class Clock:
@@ -84,12 +81,12 @@ class Clock:
 
     def take(self) -> float:
         """Return the seconds since the last call."""
-        pairs = list(zip(self._marks[::2], self._marks[1::2], strict=True))
-        self._marks.clear()
+        starts, ends = self._marks[::2], self._marks[1::2]
+        self._marks = []
         if self._module is None:
-            return float(sum(end - start for start, end in pairs))
+            return float(sum(ends) - sum(starts))
         self._module.synchronize()
-        return float(sum(start.elapsed_time(end) for start, end in pairs)) / 1000
+        return sum(map(self._module.Event.elapsed_time, starts, ends), 0.0) / 1000
 
     def _now(self) -> Any:
         if self._module is None:
@@ -110,9 +107,7 @@ class Stragglers:
         self._rank, self._size = world.rank, world.size
         self._shares, self._lockstep = shares, lockstep
         self._slow: set[tuple[int, str]] = set()
-        self.steps = 0
-        self._sums = [0.0] * (2 * world.size)
-        self._memory: Sequence[float] = ()
+        self.steps, self._sums, self._memory = 0, [0.0] * (2 * world.size), [0.0] * world.size
 
     def mine(self, model: float, data: float, memory: float) -> list[float]:
         """Return a vector with this rank's numbers at its places, to be added up over ranks."""
@@ -122,23 +117,23 @@ class Stragglers:
 
     def find(self, table: Sequence[float], *, steps: int = 1) -> list[str]:
         """Return who is slow, and at what, given the sum of all ranks' vectors."""
-        size = self._size
+        size, shares = self._size, self._shares
         self.steps += steps
         self._sums = [sum(pair) for pair in zip(self._sums, table, strict=False)]
-        self._memory = table[2 * size :]
+        self._memory = list(table[2 * size :])
         before, self._slow, said = self._slow, set(), []
-        for what, seconds in (("forward passes", table[:size]), ("waiting for data", table[size:])):
+        for what, first in (("forward passes", 0), ("waiting for data", size)):
             usual = statistics.median_low(
-                s / n for s, n in zip(seconds, self._shares, strict=False)
+                table[first + rank] / shares[rank] for rank in range(size)
             )
             for rank, node in enumerate(self.nodes):
-                fair = usual * self._shares[rank]
-                if seconds[rank] > max(_SLOW * fair, fair + _WORTH):
+                seconds, fair = table[first + rank], usual * shares[rank]
+                if seconds > max(_SLOW * fair, fair + _WORTH):
                     self._slow.add((rank, what))
                     if (rank, what) in before:
                         said.append(
-                            f"rank {rank} on {node} is slow: {seconds[rank]:.1f} s of {what} since "
-                            f"the last line; by the median of {size} ranks it would be {fair:.1f} s"
+                            f"rank {rank} on {node} is slow: {seconds:.1f} s of {what} since the "
+                            f"last line; by the median of {size} ranks it would be {fair:.1f} s"
                         )
         return said
 
@@ -147,9 +142,5 @@ class Stragglers:
         steps, size = self.steps, self._size
         each = [round(seconds / max(1, steps), 4) for seconds in self._sums]
         self.steps, self._sums = 0, [0.0] * (2 * size)
-        return {
-            "steps": steps,
-            "forward_s": None if self._lockstep else each[:size],
-            "data_s": each[size:],
-            "mem_gb": [round(held, 4) for held in self._memory],
-        }
+        found = {"forward_s": None if self._lockstep else each[:size], "data_s": each[size:]}
+        return found | {"mem_gb": [round(held, 4) for held in self._memory], "steps": steps}

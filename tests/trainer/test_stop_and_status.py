@@ -55,6 +55,7 @@ def test_the_end_of_the_job_is_the_scripts_or_slurms(monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Status:
     monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("JOBGEN_RUN_DIR", raising=False)
     return Status(tmp_path)
 
 
@@ -99,6 +100,6 @@ def test_marks_lie_where_the_job_script_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBGEN_RUN_DIR", str(tmp_path / "job"))
-    assert Status.of_job(tmp_path / "elsewhere").folder == tmp_path / "job"
+    assert Status(tmp_path / "elsewhere").folder == tmp_path / "job"
     monkeypatch.delenv("JOBGEN_RUN_DIR")
-    assert Status.of_job(tmp_path / "elsewhere").folder == tmp_path / "elsewhere"
+    assert Status(tmp_path / "elsewhere").folder == tmp_path / "elsewhere"
