@@ -73,9 +73,7 @@ class Log:
         self._path = config.out / "metrics.jsonl"
         self._live = sys.stdout.isatty()
         self._spans: list[float] = []
-        self._blocked = 0.0
-        self._validation, self._unit, self._share = "", "tokens", None
-        self._lost = False
+        self._blocked, self._validation, self._lost = 0.0, "", False
         self._trackers: list[Tracker] = []
         if writes:
             wanted = ((config.tensorboard, Tracker), (config.wandb, WandB))
@@ -93,11 +91,10 @@ class Log:
 
     def start(self, step: int, **facts: Any) -> None:
         """Record what is about to be trained."""
-        self.write("start", step, steps=self._config.steps, **facts)
-        config = self._config
-        self._unit = facts["unit"]
-        if facts["flops_per_unit"] and facts["peak_flops"]:
-            self._share = facts["flops_per_unit"] / (facts["peak_flops"] * facts["world_size"])
+        config, self._unit = self._config, facts["unit"]
+        self.write("start", step, steps=config.steps, **facts)
+        peak = (facts["peak_flops"] or 0) * facts["world_size"]
+        self._share = (facts["flops_per_unit"] or 0) / peak if peak else 0.0
         self.say(
             f"{config.task} {config.model or ''}, {facts['parameters']:,} parameters; "
             f"{config.batch_units:,} {self._unit} a step over {facts['world_size']} ranks; "
@@ -117,19 +114,11 @@ class Log:
             return
         step_s = sum(spans) / len(spans)
         speed = config.batch_units / step_s
-        mfu = self._share and speed * self._share
-        self.write(
-            "step",
-            step,
-            **numbers,
-            **{self._unit: units, f"{self._unit}_per_s": speed},
-            mfu=mfu,
-            step_s=step_s,
-            step_min_s=min(spans),
-            step_max_s=max(spans),
-            data_s=waited / len(spans),
-            ckpt_s=self._blocked,
-        )
+        mfu = speed * self._share or None
+        rates = {self._unit: units, f"{self._unit}_per_s": speed, "mfu": mfu}
+        times = {"step_s": step_s, "step_min_s": min(spans), "step_max_s": max(spans)}
+        times |= {"data_s": waited / len(spans), "ckpt_s": self._blocked}
+        self.write("step", step, **numbers, **rates, **times)
         spans.clear()
         self._blocked = 0.0
         minutes, seconds_left = divmod(round((config.steps - step) * step_s), 60)
@@ -144,11 +133,9 @@ class Log:
         """Print a line; on a terminal a passing one gives way to the next."""
         if not self._writes:
             return
+        line = f"\r\x1b[K{text}" + "\n" * (not passing) if self._live else f"{text}\n"
         with suppress(OSError):  # Training goes on when the disk of the output is full.
-            if self._live:
-                print(f"\r\x1b[K{text}", end="" if passing else "\n", flush=True)
-            else:
-                print(text, flush=True)
+            print(line, end="", flush=True)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         """Write a line; later progress shows a validation, a later step what a save has cost."""
@@ -185,8 +172,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     lines = []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for line in text.splitlines():
-        try:
+        with suppress(ValueError):
             lines.append(json.loads(line))
-        except ValueError:
-            continue
     return lines
