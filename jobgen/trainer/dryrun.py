@@ -34,13 +34,12 @@ def show(config: Config) -> None:
     model = task.build()
     parameters = sum(parameter.numel() for parameter in model.parameters())
     counts = ":".join(map(str, dealt.counts)) if len(set(dealt.counts)) > 1 else dealt.counts[0]
-    epochs = config.steps * dealt.items / task.train_items
     print(
         f"model    {config.task} {config.model or ''}: {parameters:,} parameters\n"
         f"batch    {config.batch_units:,} {unit} = {dealt.items:,} items of {each:,}; "
         f"{ranks} ranks, {counts} micro-batches of {dealt.size} each\n"
         f"run      {config.steps:,} steps, {config.steps * config.batch_units:,} {unit}, "
-        f"{epochs:.2f} epochs of {task.train_items:,} items"
+        f"{config.steps * dealt.items / task.train_items:.2f} epochs of {task.train_items:,} items"
     )
     kept, seconds = _measure(config, task, model)
 
@@ -77,8 +76,8 @@ def _measure(config: Config, task: Task, model: nn.Module) -> tuple[float, float
 
     The seconds are None where they would take minutes to find out.
     """
-    use_cuda = config.device in ("auto", "cuda") and torch.cuda.is_available()
-    device = torch.device("cuda" if use_cuda else "cpu")
+    gpu = config.device in ("auto", "cuda") and torch.cuda.is_available()
+    device = torch.device("cuda" if gpu else "cpu")
     model.to(device)
     own = {parameter.data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}

@@ -57,32 +57,27 @@ class Stepper:
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
         self.weights = list(self.model.parameters())
-        matrices, vectors = (
-            [p for p in self.weights if (p.dim() >= 2) == wide] for wide in (True, False)
-        )
-        self.optimizer = torch.optim.AdamW(
-            # Vectors, that is biases and norms, do not decay.
-            [
-                {"params": matrices, "weight_decay": config.weight_decay},
-                {"params": vectors, "weight_decay": 0.0},
-            ],
-            lr=config.lr,
-            betas=(0.9, 0.95),
-            fused=True,
-        )
+        # Vectors, that is biases and norms, do not decay.
+        groups: list[dict[str, Any]] = [
+            {
+                "params": [p for p in self.weights if p.dim() >= 2],
+                "weight_decay": config.weight_decay,
+            },
+            {"params": [p for p in self.weights if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.95), fused=True)
         self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
         self.stragglers = Stragglers(world, self.deal.counts, lockstep=self.spread.lockstep)
         self.clock = Clock(world.device)  # of this rank's forward passes
         self.losses = LossWatch(config.spike)
         self.scale = LossScale(config.dtype)
-        self.done = self.position = 0
-        self.since = 0  # steps since a line was due
+        self.done = self.position = self.since = 0  # steps since a line was due
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint must hold beside weights and optimizer."""
         scale = {"factor": self.scale.factor, "good": self.scale.good}
-        about = {"step": self.done, "position": self.position}
-        return about | {"losses": list(self.losses.usual), "scale": scale}
+        usual = {"losses": list(self.losses.usual), "scale": scale}
+        return {"step": self.done, "position": self.position} | usual
 
     def restore(self, state: dict[str, Any], *, keep_position: bool) -> None:
         """Continue from there; with `keep_position`, with the data that would have come next."""
@@ -126,26 +121,26 @@ class Stepper:
         self.spread.reduce()
         norm = self.clip()
         self.since += 1
-        waited, mine, more = 0.0, [], {}
+        waited, memory, mine, slow = 0.0, {}, [], []
         if due := config.line_due(self.done + 1):
-            waited, more = self.feed.take_wait(), {"mem_gb": memory_held(world.device)}
-            mine = self.stragglers.mine(self.clock.take(), waited, more["mem_gb"])
-        sums = world.sum([0.0, *flags, *mine], loss)
-        loss_mean, grad_norm = sums[0] / config.batch_units, float(norm)
+            waited, memory = self.feed.take_wait(), {"mem_gb": memory_held(world.device)}
+            mine = self.stragglers.mine(self.clock.take(), waited, memory["mem_gb"])
+        total, *sums = world.sum([0.0, *flags, *mine], loss)
+        numbers = {"loss": total / config.batch_units, "lr": lr, "grad_norm": float(norm)} | memory
+        if due:
+            slow = self.stragglers.find(sums[len(flags) :], steps=self.since)
+            self.since = 0
 
-        overflowed = self.scale.update(overflowed=not math.isfinite(grad_norm))
-        problem = None if overflowed else self.losses.judge(loss_mean, grad_norm)
-        if not overflowed and problem is None:
-            self.optimizer.step()
+        overflowed = self.scale.update(overflowed=not math.isfinite(numbers["grad_norm"]))
+        problem = None
+        if not overflowed:
+            problem = self.losses.judge(numbers["loss"], numbers["grad_norm"])
+            if problem is None:
+                self.optimizer.step()
         self.optimizer.zero_grad()
         self.done += problem is None
         self.position += self.deal.items
-        slow: list[str] = []
-        if due:
-            slow = self.stragglers.find(sums[1 + len(flags) :], steps=self.since)
-            self.since = 0
-        numbers = {"loss": loss_mean, "lr": lr, "grad_norm": grad_norm, **more}
-        return Step(numbers, sums[1 : 1 + len(flags)], slow, waited, problem)
+        return Step(numbers, sums[: len(flags)], slow, waited, problem)
 
     def loss(
         self, model: nn.Module, batch: tuple[Tensor, ...] | Sequence[int], *, training: bool = True

@@ -73,23 +73,22 @@ class Profiler:
     """Traces the steps of --profile on one rank, for chrome://tracing or ui.perfetto.dev."""
 
     def __init__(self, config: Config, *, active: bool) -> None:
-        self._steps = config.profile if active else None
-        self._file = str(config.out / "trace-{}-{}.json")
+        self._first, self._last = config.profile if active and config.profile else (0, 0)
+        self._folder = config.out
         self._running: Any = None
 
     def before(self, step: int) -> None:
         """Begin, if this step is the first to be traced, or a later one at which a run goes on."""
-        if self._steps and self._steps[0] <= step <= self._steps[1] and not self._running:
-            self._first = step
-            self._running = torch.profiler.profile(profile_memory=True)
+        if self._first <= step <= self._last and not self._running:
+            self._first, self._running = step, torch.profiler.profile(profile_memory=True)
             self._running.start()
 
     def after(self, step: int) -> str | None:
         """End, if this step was the last to be traced; returns a line about the file."""
-        if self._running is None or not self._steps or step < self._steps[1]:
+        if self._running is None or step < self._last:
             return None
         self._running.stop()
-        path = self._file.format(self._first, step)
-        self._running.export_chrome_trace(path)
-        self._running = self._steps = None
+        path = self._folder / f"trace-{self._first}-{step}.json"
+        self._running.export_chrome_trace(str(path))
+        self._running, self._last = None, 0
         return f"steps {self._first} to {step} are traced in {path}"
