@@ -30,7 +30,6 @@ def show(config: Config) -> None:
     unit, each = task.unit, task.units_per_item
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     dealt = deal(config, config.batch_units // each, ranks)
-    torch.manual_seed(config.seed)
     model = task.build()
     parameters = sum(parameter.numel() for parameter in model.parameters())
     counts = ":".join(map(str, dealt.counts)) if len(set(dealt.counts)) > 1 else dealt.counts[0]

@@ -162,6 +162,5 @@ def _settle(given: dict[str, Any]) -> Config:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    return "".join(
-        f"; did you mean {name}?" for name in difflib.get_close_matches(word, list(known), 1)
-    )
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""

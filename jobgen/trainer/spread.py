@@ -5,7 +5,7 @@ gradients are added up, never averaged, and no rank counts more than its share. 
 a rank's last micro-batch communicates; nothing has to be joined when ranks have unequal numbers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, cast
@@ -16,7 +16,6 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import parameters_to_vector
 from torch.utils.checkpoint import checkpoint
 
 from .config import Config, TrainerError
@@ -58,7 +57,7 @@ class Replicas:
 
     def __init__(self, model: nn.Module, world: World) -> None:
         self.gain = world.size  # as gradients are averaged, and sums are wanted
-        self.bare = self.model = model  # `model` is what is called in training
+        self.model = model  # what is called in training
         if world.size > 1:
             devices = [world.device] if world.device.type != "cpu" else None
             self.model = DistributedDataParallel(
@@ -74,18 +73,6 @@ class Replicas:
     def reduce(self) -> None:
         """Complete the gradients, once all micro-batches have run."""
 
-    def settle(self, backward: Callable[[], None]) -> None:
-        """Run backward once for nothing.
-
-        DDP arranges its buckets anew after the first backward, which changes the order in which
-        the ranks' numbers are added. With that behind it at its first step, a run that was
-        interrupted adds as one that was not, and ends with the same bits.
-        """
-        if self.model is not self.bare:
-            self.bare.eval()  # leaves running means as they are
-            backward()
-            self.bare.zero_grad()
-
 
 class Shards(Replicas):
     """A part of every layer on each rank (fully_shard, "FSDP2"): layers are put together in turn.
@@ -98,7 +85,7 @@ class Shards(Replicas):
     def __init__(
         self, model: nn.Module, task: Task, config: Config, world: World, *, even: bool
     ) -> None:
-        self.bare = self.model = model
+        self.model = model
         self.gain = world.size
         shape: tuple[int, ...] = (world.size,)
         names: tuple[str, ...] = ("shard",)
@@ -143,11 +130,11 @@ class ExactReplicas(Replicas):
     _LIMIT = 2.0**26  # of the sum; 2^27 times 2^36 would overflow
 
     def __init__(self, model: nn.Module, world: World, *, micro_batches: int) -> None:
-        self.bare = self.model = model
+        self.model = model
         self.limit = self._LIMIT / micro_batches
         self.gain, self.size = 1, world.size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.gradient = torch.zeros_like(parameters_to_vector(self.parameters).detach())
+        self.gradient = torch.zeros(sum(p.numel() for p in self.parameters), device=world.device)
         self.scratch = torch.zeros_like(self.gradient)
         # The last element counts micro-batches whose gradient is no number, or too large.
         self.sums = torch.zeros(len(self.gradient) + 1, dtype=torch.int64, device=world.device)

@@ -58,14 +58,13 @@ class Stepper:
         self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
         self.weights = list(self.model.parameters())
         # Vectors, that is biases and norms, do not decay.
-        groups: list[dict[str, Any]] = [
-            {
-                "params": [p for p in self.weights if p.dim() >= 2],
-                "weight_decay": config.weight_decay,
-            },
-            {"params": [p for p in self.weights if p.dim() < 2], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.95), fused=True)
+        vectors: dict[str, Any] = {"params": [p for p in self.weights if p.dim() < 2]}
+        vectors["weight_decay"] = 0.0
+        matrices = {"params": [p for p in self.weights if p.dim() >= 2]}
+        decay, betas = config.weight_decay, (0.9, 0.95)
+        self.optimizer = torch.optim.AdamW(
+            [matrices, vectors], config.lr, betas, weight_decay=decay, fused=True
+        )
         self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
         self.stragglers = Stragglers(world, self.deal.counts, lockstep=self.spread.lockstep)
         self.clock = Clock(world.device)  # of this rank's forward passes
@@ -90,10 +89,16 @@ class Stepper:
             self.scale.factor, self.scale.good = state["scale"]["factor"], state["scale"]["good"]
 
     def settle(self) -> None:
-        """Do what a first step needs; torch may compile here for minutes."""
-        self.spread.settle(
-            lambda: self.backward(self.loss(self.spread.model, [0] * self.deal.size, training=True))
-        )
+        """Run backward once for nothing, where the first one has an effect that lasts.
+
+        DDP arranges its buckets anew after it, which changes the order in which the ranks' numbers
+        are added. With that behind it at its first step, a run that was interrupted adds as one
+        that was not, and ends with the same bits. Torch may compile here for minutes.
+        """
+        if self.spread.model is not self.model:
+            self.model.eval()  # leaves running means as they are
+            self.backward(self.loss(self.spread.model, [0] * self.deal.size))
+            self.model.zero_grad()
         self.model.train()
 
     def step(self, flags: Sequence[float]) -> Step:
@@ -154,9 +159,8 @@ class Stepper:
 
     def backward(self, loss: Tensor) -> None:
         """Add this part of the step's mean loss to the gradients."""
-        torch.autograd.backward(
-            loss * (self.spread.gain * self.scale.factor / self.config.batch_units)
-        )
+        share = self.spread.gain * self.scale.factor / self.config.batch_units
+        torch.autograd.backward(loss * share)
 
     def seed(self, number: int) -> None:
         """Seed what this rank draws at random.

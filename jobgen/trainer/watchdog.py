@@ -123,9 +123,8 @@ class Stragglers:
         self._memory = list(table[2 * size :])
         before, self._slow, said = self._slow, set(), []
         for what, first in (("forward passes", 0), ("waiting for data", size)):
-            usual = statistics.median_low(
-                table[first + rank] / shares[rank] for rank in range(size)
-            )
+            each = [table[first + rank] / shares[rank] for rank in range(size)]
+            usual = statistics.median_low(each)
             for rank, node in enumerate(self.nodes):
                 seconds, fair = table[first + rank], usual * shares[rank]
                 if seconds > max(_SLOW * fair, fair + _WORTH):
