@@ -3,7 +3,9 @@
 import ast
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,23 @@ def test_the_trainer_can_be_copied_anywhere(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_file_can_be_read_at_one_sitting(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 320
+
+
+def lines_of_code(path: Path) -> int:
+    """Return how many lines there are without imports, docstrings, comments and empty ones."""
+    text, aside = path.read_text(), {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE}
+    aside |= {tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [t for t in tokenize.generate_tokens(StringIO(text).readline) if t.type not in aside]
+    lines = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    for node in ast.walk(ast.parse(text)):
+        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if docstring or isinstance(node, (ast.Import, ast.ImportFrom)):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def test_the_trainer_can_be_read_in_an_hour() -> None:
+    assert sum(map(lines_of_code, (PACKAGE / "trainer").glob("*.py"))) <= 1500
 
 
 def test_render_imports_nothing_slow() -> None:
