@@ -76,8 +76,7 @@ def _measure(config: Config, task: Task, model: nn.Module) -> tuple[float, float
     The seconds are None where they would take minutes to find out.
     """
     gpu = config.device in ("auto", "cuda") and torch.cuda.is_available()
-    device = torch.device("cuda" if gpu else "cpu")
-    model.to(device)
+    model.to(device := torch.device("cuda" if gpu else "cpu"))
     own = {parameter.data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 

@@ -38,24 +38,26 @@ class Deal(NamedTuple):
 def deal(config: Config, items: int, ranks: int) -> Deal:
     """Divide a step's items; TrainerError when a rank would get none.
 
-    Micro-batches are as large as --micro-batch and the number of ranks allow; with --reduce exact
-    the number of ranks has no say, as it must not change what is computed.
+    Micro-batches are as large as --micro-batch and the ranks' shares allow; with --reduce exact the
+    ranks have no say, as they must not change what is computed.
     """
-    most = min(config.micro_batch, items)
-    if config.reduce != "exact":
-        most = min(most, max(1, items // ranks))
-    size = next(size for size in range(most, 0, -1) if items % size == 0)
-    count = items // size
     shares = config.shares or [1] * ranks
     if len(shares) != ranks:
         raise TrainerError(f"--shares has {len(shares)} numbers for {ranks} ranks")
+    most = min(config.micro_batch, items)
+    if config.reduce != "exact":
+        most = min(most, max(1, items // sum(shares)))
+    size = next(size for size in range(most, 0, -1) if items % size == 0)
+    count = items // size
     ends = [sum(shares[:rank]) * count // sum(shares) for rank in range(ranks + 1)]
     counts = [ends[rank + 1] - ends[rank] for rank in range(ranks)]
     if not all(counts):
-        what = "--micro-batch" if items >= ranks and size > 1 else "the number of processes"
+        what = "make --shares more alike" if config.shares else "lower the number of processes"
+        if items >= ranks and size > 1:
+            what = "lower --micro-batch"
         raise TrainerError(
             f"a step of {items} items is {count} micro-batches of {size}, too few for {ranks} "
-            f"ranks; lower {what}, or raise the batch"
+            f"ranks; {what}, or raise the batch"
         )
     return Deal(items, size, counts)
 

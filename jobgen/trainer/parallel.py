@@ -132,8 +132,7 @@ def join(config: Config) -> World:
             rank, local_rank, size = (int(said[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
             local_size = int(said.get("LOCAL_WORLD_SIZE", local_rank + 1))
         except (KeyError, ValueError) as error:
-            text = "of RANK, LOCAL_RANK, WORLD_SIZE one is no number: use torchrun"
-            raise TrainerError(text) from error
+            raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is amiss: use torchrun") from error
     device = _device(config.device, local_rank=local_rank, local_size=local_size)
     if device.type == "cpu":
         _keep_memory()

@@ -44,12 +44,23 @@ def test_with_exact_sums_the_number_of_ranks_does_not_change_the_pieces(
 
 
 @pytest.mark.parametrize(
+    ("shares", "items", "size", "counts"),
+    [("1:2", 96, 32, [1, 2]), ("10:2", 24, 2, [10, 2]), ("1:2", 64, 16, [1, 3])],
+)
+def test_pieces_are_small_enough_for_the_shares(
+    shares: str, items: int, size: int, counts: list[int]
+) -> None:
+    dealt = deal(config("--shares", shares), items, len(counts))
+    assert (dealt.size, dealt.counts) == (size, counts)
+
+
+@pytest.mark.parametrize(
     ("flags", "items", "ranks", "said"),
     [
         ((), 2, 3, "2 micro-batches of 1, too few for 3 ranks; lower the number of processes"),
         (("--reduce", "exact"), 24, 2, "1 micro-batches of 24, too few for 2 ranks; lower --micro"),
         (("--shares", "1:2"), 24, 3, "--shares has 2 numbers for 3 ranks"),
-        (("--shares", "1:99"), 24, 2, "too few for 2 ranks"),
+        (("--shares", "1:99"), 24, 2, "24 micro-batches of 1, too few for 2 ranks; make --shares"),
     ],
 )
 def test_a_rank_without_work_is_refused_with_what_to_do(
