@@ -1,55 +1,71 @@
 #!/bin/bash
 # tutorial-multinode: 2 nodes x 2 processes, for this machine alone
 # rendered by jobgen from: tutorial-multinode.yaml
-# digest of what was rendered: 070804096b5dcc53
 # to render it again: jobgen render tutorial-multinode.yaml --scheduler local
 # left out, of no use here: resources.cpus_per_node
+# jobgen: {"name": "tutorial-multinode", "spec": "tutorial-multinode.yaml", "digest": "070804096b5dcc53", "scheduler": "local", "groups": [{"nodes": 2, "processes": 2}], "walltime": 600}
+# shellcheck disable=SC2034,SC2154,SC2317,SC2329
+set -euo pipefail    # an unset variable or a failed command ends the job
 
-# Strict mode: an unset variable or a failed command ends the job; nothing goes on half done.
-set -euo pipefail
+JOB_NAME=tutorial-multinode    # logs and results are in runs/tutorial-multinode/<job id>
+PROCESSES=(2 2)    # on each node
+WALLTIME=600    # seconds
 
-say() { printf 'jobgen: %s\n' "$*"; }
-die() { say "error: $*" >&2; exit 1; }
-
-# The environment of every process, built on each node: some launchers hand on nothing.
-load_environment() {
-    # Threads: the processes of a node share its cores, and some schedulers say otherwise.
-    export OMP_NUM_THREADS=$((cpus > local_world_size ? cpus / local_world_size : 1))
-    # A store of its own for each restart: with a shared one, restarts of torchrun often hang.
+environment() {    # of every process, set up on each node
+    share_gpus
+    OMP_NUM_THREADS=$(threads_for 2)
+    export OMP_NUM_THREADS
+    # With a store that is shared, restarts of torchrun often hang.
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
-    # Lines reach the logs as they are printed, also those of a process that is killed.
-    export PYTHONUNBUFFERED=1
-    # The scripts of modules, venvs and conda are not written for strict mode.
-    set +eu
-    set -e
-    set -u
-    # What libraries compile is kept on the node's own disk, unless somebody has said where: a home
-    # folder that all nodes share is slow, and its file locks fail.
-    local name
-    for name in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR; do
-        if [[ -z ${!name-} ]]; then export "$name=$tmp_dir/$name"; fi
-    done
-
-    # What torch is there decides the names of NCCL's flight recorder, by which a hang leaves a
-    # trace: new ones since 2.9, which warns of the old.
-    command -v python3 >/dev/null || die "there is no python3 on $node"
-    local torch recorder=TORCH_FR_BUFFER_SIZE dump=TORCH_FR_DUMP_TEMP_FILE
-    torch=$(python3 -c 'from importlib.metadata import version; print(version("torch"))') ||
-        die "there is no torch on $node for $(command -v python3)"
-    if [[ $torch =~ ^(0|1|2\.[0-8])\. ]]; then
-        recorder=TORCH_NCCL_TRACE_BUFFER_SIZE dump=TORCH_NCCL_DEBUG_INFO_TEMP_FILE
-    fi
-    export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
-    export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
-    say "torch $torch of $(command -v python3), OMP_NUM_THREADS=$OMP_NUM_THREADS"
 }
 
-# What this node gives the job: a share of this machine's cores, and of its GPUs where there is one
-# for every process; else the processes run on the CPU.
-claim_node() {
-    local processes=(2 2) gpus=() listed first=0 count
-    cpus=$(($(nproc) / 2))
+program() {    # what each process runs
+    exec python3 -u examples/tutorial_multinode.py --epochs 10 --snapshot runs/tutorial-multinode.pt
+}
+
+find_nodes() {    # on the first node: all of them, in the order of the allocation
+    [[ -e examples/tutorial_multinode.py ]] ||
+        die "no such file in $PWD:" examples/tutorial_multinode.py
+    NODES=(node0 node1)    # names for the logs
+    MASTER_ADDR=127.0.0.1
+    MASTER_PORT=$((20000 + 10#$job_number % 10000))    # so that two jobs do not meet
+}
+
+agent() {    # what runs once on each node: torchrun's agent, which starts the node's processes
+    local address
     address=127.0.0.1
+    export PET_RDZV_ID=$rendezvous_id    # a secret, which no command line shows
+    exec python3 -m torch.distributed.run \
+        --nnodes=2 --nproc-per-node=2 --max-restarts=0 \
+        --rdzv-backend=c10d \
+        --rdzv-conf="is_host=$((node_rank == 0)),join_timeout=600,read_timeout=600" \
+        --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" --local-addr="$address" \
+        --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
+}
+
+launch() {    # launch NODE_RANK: the agent of a node, on this machine
+    exec bash "$this_script" run_node "$1"
+}
+
+# ---- Part 2: the jobgen runtime 1, digest 72a1c73b3f4d ------------------------------------------
+# The same in every script of its kind; docs/concepts/the-script.md explains it.
+# Its kind: local, local, torchrun, several nodes, threads, walltime local, usage.
+
+export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
+say() { printf 'jobgen: %s\n' "$*" || :; }
+die() { say "error: $*" >&2; exit 1; }
+optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
+
+find_job() {    # sets job_id, and job_number, from which the port follows
+    job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
+    unset JOBGEN_SUBMIT_ID
+    job_number=${job_id##*-} script_pid=$$
+    optional find_task "$@"
+}
+
+# What a node has of this machine's GPUs: a share, if there is one for each process; else none.
+share_gpus() {    # sets CUDA_VISIBLE_DEVICES
+    local gpus=() listed first=0 count all=0
     # Names of this machine may lead anywhere; its loopback interface is enough.
     export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
@@ -57,237 +73,198 @@ claim_node() {
     if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
         IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
     fi
-    for count in "${processes[@]:0:index}"; do first=$((first + count)); done
-    if ((${#gpus[@]} >= 4)); then
-        gpus=("${gpus[@]:first:local_world_size}")
+    for count in "${PROCESSES[@]}"; do all=$((all + count)); done
+    for count in "${PROCESSES[@]:0:node_rank}"; do first=$((first + count)); done
+    if ((${#gpus[@]} >= all)); then
+        gpus=("${gpus[@]:first:PROCESSES[node_rank]}")
         CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]}")
     else
-        say "GPUs here: ${#gpus[@]}, processes: 4; so they run on the CPU"
+        say "GPUs here: ${#gpus[@]}, processes: $all; so they run on the CPU"
         CUDA_VISIBLE_DEVICES=
     fi
     export CUDA_VISIBLE_DEVICES
 }
 
-# What each process runs, started by its node's agent: its own log files, then the program.
-run_rank() {
-    local logs=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
-    local error=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK
-    if ((TORCHELASTIC_RESTART_COUNT)); then error+=.restart-$TORCHELASTIC_RESTART_COUNT; fi
-    exec >>"$logs.out" 2>>"$logs.err"
-    # torch writes an exception into a folder of its own; keep it under node and rank instead.
-    ln -sf "$error.json" "$TORCHELASTIC_ERROR_FILE"
-    exec -- python3 -u examples/tutorial_multinode.py --epochs 10 --snapshot runs/tutorial-multinode.pt
+# The run folder, on a file system that all nodes share. Each start of this script is an attempt with
+# a number of its own, so that a job that is started again overwrites nothing.
+make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
+    optional find_run
+    run_dir=$PWD/runs/$JOB_NAME/${run_id:-$job_id} attempt=0
+    stop='' child='' word='' reason='' lost='' why=''
+    mkdir -p "$run_dir"/{logs,errors,attempts} || die "cannot make the run folder $run_dir"
+    until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
+        [[ -d $run_dir/attempts/$attempt ]] || die "cannot write to $run_dir/attempts"
+        attempt=$((attempt + 1))
+    done
+    attempt_dir=$run_dir/attempts/$attempt this_script=$run_dir/attempts/$attempt/script
+    printf '%4096s' '' >"$attempt_dir/reserved"    # for the outcome, though the disk be full by then
+    cp "$0" "$this_script"
+    echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
+    [[ -e $run_dir/plan.json ]] || sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"
+    trap 'conclude "$?"' EXIT
+    trap 'end_job SIGTERM' TERM
+    trap 'end_job SIGINT' INT
+    optional begin_walltime
+    rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
 
-# What each node runs: one agent, which starts the processes of the node and watches them.
-run_node() {    # run_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
-    enter_node "$@"
-    attend "$marker" python3 -m torch.distributed.run \
-        --nnodes=2 --nproc-per-node="$local_world_size" --max-restarts=0 \
-        --rdzv-backend=c10d --rdzv-conf="is_host=$((index == 0)),join_timeout=600,read_timeout=600" \
-        --rdzv-endpoint="$head:$port" --rdzv-id="$rdzv_id" --local-addr="$address" \
-        --log-dir="$attempt_dir/torchrun" --no-python bash "${BASH_SOURCE[0]}" rank
+threads_for() {    # threads_for PROCESSES: how many each has of the CPUs that they share
+    local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
+    echo "$((cpus > $1 ? cpus / $1 : 1))"
+}
+
+begin_walltime() { each_turn=mind_walltime began=$SECONDS; }
+mind_walltime() {    # the script ends itself at the walltime: no scheduler does
+    if [[ -z $stop ]] && ((SECONDS - began >= WALLTIME)); then
+        end_job "the walltime of $WALLTIME s"
+    fi
+}
+
+# Beside the agent, every half minute and at first sooner: what the job's processes use on this node,
+# as a line of JSON. After a day the lines come half as often, and so on, so that the file stays small.
+note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process PID is there
+    set +e
+    local second=0 next=2 lines=0 most=0 dirs cpu memory now
+    mkdir -p "$2/usage"
+    while grep -qs '^State:.[^ZX]' "/proc/$1/status"; do    # a zombie is gone
+        sleep 1
+        ((++second < next)) && continue
+        ((next += next < 30 ? next : 30 << lines / 2880))
+        mapfile -t dirs < <(grep -slzxF "JOBGEN_RUN_DIR=$2" /proc/[0-9]*/environ |
+            xargs -r grep -slzxF "JOBGEN_NODE=$3")
+        ((${#dirs[@]})) || continue
+        dirs=("${dirs[@]%/environ}")
+        # CPU time of a process and of the children that it has waited for; memory of its own.
+        read -r cpu memory < <(cat "${dirs[@]/%//stat}" "${dirs[@]/%//status}" |
+            awk -v tick="$(getconf CLK_TCK)" '
+                /^[0-9]+ \(/ { sub(/^.*\) /, ""); cpu += $12 + $13 + $14 + $15 }
+                /^Rss(Anon|Shmem):/ { memory += $2 }
+                END { printf "%.2f %.0f\n", cpu / tick, memory * 1024 }')
+        ((most = memory > most ? memory : most, lines++))
+        printf -v now '%(%s)T' -1
+        printf '{"time": %d, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, "processes": %d, "gpus": [%s]}\n' \
+            "$now" "$4" "$cpu" "$memory" "$most" "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
+    done
+} 2>/dev/null
+list_gpus() {    # those that the job sees, as objects of JSON
+    if command -v nvidia-smi >/dev/null; then
+        timeout 10 nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
+            --query-gpu=utilization.gpu,memory.used,memory.total,power.draw --format=csv,noheader,nounits
+    elif command -v rocm-smi >/dev/null; then
+        timeout 10 rocm-smi --showuse --showmeminfo vram --showpower --csv
+    fi | awk -F', *' '
+        function number(text, by) { return text ~ /^[0-9.]+$/ ? sprintf("%.0f", text * by) : "null" }
+        function put(use, held, total, power, by) {
+            printf "%s{\"use\": %s, \"memory\": %s, \"total\": %s, \"power\": %s}", count++ ? ", " : "",
+                number(use, 1), number(held, by), number(total, by), number(power, 1)
+        }
+        /^device,/ {
+            for (at = 1; at <= NF; at++) {
+                if ($at ~ /GPU use/) use = at
+                if ($at ~ /Total Used Memory/) held = at; else if ($at ~ /Total Memory/) total = at
+                if ($at ~ /Power/) power = at
+            }
+            next
+        }
+        use && /^card/ { put($use, $held, $total, $power, 1) }
+        !use && NF == 4 { put($1, $2, $3, $4, 1048576) }'
+}
+
+find_rank() { rank=$1 local_rank=${2-}; }
+
+tell_nodes() {    # what each node has to know; the rendezvous has a secret, for its owner alone
+    local secret
+    printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
+    read -r secret </proc/sys/kernel/random/uuid
+    (umask 077 && : >"$attempt_dir/world")
+    printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" rendezvous_id "$secret" \
+        work_dir "$PWD" run_end "${run_end-}" script_pid "${script_pid-}" >"$attempt_dir/world"
+    say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
+}
+
+find_node() {    # find_node NODE_RANK: what the first node has written for all, and the log
+    node_rank=$1 stop='' child='' attempt_dir=${BASH_SOURCE[0]%/*} this_script=${BASH_SOURCE[0]}
+    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/}
+    node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
+    # shellcheck source=/dev/null
+    . "$attempt_dir/world"
+    cd "$work_dir"
+    optional loosen_umask
+    mkdir -p "$run_dir/logs/$node"
+    exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
+    trap 'stop=SIGTERM stop_by=$((SECONDS + 30)); kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+}
+check_rendezvous() {
+    optional name_interface
+    getent ahosts "$MASTER_ADDR" >/dev/null ||
+        die "$node cannot resolve the name of the first node, $MASTER_ADDR"
+    if ((${RANK:-$node_rank} == 0)) && (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; then
+        die "port $MASTER_PORT on $node is in use by another program"
+    fi
+}
+
+# A node: its log, checks that spare the others a time-out, the agent, and how it ended.
+run_node() {    # run_node [NODE_RANK]
+    find_rank "$@"
+    find_node "$rank"
+    say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
+    trap 'report_node "$?"' EXIT
+    prepare_node
+    check_rendezvous
+    : >"$attempt_dir/node-$node_rank.started"
+    attend start_agent
+    # torchrun calls every stop an error; the program says by a file that it stopped in order.
+    if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi
     exit "$status"
 }
-
-# What comes first on a node: logs, the environment, and checks that spare everybody a time-out.
-enter_node() {    # enter_node INDEX WORKDIR HEAD PORT RENDEZVOUS_ID
-    index=$1 head=$3 port=$4 rdzv_id=$5
-    attempt_dir=${BASH_SOURCE[0]%/*}
-    run_dir=${attempt_dir%/attempts/*}
-    node=$(sed -n "$((index + 1))p" "$attempt_dir/nodes")
-    mkdir -p "$run_dir/logs/$node"
-    # Nothing interleaved: a log for what is said here, and two for each process.
-    exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    # However it ends, its exit code is left where the first node looks for it.
-    trap 'report_node "$index" "$?"' EXIT
-    say "$node is node $index; the rendezvous is at $head:$port"
-
-    # Nothing is taken over from where the job was submitted, but the folder and the user.
-    cd "$2"
-    export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}
-    unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
-    # A folder on this node's own disk, gone when the node's part ends.
-    if [[ ! -w ${TMPDIR:-/tmp} ]]; then
-        say "$node cannot write to $TMPDIR, its TMPDIR; it takes /tmp"
-        export TMPDIR=/tmp
-    fi
-    tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-$rdzv_id.XXXXXX")
-    marker=JOBGEN_AGENT=$rdzv_id-$index
-    setsid bash "${BASH_SOURCE[0]}" watch "$index" "$$" "$marker" "$tmp_dir" &
-    watch=$!
-    disown "$watch"
-    local_world_size=2
-    claim_node
-    load_environment
-    export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
-    export JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=${attempt_dir##*/}
-    # A name that does not resolve, or a port that is taken, is said at once and not after a time-out.
-    getent ahosts "$head" >/dev/null || die "$node cannot resolve the name of the first node, $head"
-    if ((index == 0)) && (: <>"/dev/tcp/$head/$port") 2>/dev/null; then
-        die "port $port on $node is in use by another program"
-    fi
-    : >"$attempt_dir/node-$index.started"
-}
-
-# Run a command to its end, in the background, so that a signal is handled when it comes. The marker in
-# its environment finds all that it started, also what outlived it.
-attend() {    # attend MARKER COMMAND...: sets status
-    stop_by=
-    trap 'stop_by=${stop_by:-$((SECONDS + $(grace)))}; kill -TERM "${child-}" 2>/dev/null || :' TERM INT HUP
-    env "$@" &
-    child=$!
-    while kill -0 "$child" 2>/dev/null; do
-        if [[ -z $stop_by ]]; then
-            status=0
-            wait "$child" || status=$?
-        elif ((SECONDS < stop_by)); then
-            sleep 0.5
-        else
-            say "$node: the agent did not stop in time; it is killed"
-            sweep "$1"
-        fi
-    done
-    if [[ -n $stop_by ]]; then
-        status=0
-        wait "$child" || status=$?
-        # torchrun calls every stop an error; the program says by a file that it stopped in order.
-        if [[ -e $run_dir/STOPPED ]]; then status=0; fi
-    fi
-    sweep "$1"
-}
-
-# How long an agent may take to stop: where another node has failed there is nothing left to save.
-grace() { if [[ -e $attempt_dir/failed ]]; then echo 10; else echo 30; fi; }
-
-# End the processes that have MARKER in their environment.
-sweep() {    # sweep MARKER
-    local environ pid
-    for _ in 1 2 3; do
-        environ=$(grep -slzxF -e "$1" /proc/[0-9]*/environ || :)
-        if [[ -z $environ ]]; then return; fi
-        for pid in $environ; do
-            pid=${pid#/proc/}
-            kill -KILL "${pid%/environ}" 2>/dev/null || :
-        done
-        sleep 0.2
-    done
-}
-
-# Runs beside each agent, in a session of its own: gives a sign of life every 20 s, by which the first
-# node knows of this one, and cleans up if the shell around the agent is killed.
-watch_node() {    # watch_node INDEX PID MARKER TMP_DIR
-    local seconds=0
-    tmp_dir=$4
-    attempt_dir=${BASH_SOURCE[0]%/*}
-    while kill -0 "$2" 2>/dev/null; do
-        if ((seconds++ % 20 == 0)); then
-            echo "$seconds" >"$attempt_dir/node-$1.alive" || :
-        fi
-        sleep 1
-    done
-    say "the shell around the agent was killed"
-    sweep "$3"
-    report_node "$1" 137
-}
-
-# The first node to fail leaves its number and code in `failed`; every node leaves its code.
-report_node() {    # report_node INDEX STATUS
+report_node() {    # report_node STATUS; the first node to fail leaves a file of its own
     trap '' TERM INT HUP
-    kill "${watch-}" 2>/dev/null || :
-    if (($2)); then (set -o noclobber && echo "$1 $2" >"$attempt_dir/failed") 2>/dev/null || :; fi
+    if (($1)); then (set -o noclobber && echo "$node_rank $1" >"$attempt_dir/failed") || :; fi
     rm -rf "${tmp_dir-}"
-    echo "$2" >"$attempt_dir/node-$1.new"
-    mv "$attempt_dir/node-$1.new" "$attempt_dir/node-$1.ended"
+    echo "$1" >"$attempt_dir/node-$node_rank.ended" || :
+} 2>/dev/null
+list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
+    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
+        $1 == "rank" { rank = $3 }
+        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
 }
 
-# This same file runs once more for each node.
-case ${1-} in
-    node) shift; run_node "$@" ;;
-    rank) run_rank ;;
-    watch) shift; watch_node "$@"; exit ;;
-esac
-
-# Submitted from inside another job: the marker by which that job finds what it has to end stays there.
-if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi
-
-# Where am I: on the one machine that plays every node, in the folder of submission.
-job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
-unset JOBGEN_SUBMIT_ID
-job_number=${job_id##*-}
-
-# The run folder, on the file system that all nodes share. Each start of this script is an attempt
-# with a number of its own, so that a job that is run again overwrites nothing.
-run_dir=$PWD/runs/tutorial-multinode/$job_id
-mkdir -p "$run_dir"/{logs,errors,attempts} || die "cannot make the run folder $run_dir"
-attempt=0
-until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
-    [[ -d $run_dir/attempts/$attempt ]] || die "cannot write to $run_dir/attempts"
-    attempt=$((attempt + 1))
-done
-attempt_dir=$run_dir/attempts/$attempt
-# Whatever ends this script from here on, the outcome is on record.
-trap 'conclude "$?"' EXIT
-conclude() {    # conclude STATUS
-    local outcome=failed
-    if (($1 == 0)); then outcome='done'; elif [[ $stop == SIG* ]]; then outcome=cancelled; fi
-    echo "$outcome $1" >"$attempt_dir/outcome.new"
-    mv "$attempt_dir/outcome.new" "$attempt_dir/outcome"
+prepare_node() {    # nothing is taken over from around the job but the folder and the user
+    unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
+    ulimit -S -c 0    # no core files, unless the spec's setup wants them
+    # A folder on the node's own disk, gone when the node's part ends.
+    if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
+    tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
+    local shell=$BASHPID    # of this process, and not of the one that is started
+    setsid bash "$this_script" clean_up "$shell" "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}" \
+        "$run_dir/logs/$node/agent.log" </dev/null >/dev/null 2>&1 &
+    disown
+    if ((${LOCAL_RANK:-0} == 0)); then
+        setsid bash "$this_script" note_usage "$shell" "$run_dir" "$node" "$attempt" \
+            </dev/null >/dev/null 2>&1 &
+        disown
+    fi
 }
-# A signal is noted here and acted upon below.
-stop=
-trap 'stop=SIGTERM' TERM
-trap 'stop=SIGINT' INT
-rm -f "$run_dir"/{STOPPED,DONE}
-# The nodes run this same file; the scheduler's own copy is on the first node alone.
-cp "$0" "$attempt_dir/script"
-[[ -f examples/tutorial_multinode.py ]] || die "no such file in $PWD:" examples/tutorial_multinode.py
-
-# Nodes: names for the logs; all have the loopback address.
-nodes=(node0 node1)
-addresses=(127.0.0.1)
-
-((${#nodes[@]} == 2)) || die "this script is for 2 nodes, the job has ${#nodes[@]}: ${nodes[*]}"
-printf '%s\n' "${nodes[@]}" >"$attempt_dir/nodes"
-
-# Rendezvous: on the first node, at a port that follows from the job's id, so that two jobs do not
-# meet, below the range that the system hands out. Its id keeps out agents of an earlier attempt.
-head=${addresses[0]}
-port=$((20000 + 10#$job_number % 10000))
-rdzv_id=$job_id-$attempt
-say "2 nodes x 2 processes on ${nodes[*]}; logs are in $run_dir"
-
-# Supervision. The launchers run in the background, so that a signal is noticed when it comes. The
-# first node that fails ends the job. What the launchers return is not trusted, the nodes' records
-# are; a shared file system may take up to 5 s to show one.
-launchers=()
-launchers_gone() {    # how many of them have ended
-    local pid gone=0
-    for pid in "${launchers[@]}"; do
-        kill -0 "$pid" 2>/dev/null || gone=$((gone + 1))
-    done
-    echo "$gone"
+start_agent() {    # in a process of its own, which the agent takes over
+    export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
+    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir
+    optional tell_end
+    optional enter_container
+    load_environment
+    optional preflight
+    agent
 }
-nodes_with() {    # nodes_with started|ended: how many nodes have recorded it
-    find "$attempt_dir" -maxdepth 1 -name "node-*.$1" | wc -l
-}
-nodes_without() {    # nodes_without started|ended: the names of those that have not
-    local index names=()
-    for index in "${!nodes[@]}"; do
-        [[ -e $attempt_dir/node-$index.$1 ]] || names+=("${nodes[index]}")
-    done
-    echo "${names[*]}"
-}
-# A look at the records, every 20 s: a node is lost that gives no sign of life in 6 looks, or none
-# at all in 15, or that has started no agent 15 looks after another has. Looks are counted and
-# not seconds, as a file system that stands still for everybody is no node's fault.
-looked=
+
+# A look at the records: a node is lost that gives no sign of life in SILENT looks, or none at all in
+# MISSING, or that has started no agent MISSING looks after another has. Looks are counted and not
+# seconds, as a file system that stands still for everybody is no node's fault.
+BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15} looked=''
 look() {    # sets lost, to the names of those nodes, and why
     looked=$(
         {
             echo "$looked"
             find "$attempt_dir" -maxdepth 1 -name 'node-*' -printf 'now %f %T@\n' 2>/dev/null || :
-        } | awk -v silent=6 -v missing=15 -v beat=20 '
+        } | awk -v silent="$SILENT" -v missing="$MISSING" -v beat="$BEAT" '
             NR == FNR { name[nodes++] = $1 }
             $1 == "since" { since = $2 }
             $1 == "was" { was[$2] = $3; same[$2] = $4 }
@@ -310,9 +287,137 @@ look() {    # sets lost, to the names of those nodes, and why
     lost=$(awk '$1 == "lost" { printf "%s%s", sign, $2; sign = " " }' <<<"$looked")
     why=$(sed -n '/^lost /{s/^lost [^ ]* //p;q}' <<<"$looked")
 }
-lost='' why=''
-supervise() {
-    local begin=$SECONDS expected=${#nodes[@]} missing_since='' next_look=0 gone ended pid patience=5
+
+# Whether this node reaches the first one no more. An answer that nobody listens there is an answer.
+cut_off() {
+    local words
+    if words=$(LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$MASTER_ADDR/$MASTER_PORT" 2>&1) ||
+        [[ $words == *refused* ]]; then
+        reached=yes
+        return 1
+    fi
+    [[ -n ${reached-} ]]    # a firewall may let nobody through where no program listens yet
+}
+# Beside the agent, until the shell that waits for it has ended or was killed: then what the agent has
+# left behind ends too. It has a mark in its environment. Meanwhile the node gives signs of life, as
+# long as it reaches the first one; what is alive a minute after the job has ended was not told so.
+clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK LOG
+    local turn=0 over=0
+    set +e
+    node_rank=$3 attempt_dir=${BASH_SOURCE[0]%/*}
+    run_dir=${attempt_dir%/attempts/*} node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
+    # shellcheck source=/dev/null
+    . "$attempt_dir/world"
+    while grep -qs '^State:.[^ZX]' "/proc/$1/status" && kill -0 "${script_pid:-$1}"; do
+        if ((turn++ % BEAT == 0)); then
+            if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
+            if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
+                echo "$turn" >"$attempt_dir/node-$node_rank.alive"
+            fi
+        fi
+        sleep 1
+    done
+    kill -KILL "$1"
+    for _ in 1 2 3; do
+        grep -slzxF "JOBGEN_AGENT=$2" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
+        sleep 0.2
+    done
+    # The shell takes this folder away itself, if it has the time to say how the node ended.
+    if [[ -d $2 ]]; then
+        say "the shell around the agent was killed" >>"$5"
+        tmp_dir=$2
+        report_node 137
+    fi
+}
+
+load_environment() {
+    export PYTHONUNBUFFERED=1    # lines reach the logs as they are printed
+    set +eu    # the scripts of modules, venvs and conda are not written for strict mode
+    trap 'tell_setup "$?"' EXIT
+    environment
+    trap - EXIT
+    set -eu
+    command -v python3 >/dev/null || die "there is no python3 on $node"
+    local torch name home recorder=TORCH_FR_BUFFER_SIZE dump=TORCH_FR_DUMP_TEMP_FILE
+    torch=$(python3 -c 'from importlib.metadata import version; print(version("torch"))') ||
+        die "there is no torch on $node for $(command -v python3)"
+    say "torch $torch of $(command -v python3), OMP_NUM_THREADS=$OMP_NUM_THREADS"
+    # What libraries compile is kept on the node's own disk, unless somebody has said where: a home
+    # folder that all nodes share is slow, and its file locks fail.
+    for name in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH \
+        MIOPEN_CUSTOM_CACHE_DIR; do
+        home=${name/CACHE_DIR/HOME}
+        if [[ -z ${!name-}${!home-} ]]; then export "$name=$tmp_dir/$name"; fi
+    done
+    # NCCL's flight recorder, by which a hang leaves a trace, has other names since torch 2.9.
+    if [[ $torch =~ ^(0|1|2\.[0-8])\. ]]; then
+        recorder=TORCH_NCCL_TRACE_BUFFER_SIZE dump=TORCH_NCCL_DEBUG_INFO_TEMP_FILE
+    fi
+    export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+    export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
+}
+tell_setup() {    # tell_setup STATUS
+    if [[ -n ${doing-} ]]; then say "error: a command of the spec's $doing failed, exit code $1"; fi
+}
+
+# What the agent starts for each process: its own log files, then the program.
+run_rank() {
+    local logs=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
+    local error=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK
+    if ((TORCHELASTIC_RESTART_COUNT)); then error+=.restart-$TORCHELASTIC_RESTART_COUNT; fi
+    exec >>"$logs.out" 2>>"$logs.err"
+    # torch writes an exception into a folder of its own; keep it under node and rank instead.
+    ln -sf "$error.json" "$TORCHELASTIC_ERROR_FILE"
+    program
+}
+
+attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
+    "$@" &
+    child=$! status=0
+    while kill -0 "$child" 2>/dev/null; do
+        if [[ -z ${each_turn-} ]]; then
+            status=0
+            wait "$child" || status=$?    # a signal ends this wait as well
+        else
+            "$each_turn"
+            sleep 1 &
+            wait "$!" || :
+        fi
+    done
+    if [[ -n ${each_turn-} ]]; then wait "$child" || status=$?; fi
+}
+
+start_launchers() {    # one for each node
+    local index
+    for index in "${!NODES[@]}"; do
+        launch "$index" &
+        launchers+=($!)
+    done
+}
+
+# The first node that fails ends the job. What launchers return is not trusted, the nodes' records are;
+# a shared file system may take a while to show one.
+launchers=() LAG=${LAG:-90}
+launchers_gone() {    # how many of them have ended
+    local pid gone=0
+    for pid in "${launchers[@]}"; do
+        kill -0 "$pid" 2>/dev/null || gone=$((gone + 1))
+    done
+    echo "$gone"
+}
+nodes_with() {    # nodes_with started|ended: how many nodes have recorded it
+    find "$attempt_dir" -maxdepth 1 -name "node-*.$1" | wc -l
+}
+nodes_without() {    # nodes_without started|ended: the names of those that have not
+    local index names=()
+    for index in "${!NODES[@]}"; do
+        [[ -e $attempt_dir/node-$index.$1 ]] || names+=("${NODES[index]}")
+    done
+    echo "${names[*]-}"
+}
+supervise() {    # sets status
+    local expected=${#NODES[@]} missing_since='' next_look=0 gone ended pid patience=$LAG
+    lost='' why='' status=0
     while [[ -z $stop && ! -e $attempt_dir/failed ]]; do
         gone=$(launchers_gone)
         ((gone < ${#launchers[@]})) || break
@@ -322,24 +427,22 @@ supervise() {
         if ((gone)); then ended=$(nodes_with ended); fi
         if ((gone <= ended)); then
             missing_since=
-        elif ((SECONDS > ${missing_since:=$SECONDS} + 5)); then
+        elif ((SECONDS > ${missing_since:=$SECONDS} + LAG)); then
             lost=$(nodes_without ended) expected=$((ended + ${#launchers[@]} - gone))
             break
         fi
         if ((SECONDS >= next_look)); then
             look
-            next_look=$((SECONDS + 20))
+            next_look=$((SECONDS + BEAT))
             if [[ -n $lost ]]; then
                 expected=$((expected - $(wc -w <<<"$lost")))
                 break
             fi
         fi
-        # Nobody else ends a local job at its walltime.
-        if ((SECONDS - begin >= 600)); then stop="the walltime of 600 s"; fi
-        sleep 1
+        "${each_turn:-:}"
+        sleep 1 &
+        wait "$!" || :
     done
-    # The scheduler may leave no time for more than this.
-    if [[ -n $stop ]]; then conclude 143; fi
     # Nothing is left to save where a node is gone: the others need not take long to stop.
     if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed"; fi
     if (($(launchers_gone) < ${#launchers[@]})); then
@@ -347,78 +450,116 @@ supervise() {
         patience=45
     else
         # A launcher that has failed is believed: then the records only tell the details.
-        for pid in "${launchers[@]}"; do wait "$pid" || patience=15; done
+        for pid in "${launchers[@]}"; do wait "$pid" || status=$? patience=15; done
     fi
     patience=$((SECONDS + patience))
-    while (($(nodes_with ended) < expected && SECONDS < patience)); do sleep 0.5; done
+    while (($(nodes_with ended) < expected && SECONDS < patience)); do sleep 0.5 || :; done
     kill -KILL "${launchers[@]}" 2>/dev/null || :
-    say "ended after $((SECONDS - begin)) s"
+    if [[ -n $stop ]]; then return; fi
+    if [[ -n $why ]]; then
+        reason="$lost is lost: $why"
+    elif [[ -z $lost && ! -e $attempt_dir/failed ]] && ((status == 0)); then
+        lost=$(nodes_without ended)
+    fi
+    if [[ -n $lost && -z $reason ]]; then
+        reason="nothing is heard from $lost; do all nodes share the folder $PWD?"
+    fi
+    if [[ -n $reason || -e $attempt_dir/failed ]]; then status=1; fi
+}
+end_job() {    # end_job REASON; the scheduler may leave no time for more than this
+    stop=$1
+    optional note_signal
+    if [[ $stop == SIG* ]]; then record_outcome "${at_signal:-cancelled}" 143; fi
 }
 
-# Start one agent for every node.
-for index in "${!nodes[@]}"; do
-    bash "$attempt_dir/script" node "$index" "$PWD" "$head" "$port" "$rdzv_id" &
-    launchers+=($!)
-done
-supervise
-
-# The outcome: success only if every node says so; else the first error, and where it is.
-secondary() {    # secondary ERROR_FILE: a process only says that it has lost another
-    grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"
-}
-culprit() {    # culprit NODE...: sets node, first_rank and cause; the first of NODE if all else fails
-    local file name
-    cause=
+# The first error, and where it is: of a process that has not only lost another; else of one that was
+# killed or left with a code, which writes no error file.
+find_cause() {    # sets node, first_rank, status and file
+    local name rank='' code index=0 first='' nodes
+    [[ -e $attempt_dir/nodes ]] || return
     for file in "$run_dir"/errors/*.json; do
-        if [[ -s $file && $file -nt $attempt_dir/nodes ]] && ! secondary "$file"; then
-            if [[ -z $cause || $file -ot $cause ]]; then cause=$file; fi
-        fi
+        [[ -s $file && $file -nt $attempt_dir/nodes ]] || continue
+        if [[ -z $first || $file -ot $first ]] && ! lost_another "$file"; then first=$file; fi
     done
-    if [[ -n $cause ]]; then
-        name=${cause##*/}
+    if read -r index code rank <"$attempt_dir/failed"; then status=$code; fi 2>/dev/null
+    nodes=("${NODES[index]}" "${NODES[@]}")
+    if [[ -n $first ]]; then
+        name=${first##*/}
         name=${name%.json}
         name=${name%.restart-*}
-        node=${name%-*} first_rank=${name##*-}
-        return
+        nodes=("${name%-*}") first_rank=${name##*-}
     fi
-    # A process that was killed, or left with a code, writes no error file; its agent lists it, among
-    # those that it has ended itself.
-    for node; do
-        cause=$run_dir/logs/$node/agent.log
-        while read -r first_rank; do
-            if [[ ! -s $run_dir/errors/$node-$first_rank.json ]]; then return; fi
-        done < <(awk '$1 == "rank" { rank = $3 } $1 == "exitcode" && $3 != -15 { print rank }' "$cause")
+    node=${nodes[0]}
+    for name in "${nodes[@]}"; do
+        while read -r rank code; do
+            [[ $rank == "${first_rank:-$rank}" ]] || continue
+            if [[ -n $first ]] || ! lost_another "$run_dir/logs/$name/rank-$rank.err"; then
+                node=$name first_rank=$rank status=$code first=yes
+                break 2
+            fi
+        done < <(list_exit_codes "$name")
     done
-    node=$1 cause=$run_dir/logs/$1/agent.log first_rank=
-}
-show() {    # show FILE LINES
-    if [[ -s $1 ]]; then
-        say "the end of $1:"
-        tail -n "$2" "$1"
+    # A shell that was killed has recorded nothing; srun tells of it.
+    if [[ -z $first ]] && read -r name rank < <(
+        sed -n 's/^srun: error: \([^:]*\): task \([0-9]*\): Killed.*/\1 \2/p' "$attempt_dir/launcher.log"
+    ); then
+        node=$name status=137
+        if declare -F run_process >/dev/null; then first_rank=$rank; fi
     fi
+    file=$run_dir/logs/$node/rank-$first_rank.err
+    if [[ ! -s $file ]]; then file=$run_dir/logs/$node/agent.log; fi
+    if [[ ! -s $file ]]; then file=$attempt_dir/launcher.log; fi
 }
-if [[ -n $stop ]]; then
-    say "ENDED by $stop; logs are in $run_dir"
-    exit 143
-fi
-if [[ -n $lost ]]; then
-    if [[ -n $why ]]; then die "FAILED: $lost is lost: $why; logs are in $run_dir"; fi
-    die "FAILED: nothing is heard from $lost; do all nodes share the folder $PWD?"
-fi
-if [[ -e $attempt_dir/failed ]]; then
-    read -r index status <"$attempt_dir/failed"
-    culprit "${nodes[index]}" "${nodes[@]}"
-    say "FAILED with exit code $status: ${first_rank:+rank $first_rank on }$node, by $cause"
-    if [[ $cause == *.log ]]; then show "$cause" 30; fi
-    show "$run_dir/logs/$node/rank-$first_rank.err" 20
+lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }
+
+# Whatever ends this script, there is a sentence on it, and the outcome is on record.
+conclude() {    # conclude STATUS
+    local status=$1 file='' first_rank=''
+    set +eu
+    trap '' TERM INT    # what is decided now stays
+    optional settle_walltime
+    if [[ -n $word ]]; then
+        :    # the chain has said what there is to say
+    elif [[ -n $stop ]]; then
+        if [[ $stop == SIG* ]]; then word=cancelled; fi
+        status=143
+        say "ENDED by $stop"
+    elif [[ -n $reason ]]; then
+        say "FAILED: $reason"
+    elif ((status)); then
+        find_cause
+        if [[ -n $file ]]; then reason="${first_rank:+rank $first_rank on }$node, by $file"; fi
+        say "FAILED with exit code $status${reason:+: $reason}"
+        if [[ -n $file ]]; then tail -n 20 "$file"; fi
+    elif [[ -e $run_dir/STOPPED ]]; then
+        word='done'
+        say "STOPPED early, in order"
+    else
+        word='done'
+        say "DONE: all processes ended well"
+        : >"$run_dir/DONE"
+    fi
+    record_outcome "${word:-failed}" "$status"
+    rm -rf "${tmp_dir-}"
     exit "$status"
-fi
-if [[ -n $(nodes_without ended) ]]; then
-    die "FAILED: nothing is heard from $(nodes_without ended); do all nodes share the folder $PWD?"
-fi
-if [[ -e $run_dir/STOPPED ]]; then
-    say "STOPPED early, in order; logs are in $run_dir"
-else
-    : >"$run_dir/DONE"
-    say "DONE: all nodes ended well; logs are in $run_dir"
-fi
+}
+record_outcome() {    # record_outcome WORD STATUS
+    printf '%-80s\n' "$*" 1<>"$attempt_dir/reserved" || :
+    mv "$attempt_dir/reserved" "$attempt_dir/outcome" || :
+}
+
+main() {
+    # The nodes call this same file again, with a function to begin with.
+    if declare -F "${1-}" >/dev/null; then "$@"; exit; fi
+    # What another job submits is none of its processes.
+    if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi
+    find_job "$@"
+    make_run_folder
+    find_nodes
+    tell_nodes
+    start_launchers >"$attempt_dir/launcher.log" 2>&1 </dev/null
+    supervise
+    exit "$status"
+}
+
+main "$@"

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import NoReturn
 
-from jobgen.cli import main
+from jobgen.cli.main import main
 
 
 def run() -> NoReturn:

@@ -8,45 +8,45 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen import runs
 from jobgen.errors import UsageError
+from jobgen.jobs import record
 
 if TYPE_CHECKING:
     from jobgen.diagnose import Diagnosis
-    from jobgen.logs import LogLine
+    from jobgen.jobs.logs import LogLine
+    from jobgen.jobs.status import StatusReport
+    from jobgen.jobs.submission import Submission
     from jobgen.report.facts import Report
     from jobgen.schedulers.base import State
-    from jobgen.status import Look
-    from jobgen.submission import Submission
 
 
-class Job(runs.Job):
+class Job(record.JobRecord):
     """A job that was submitted: its record, and what can be asked of it.
 
     Each method reads the run folder, or asks the scheduler, anew.
     """
 
     def task(self, index: int) -> Job:
-        """One task of the array that it is, as a job."""
-        return _job(super().task(index))
+        """Return one task of the array, as a job."""
+        return _build_job(super().task(index))
 
     def status(self) -> State:
-        """How it stands.
+        """Return how it stands.
 
-        Raises SchedulerUnavailableError where only the scheduler can tell, and does not answer. Ask
-        no more often than every 30 s, as sites want it.
+        Raises SchedulerUnavailableError if only the scheduler can tell, and does not answer. Ask no
+        more often than every 30 s, as sites ask of scripts.
         """
-        from jobgen import status
+        from jobgen.jobs import status
 
-        return status.state(self)
+        return status.read_state(self)
 
     def logs(
         self, *, rank: int | None = None, node: str | None = None, stderr: bool = False
     ) -> Iterator[LogLine]:
-        """What it has printed so far; `str` of a line says whose it is. See `logs.read`."""
-        from jobgen import logs
+        """Yield what it has printed so far; `str` of a line says whose it is. See `read_logs`."""
+        from jobgen.jobs.logs import read_logs
 
-        return logs.read(self, rank=rank, node=node, stderr=stderr)
+        return read_logs(self, rank=rank, node=node, stderr=stderr)
 
     def follow(
         self,
@@ -56,90 +56,96 @@ class Job(runs.Job):
         stderr: bool = False,
         script: bool | None = None,
         pause: Callable[[float], None] = time.sleep,
+        notice: Callable[[StatusReport], object] | None = None,
     ) -> Generator[LogLine, None, State]:
-        """The same as it grows, until the job's end; returns the last state. See `logs.follow`."""
-        from jobgen import logs
+        """Yield the same as it grows, to the job's end; return the last state (`follow_logs`)."""
+        from jobgen.jobs.logs import follow_logs
 
-        return logs.follow(self, rank=rank, node=node, stderr=stderr, script=script, pause=pause)
+        return follow_logs(
+            self, rank=rank, node=node, stderr=stderr, script=script, pause=pause, notice=notice
+        )
 
     def wait(self) -> State:
-        """Return how it has ended, once it has; the scheduler is asked once a minute.
+        """Wait for its end and return its state; the scheduler is asked once a minute.
 
-        It is `unknown` where nobody knows it any more.
+        It is `unknown` if neither the scheduler nor the run folder can tell.
         """
-        from jobgen.watch import Watch
+        from jobgen.jobs.watch import Watch
 
         *_, last = Watch([self]).until_over()
-        return last.found[0].state
+        return last.jobs[0].state
 
     def cancel(self) -> None:
-        """End it; raises RefusedError where it has ended already."""
+        """End it; raises RefusedError if it has ended already."""
         cancel([self])
 
     def diagnose(self) -> Diagnosis:
-        """What went wrong first, what shows it, and what to do."""
-        from jobgen import status
+        """Return what went wrong first, what shows it, and what to do."""
         from jobgen.diagnose import diagnose
+        from jobgen.jobs import status
 
-        return diagnose(self, status.state(self))
+        return diagnose(self, status.read_state(self), now=time.time())
 
     def report(self) -> Report:
-        """How the run went, in numbers and words, as far as it has come."""
+        """Return how the run went so far, in numbers and words."""
         return report_of([self])
 
 
 def find(word: str | None = None) -> Job:
-    """The job of this id or name below ./runs, or of this run folder; else the latest.
+    """Find a job by its id or name below ./runs, or by its run folder (default: the latest).
 
-    Raises UsageError where there is none.
+    Raises UsageError if nothing matches.
     """
-    return _job(runs.find(word))
+    return _build_job(record.find_job(word))
 
 
 def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
-    """The jobs that words name, the latest where there are none; and why some name nothing."""
-    found, problems = runs.find_all(words)
-    return list(map(_job, found)), problems
+    """Find jobs by id, name or run folder (default: the latest).
+
+    Also returns one message for each word that matches nothing.
+    """
+    jobs, problems = record.find_jobs(words)
+    return list(map(_build_job, jobs)), problems
 
 
 def everything() -> tuple[list[Job], list[str]]:
-    """All jobs below ./runs, the latest first, and what is wrong with records that are damaged."""
-    found, problems = runs.everything()
-    return list(map(_job, found)), problems
+    """Return all jobs below ./runs, the latest first, and a message for each damaged record."""
+    jobs, damaged = record.list_jobs()
+    return list(map(_build_job, jobs)), damaged
 
 
-def look(jobs: Sequence[runs.Job]) -> Look:
-    """How jobs stand, by one question to each of their schedulers; `.silences` say who is silent.
+def look(jobs: Sequence[record.JobRecord]) -> StatusReport:
+    """Return how jobs stand, by one question to each scheduler; `.silences` say who is silent.
 
     To look again and again, as `jobgen wait` does, use `jobgen.Watch`.
     """
-    from jobgen import status
+    from jobgen.jobs import status
 
     return status.look(jobs)
 
 
-def cancel(jobs: Sequence[runs.Job]) -> None:
-    """End jobs; raises RefusedError, with all reasons, where some cannot be. The others are."""
-    from jobgen import status
+def cancel(jobs: Sequence[record.JobRecord]) -> list[Job]:
+    """End jobs and return them; raise RefusedError, with all reasons, if some cannot be ended."""
+    from jobgen.jobs import status
 
-    status.cancel(jobs)
+    return list(map(_build_job, status.cancel(jobs)))
 
 
-def report_of(jobs: Iterable[runs.Job]) -> Report:
-    """How runs went, side by side where they are several; the tasks of an array are a run each."""
+def report_of(jobs: Iterable[record.JobRecord]) -> Report:
+    """Return how runs went, several side by side; the tasks of an array are a run each."""
     from jobgen.report import report
 
     return report(jobs, now=time.time())
 
 
 def settle() -> list[str]:
-    """Settle submissions below ./runs that were interrupted, and say what became of each.
+    """Settle submissions below ./runs that were interrupted; return what became of each.
 
-    Every command about jobs begins with it, and `submit` does (docs/records.md).
+    Every command about jobs begins with it, and `submit` does (docs/concepts/records.md).
     """
-    from jobgen.settle import settle
+    from jobgen.jobs.recovery import recover_submissions
 
-    return [settled.message for settled in settle() if settled.message]
+    return [recovery.message for recovery in recover_submissions() if recovery.message]
 
 
 def prepare(
@@ -152,7 +158,7 @@ def prepare(
     after: Iterable[str] = (),
     stale_ok: bool = False,
 ) -> Submission:
-    """What `submit` would submit, of a spec or a rendered script; nothing is written.
+    """Return what `submit` would submit, of a spec or a rendered script; write nothing.
 
     A spec takes `scheduler`, `site`, `overrides` such as `resources.nodes=4`, and `limits`: whether
     what the site forbids is an error. A script has them already; with `stale_ok` it need not be
@@ -160,22 +166,22 @@ def prepare(
 
     Raises SpecError, UsageError or StaleError.
     """
-    from jobgen.check import is_script
-    from jobgen.loaded import load
-    from jobgen.plan import resolve
-    from jobgen.submission import from_plan, from_script
+    from jobgen.jobs.submission import prepare_plan, prepare_script
+    from jobgen.plan.resolve import resolve
+    from jobgen.rendering.check import is_script
+    from jobgen.spec.load import load
 
     path, overrides, after = os.fspath(path), tuple(overrides), tuple(after)
     if not is_script(path):
         loaded = load(path, overrides, user=True, target=scheduler or site)
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
-        return from_plan(loaded, plan, after=after)
+        return prepare_plan(loaded, plan, after=after)
     if scheduler or site or overrides or not limits:
         raise UsageError("a rendered script has its scheduler, site and values already")
-    return from_script(path, stale_ok=stale_ok, after=after)
+    return prepare_script(path, stale_ok=stale_ok, after=after)
 
 
-def _warned(message: str) -> None:
+def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
 
 
@@ -183,18 +189,18 @@ def submit(
     what: Submission | str | os.PathLike[str],
     *,
     again: bool = False,
-    warn: Callable[[str], object] = _warned,
+    warn: Callable[[str], object] = _warn,
 ) -> Job:
     """Submit, from the current folder, what `prepare` makes, or a path as it stands.
 
-    `warn` is called with each thing that there is to note, also of earlier submissions that were
-    interrupted (docs/records.md). Raises AlreadySubmittedError where the same is submitted and has
-    not ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words,
-    of which UnsettledError says that nobody knows yet whether there is a job; RecordError where
-    nothing can be written; and, of a path, what `prepare` raises.
+    `warn` is called with each note, also about earlier submissions that were interrupted
+    (docs/concepts/records.md). Raises AlreadySubmittedError if the same is submitted and has not
+    ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words;
+    UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
+    written; and, of a path, what `prepare` raises.
     """
-    from jobgen.submission import Submission
-    from jobgen.submit import submit
+    from jobgen.jobs.submission import Submission
+    from jobgen.jobs.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
     if ready.warning:
@@ -204,8 +210,8 @@ def submit(
     job, warning = submit(ready, again=again)
     if warning:
         warn(warning)
-    return _job(job)
+    return _build_job(job)
 
 
-def _job(record: runs.Job) -> Job:
-    return Job(**vars(record))
+def _build_job(known: record.JobRecord) -> Job:
+    return Job(**vars(known))

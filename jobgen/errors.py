@@ -9,11 +9,12 @@ from typing import NamedTuple
 EXIT_CODES = """\
 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is
 stale, 5 the scheduler refused, 6 the scheduler's command is missing or does not answer, 7 the job
-failed (wait, submit --wait), 8 lint or doctor found something, 130 interrupted"""
+failed (wait, submit --wait), 8 lint or doctor found something, 9 imported with losses,
+130 interrupted"""
 
 
 class Position(NamedTuple):
-    """A place in a document; line and column count from 1, and are 0 where there is none."""
+    """A place in a document; line and column count from 1, and are 0 if unknown."""
 
     file: str
     line: int = 0
@@ -39,7 +40,7 @@ class Problem(NamedTuple):
 class JobgenError(Exception):
     """Something the user can mend; `exit_code` is the process's. Bugs are other exceptions.
 
-    `job_id` is that of the job that was submitted all the same, else empty.
+    `job_id` is set if a job was submitted all the same.
     """
 
     exit_code = 1
@@ -73,9 +74,10 @@ class StaleError(JobgenError):
 
 
 class RefusedError(JobgenError):
-    """The scheduler answered, and said no."""
+    """The scheduler answered, and said no; `cancelled` are jobs that were ended nevertheless."""
 
     exit_code = 5
+    cancelled: tuple[str, ...] = ()
 
 
 class SchedulerUnavailableError(JobgenError):
@@ -89,7 +91,7 @@ class NoAnswerError(SchedulerUnavailableError):
 
 
 class UnsettledError(SchedulerUnavailableError):
-    """Whether there is a job cannot be known yet."""
+    """It cannot be known yet whether there is a job."""
 
 
 class RecordError(JobgenError):
@@ -103,17 +105,20 @@ class JobFailedError(JobgenError):
 
 
 class FaultsFoundError(JobgenError):
-    """What was looked at has faults; they are on stdout."""
+    """What was examined has faults; they are on stdout."""
 
     exit_code = 8
 
 
-@contextmanager
-def gathered_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Gather the problems of several documents, and raise them together at the end.
+class LossesError(JobgenError):
+    """A script was imported, and the job of its spec differs from it; what is lost is on stderr."""
 
-    What each document's reading raises is caught by the context that is given, called once for it.
-    """
+    exit_code = 9
+
+
+@contextmanager
+def gather_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Yield a factory of context managers; raise the SpecErrors inside them together at the end."""
     gathered: list[Problem] = []
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,22 +21,22 @@ from jobgen.errors import (
 TIMEOUT_SECONDS = 120
 
 
-class Answer(NamedTuple):
-    """What a command has printed, its exit code, and its words where that is not 0."""
+class CommandResult(NamedTuple):
+    """What a command has printed, its exit code, and its words if that is not 0."""
 
     output: str
     code: int
     words: str
 
     def refusal(self, command: str) -> str:
-        """A sentence for people about a command that has failed."""
+        """Return a sentence for people about a command that has failed."""
         return f"{command} failed with exit code {self.code}: {self.words[:2000]}"
 
 
 def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
-    """What a scheduler's command printed on stdout.
+    """Run a scheduler's command; return what it prints on stdout.
 
-    Raises as `ask`, and RefusedError, with the command's own words, where it failed.
+    Raises as `ask`, and RefusedError, with the command's own words, if it fails.
     """
     answer = ask(argv, timeout=timeout)
     if answer.code:
@@ -49,12 +49,12 @@ def ask(
     *,
     environment: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT_SECONDS,
-) -> Answer:
-    """What a scheduler's command answers, whose exit code does not say if that is any use.
+) -> CommandResult:
+    """Run a scheduler's command; return its answer, whatever its exit code.
 
-    Raises SchedulerUnavailableError where there is no such command or no answer in time.
+    Raises SchedulerUnavailableError if there is no such command or no answer in time.
     """
-    with _failures(argv):
+    with _translate_failures(argv):
         result = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
@@ -65,27 +65,32 @@ def ask(
             timeout=timeout,
         )
     words = result.stderr.strip() or result.stdout.strip() or "no message"
-    return Answer(result.stdout, result.returncode, words if result.returncode else "")
+    return CommandResult(result.stdout, result.returncode, words if result.returncode else "")
 
 
 def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:
     """Run a scheduler's command; what it prints is added to files.
 
-    So it is not lost where this process does not live to read it. Raises as `run` does, and OSError
-    where the files cannot be written: then the command was not run.
+    So it is not lost if this process does not live to read it. Raises as `run` does, and OSError
+    if the files cannot be written: then the command was not run.
     """
-    with open(output, "ab") as out, open(errors, "wb") as err, _failures(argv):
+    with open(output, "ab") as out, open(errors, "wb") as err, _translate_failures(argv):
         result = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=TIMEOUT_SECONDS
         )
+        with suppress(OSError):
+            os.fsync(out.fileno())
     if result.returncode:
-        words = errors.read_text(errors="replace").strip() or "no message"
-        raise RefusedError(Answer("", result.returncode, words).refusal(argv[0]))
+        words = ""
+        with suppress(OSError):  # it has run, whatever becomes of its words
+            words = errors.read_text(errors="replace").strip()
+        words = words or "no message"
+        raise RefusedError(CommandResult("", result.returncode, words).refusal(argv[0]))
 
 
 @contextmanager
-def _failures(argv: Sequence[str]) -> Iterator[None]:
-    """The errors of a command that cannot be run, or does not come back, as jobgen's own."""
+def _translate_failures(argv: Sequence[str]) -> Iterator[None]:
+    """Raise jobgen's own errors for a command that cannot be run, or does not come back."""
     try:
         yield
     except FileNotFoundError:
@@ -100,12 +105,12 @@ def _failures(argv: Sequence[str]) -> Iterator[None]:
 
 
 class Held:
-    """A process that waits for `release` before it does anything, and ends where nobody says it.
+    """A child that blocks until `release()`; if this process dies first, it exits without running.
 
-    It outlives this one and the terminal, and leads a process group and session of its own.
+    It outlives this process and the terminal, and leads a process group and session of its own.
     """
 
-    # What this process has not said before it ends is the end of the file for that one.
+    # If this process ends without a word, the child reads the end of its input.
     _GATE = 'read -r _ || exit; exec "$@" </dev/null'
 
     def __init__(
@@ -130,7 +135,7 @@ class Held:
         self.forget()
 
     def forget(self) -> None:
-        """Leave it alone; it ends where it was not released."""
+        """Leave it alone; it ends if it was not released."""
         gate = self._process.stdin
         assert gate is not None
         gate.close()
@@ -138,16 +143,16 @@ class Held:
         self._process.returncode = 0
 
     @classmethod
-    def waits(cls, pid: int) -> bool:
-        """Whether a process is such a one that has not begun."""
+    def waits(cls, pid: int | None) -> bool:
+        """Return whether a process is such a child that has not begun."""
         try:
             return cls._GATE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return False
 
 
-def started(pid: int | None) -> int | None:
-    """When a living process started, in clock ticks since boot (proc(5), field 22); else None."""
+def get_start(pid: int | None) -> int | None:
+    """Return when a living process started, in clock ticks since boot (proc(5), field 22)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -156,19 +161,24 @@ def started(pid: int | None) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def is_running(pid: int | None, started: int | None) -> bool:
+    """Return whether a process still runs that began at that time; other values are no process."""
+    return pid is not None and pid > 1 and started is not None and get_start(pid) == started
+
+
 def check_syntax(script: str, setup: Position) -> None:
-    """Raise SpecError where bash cannot parse `script`; the one reason is the spec's own setup."""
+    """Raise SpecError if bash cannot parse `script`; the reason is the spec's own setup."""
     result = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
     if result.returncode:
         words = result.stderr.decode(errors="replace").strip()
-        raise SpecError([Problem(setup, "environment.setup", f"is not bash: {words}")])
+        raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
-def attached(argv: Sequence[str]) -> int:
-    """The exit code of a command that prints where this one does.
+def run_attached(argv: Sequence[str]) -> int:
+    """Run a command that prints where this one does; return its exit code.
 
-    Its standard input ends when this process does. Raises SchedulerUnavailableError where there is
-    no such command.
+    Its standard input ends when this process does. Raises SchedulerUnavailableError if there is no
+    such command.
     """
     try:
         with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:

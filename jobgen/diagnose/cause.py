@@ -19,6 +19,10 @@ class Cause(NamedTuple):
     In the pattern, groups whose names begin with `node` find the node that it is about, where that
     may be another than the one that says so; `key` finds what of its preflight report shows it.
 
+    Causes whose `own` is true are looked for in what jobgen's script has printed (`jobgen: ...`),
+    the others in everything else: what the script merely notes is no evidence. In a remedy names
+    in braces stand for words of the job's scheduler (`schedulers/advice.py`).
+
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
     the same log may say it better. `waits`: who says so has only waited for others. `per_node`: one
     node may have it and others not.
@@ -33,3 +37,4 @@ class Cause(NamedTuple):
     vague: bool = False
     waits: bool = False
     per_node: bool = False
+    own: bool = False

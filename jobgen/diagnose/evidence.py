@@ -9,14 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobgen import links, runs
 from jobgen.diagnose.cause import Where
-from jobgen.diagnose.reading import Line, exceptions, listed, read, words, written
-from jobgen.runs import Job
+from jobgen.diagnose.reading import (
+    Line,
+    find_exceptions,
+    get_mtime,
+    parse_listing,
+    read_lines,
+    read_words,
+)
+from jobgen.jobs import run_folder
+from jobgen.jobs.record import JobRecord
 
 _FRAME = re.compile(r'File "(.+)", line (\d+)(?:, in (.+))?')
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
+# How a node's log begins with each start of the job.
+_STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
 _PROCESS = re.compile(r"process \d+")
 # torch records the time of an exception in whole seconds, by the node's own clock. Where no two
 # clocks differ by more, the time of the file is the finer one.
@@ -42,7 +51,7 @@ class Failure(NamedTuple):
     @property
     def raised(self) -> tuple[Line, ...]:
         """The messages of Python's exceptions, the first of a chain first."""
-        return tuple(exceptions(self.lines))
+        return tuple(find_exceptions(self.lines))
 
     @property
     def place(self) -> str:
@@ -60,45 +69,45 @@ class Failure(NamedTuple):
 class Evidence:
     """The last attempt of a job, read when it is asked for, and each file once."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRecord) -> None:
         self.job = job
         self.run_dir = job.run_dir
-        own = runs.attempts(job.run_dir)[job.first_attempt :]
+        own = run_folder.list_attempts(job.run_dir)[job.first_attempt :]
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
 
     @cached_property
     def began(self) -> float:
         """When the attempt knew its nodes: what is older in the folder is of an earlier one."""
-        return written(self.attempt / "nodes") if self.attempt else 0.0
+        return get_mtime(self.attempt / "nodes") if self.attempt else 0.0
 
     @cached_property
     def nodes(self) -> list[str]:
         """The attempt's nodes, in order."""
-        return words(self.attempt / "nodes") if self.attempt else []
+        return read_words(self.attempt / "nodes") if self.attempt else []
 
     @cached_property
     def ranks(self) -> dict[int, str]:
         """The processes that have begun, each with its node."""
-        found = {}
+        nodes = {}
         for path in self.run_dir.glob("logs/*/rank-*.err"):
             number = path.stem.removeprefix("rank-")
-            if number.isdecimal() and written(path) >= self.began:
-                found[int(number)] = path.parent.name
-        return dict(sorted(found.items()))
+            if number.isdecimal() and get_mtime(path) >= self.began:
+                nodes[int(number)] = path.parent.name
+        return dict(sorted(nodes.items()))
 
     @cached_property
     def preflight(self) -> dict[str, dict[str, Any]]:
         """What preflight has found on each node."""
-        found = {}
+        reports = {}
         for node in self.nodes:
             try:
                 path = self.run_dir / "preflight" / f"{node}.json"
                 report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
-                found[node] = dict(report)
+                reports[node] = dict(report)
             except (ValueError, TypeError):
                 continue
-        return found
+        return reports
 
     def reported(self, node: str, key: str) -> Line | None:
         """The line of a node's preflight report that has `key`."""
@@ -108,24 +117,62 @@ class Evidence:
     @cached_property
     def clocks(self) -> dict[str, float]:
         """By how many seconds each node's clock is ahead of the first's; empty if all agree."""
-        found = {}
+        ahead_of_first = {}
         for node, report in self.preflight.items():
             ahead = report.get("clock_s", 0.0)
-            found[node] = float(ahead) if isinstance(ahead, int | float) else 0.0
-        return found if any(abs(ahead) > _COARSE for ahead in found.values()) else {}
+            ahead_of_first[node] = float(ahead) if isinstance(ahead, int | float) else 0.0
+        return (
+            ahead_of_first if any(abs(ahead) > _COARSE for ahead in ahead_of_first.values()) else {}
+        )
 
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
-        from jobgen import schedulers
-
-        output_file = schedulers.get(self.job.scheduler).output_file
-        for job_id in reversed(links.ids(self.job)):
-            lines = list(read(Path(self.job.folder, output_file(self.job.name, job_id))))
-            if lines:
-                break
+        lines = next(filter(None, map(self._output, reversed(run_folder.list_chain(self.job)))), [])
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
-        return lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
+        lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
+        return lines + list(read_lines(self._file("launcher.log")))
+
+    def all_output(self) -> list[Line]:
+        """What the scripts of all jobs of a chain have printed, in their order."""
+        return [line for job_id in run_folder.list_chain(self.job) for line in self._output(job_id)]
+
+    def _output(self, job_id: str) -> list[Line]:
+        from jobgen import schedulers
+
+        name = schedulers.get_scheduler(self.job.scheduler).output_file(self.job.name, job_id)
+        return list(read_lines(Path(self.job.folder, name)))
+
+    @cached_property
+    def direct(self) -> bool:
+        """Whether the launcher has started each process itself."""
+        return any(self.attempt.glob("node-*.ranks")) if self.attempt else False
+
+    @cached_property
+    def ended(self) -> float:
+        """When the attempt ended by its own record; 0 where it has left none."""
+        return get_mtime(self._file("outcome"))
+
+    def unended_nodes(self) -> list[str]:
+        """Nodes whose part has left no word of its end, though that of others has."""
+        ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
+        return [node for node in self.nodes if node not in ended] if ended else []
+
+    def last_word(self, node: str) -> Line | None:
+        """The last line of a node's agent."""
+        lines = self._last_words(node)
+        return lines[-1] if lines else None
+
+    def exit_codes(self) -> dict[int, int]:
+        """Of the processes that have ended, as far as their launcher or their agent has told."""
+        listed = [entry for node in self.nodes for entry in parse_listing(self.agent(node))]
+        return dict(listed) | {
+            int(fields[0]): _convert_status(int(fields[1]))
+            for node in self.nodes
+            for ending in ("ranks", "ended")
+            for line in read_lines(self._record(node, ending))
+            if len(fields := line.text.split()) == 3
+        }
 
     def agent(self, node: str) -> list[Line]:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
@@ -133,7 +180,7 @@ class Evidence:
             lines = list(self._fresh(self.run_dir / "logs" / node / "agent.log"))
             begin, seen = 0, set()
             for at in range(len(lines) - 1, -1, -1):
-                if "the rendezvous is at" in lines[at].text:
+                if _STARTS.search(lines[at].text):
                     process = _PROCESS.search(lines[at].text)
                     key = process[0] if process else ""
                     if key in seen:  # the same one began before: an earlier attempt
@@ -147,12 +194,12 @@ class Evidence:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks = {(failure.node, failure.rank): failure for failure in self._recorded()}
         for node in self.nodes:
-            for rank, code in [*listed(self.agent(node)), *self._counted(node)]:
+            for rank, code in [*parse_listing(self.agent(node)), *self._counted(node)]:
                 if (node, rank) not in ranks and code != STOPPED_BY_OTHERS:
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
-        told = {failure.node for failure in by_time}
-        return by_time + [failure for failure in self._nodes() if failure.node not in told]
+        named = {failure.node for failure in by_time}
+        return by_time + [failure for failure in self._nodes() if failure.node not in named]
 
     def _recorded(self) -> Iterator[Failure]:
         """Those with an error file, which torchelastic's `record` writes for an exception."""
@@ -166,36 +213,38 @@ class Evidence:
                     content = {"message": content, "extraInfo": {}}
                 extra = content["extraInfo"]
                 stack = str(extra.get("py_callstack", "")).splitlines()
-                time = written(path)
+                time = get_mtime(path)
                 if match[1] in self.clocks and "timestamp" in extra:
                     time = float(extra["timestamp"]) - self.clocks[match[1]]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
             node, rank = match[1], int(match[2])
             texts = [content["message"].splitlines()[0] if content["message"] else "", *stack]
-            found = [Line(path, 1, text) for text in texts]
-            log = self.said(node, rank)
+            recorded = [Line(path, 1, text) for text in texts]
+            log = self.read_log(node, rank)
             # The same traceback as the program printed it has line numbers to look at.
-            lines = log if any(texts[0] and texts[0] in line.text for line in log) else found + log
+            lines = (
+                log if any(texts[0] and texts[0] in line.text for line in log) else recorded + log
+            )
             yield Failure(node, rank, time, None, tuple(lines))
 
     def _counted(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of the processes that failed, where no agent has started them."""
         for ending in ("ranks", "ended"):
-            for line in read(self._record(node, ending)):
+            for line in read_lines(self._record(node, ending)):
                 fields = line.text.split()
                 if len(fields) == 3 and fields[1] != "0":
-                    yield int(fields[0]), _by_signal(int(fields[1]))
+                    yield int(fields[0]), _convert_status(int(fields[1]))
 
     def _silent(self, node: str, rank: int, code: int) -> Failure:
         """One that left no error file: its agent knows its code, its log when it last spoke.
 
         Of processes that were started directly, none has ended before the first on record.
         """
-        lines = tuple(self.said(node, rank))
-        spoke = max((written(line.file) for line in lines), default=self._ended(node))
+        lines = tuple(self.read_log(node, rank))
+        spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
         if len(first := self._first()) == 3:
-            recorded = written(self._file("failed"))
+            recorded = get_mtime(self._file("failed"))
             spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
             if not lines:
                 return Failure(node, rank, spoke, code, self._last_words(node), "agent")
@@ -206,9 +255,9 @@ class Evidence:
         first = self._first()[:1]
         for index in sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first):
             node = self.nodes[index]
-            code = words(self._record(node, "ended"))
+            code = read_words(self._record(node, "ended"))
             if len(code) == 1 and code != ["0"]:
-                status = _by_signal(int(code[0]))
+                status = _convert_status(int(code[0]))
                 yield Failure(
                     node, None, self._ended(node), status, self._last_words(node), "agent"
                 )
@@ -218,7 +267,7 @@ class Evidence:
 
     def _first(self) -> list[str]:
         """The first failure on record: the node's number, the code, and the rank where known."""
-        return words(self._file("failed"))
+        return read_words(self._file("failed"))
 
     def _file(self, name: str) -> Path:
         return (self.attempt or self.run_dir / "attempts" / "none") / name
@@ -228,9 +277,9 @@ class Evidence:
 
     def _ended(self, node: str) -> float:
         known = node in self.nodes
-        return (known and written(self._record(node, "ended"))) or self.began
+        return (known and get_mtime(self._record(node, "ended"))) or self.began
 
-    def said(self, node: str, rank: int) -> list[Line]:
+    def read_log(self, node: str, rank: int) -> list[Line]:
         """What a process printed last, errors first; without torch's mark of the rank."""
         logs = self.run_dir / "logs" / node
         lines = []
@@ -239,10 +288,10 @@ class Evidence:
         return [line._replace(text=_PREFIX.sub("", line.text)) for line in lines]
 
     def _fresh(self, path: Path) -> Iterator[Line]:
-        if written(path) >= self.began:
-            yield from read(path)
+        if get_mtime(path) >= self.began:
+            yield from read_lines(path)
 
 
-def _by_signal(status: int) -> int:
+def _convert_status(status: int) -> int:
     """A shell's exit status as Python has it: -9 for 137."""
     return 128 - status if 128 < status < 160 else status

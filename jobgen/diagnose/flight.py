@@ -31,7 +31,7 @@ class Behind(NamedTuple):
     """Processes that the others of a group wait for."""
 
     ranks: tuple[int, ...]
-    told: tuple[tuple[Path, str], ...]  # the dumps that show it, each with what it says
+    shown: tuple[tuple[Path, str], ...]  # the dumps that show it, each with what it says
 
 
 class _Plain(pickle.Unpickler):
@@ -58,7 +58,7 @@ def load(path: Path) -> dict[str, Any] | None:
     return dump if isinstance(dump, dict) and isinstance(dump.get("entries"), list) else None
 
 
-def behind(paths: Mapping[int, Path]) -> Behind | None:
+def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     """Who the others wait for, by the dumps of ranks; None where they do not tell.
 
     In a hang all processes of a group have entered one collective, and who has not is waited for,
@@ -70,8 +70,8 @@ def behind(paths: Mapping[int, Path]) -> Behind | None:
     for rank, path in paths.items():
         if (dump := load(path)) is None:
             continue
-        members |= {rank, *_members(dump)}
-        for group, last in _last(dump).items():
+        members |= {rank, *_read_members(dump)}
+        for group, last in _read_last(dump).items():
             groups.setdefault(group, {})[rank] = last
     late: dict[int, tuple[int, Last]] = {}  # each with one that waits for it, and where that is
     waiting = set()
@@ -85,31 +85,33 @@ def behind(paths: Mapping[int, Path]) -> Behind | None:
                 late[rank] = (most, last)
     late = {rank: who for rank, who in late.items() if rank not in waiting} or late
     if late:
-        told = {rank: _said(rank, last) for rank, (_, last) in late.items()}
+        shown = {rank: _describe(rank, last) for rank, (_, last) in late.items()}
         for other in {other for other, _ in late.values()}:
-            ahead = max((lasts[other] for lasts in groups.values() if other in lasts), key=_number)
-            told[other] = _said(other, ahead)
+            ahead = max(
+                (lasts[other] for lasts in groups.values() if other in lasts), key=_get_number
+            )
+            shown[other] = _describe(other, ahead)
         return Behind(
-            tuple(sorted(late)), tuple((paths[rank], text) for rank, text in told.items())
+            tuple(sorted(late)), tuple((paths[rank], text) for rank, text in shown.items())
         )
-    if odd := _odd(groups):
+    if odd := _find_odd(groups):
         rank, last, other, usual = odd
         return Behind(
-            (rank,), ((paths[rank], _said(rank, last)), (paths[other], _said(other, usual)))
+            (rank,), ((paths[rank], _describe(rank, last)), (paths[other], _describe(other, usual)))
         )
     absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
     if groups and absent:
         one = min(rank for lasts in groups.values() for rank in lasts)
-        last = max((lasts[one] for lasts in groups.values() if one in lasts), key=_number)
-        return Behind(absent, ((paths[one], _said(one, last)),))
+        last = max((lasts[one] for lasts in groups.values() if one in lasts), key=_get_number)
+        return Behind(absent, ((paths[one], _describe(one, last)),))
     return None
 
 
-def _number(last: Last) -> int:
+def _get_number(last: Last) -> int:
     return last.number
 
 
-def _odd(
+def _find_odd(
     groups: Mapping[tuple[str, str], Mapping[int, Last]],
 ) -> tuple[int, Last, int, Last] | None:
     """One whose last operation is not that of most, though all have come as far."""
@@ -124,45 +126,45 @@ def _odd(
     return None
 
 
-def _said(rank: int, last: Last) -> str:
+def _describe(rank: int, last: Last) -> str:
     if not last.number:
         return f"rank {rank} has entered no collective operation"
     where = f", at {last.place}" if last.place else ""
     return f"rank {rank} has last entered {last.name} {last.shape}, number {last.number}{where}"
 
 
-def _last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
+def _read_last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
     """The last operation of each group, by the group's name and description."""
-    found: dict[tuple[str, str], Last] = {}
+    lasts: dict[tuple[str, str], Last] = {}
     for entry in dump["entries"]:
         try:
             group = (str(entry["process_group"][0]), str(entry["process_group"][1]))
             number = int(entry["collective_seq_id"])
-            if entry.get("is_p2p") or (group in found and found[group].number >= number):
+            if entry.get("is_p2p") or (group in lasts and lasts[group].number >= number):
                 continue
-            place = next(_places(entry.get("frames") or ()), "")
+            place = next(_list_places(entry.get("frames") or ()), "")
             sizes = str(entry["input_sizes"])
-            found[group] = Last(number, str(entry["profiling_name"]), sizes, place)
+            lasts[group] = Last(number, str(entry["profiling_name"]), sizes, place)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             continue
-    if not found:
-        found[("0", "default_pg")] = Last(0, "", "", "")
-    return found
+    if not lasts:
+        lasts[("0", "default_pg")] = Last(0, "", "", "")
+    return lasts
 
 
-def _places(frames: Any) -> Iterator[str]:
+def _list_places(frames: Any) -> Iterator[str]:
     """Where in the program it was entered, the innermost first; torch's own frames left out."""
     for frame in frames:
         if not re.search(r"/(site|dist)-packages/|/lib/python3|<frozen", str(frame["filename"])):
             yield f"{frame['filename']}:{frame['line']}"
 
 
-def _members(dump: Mapping[str, Any]) -> set[int]:
+def _read_members(dump: Mapping[str, Any]) -> set[int]:
     """The ranks of all groups that a process knows."""
     groups = dump.get("pg_config")
-    found: set[int] = set()
+    members: set[int] = set()
     if isinstance(groups, dict):
         for group in groups.values():
             ranks = group.get("ranks") if isinstance(group, dict) else None
-            found |= {int(number) for number in re.findall(r"\d+", str(ranks or ""))[:100_000]}
-    return found
+            members |= {int(number) for number in re.findall(r"\d+", str(ranks or ""))[:100_000]}
+    return members

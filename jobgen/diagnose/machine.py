@@ -1,7 +1,7 @@
 """Causes that lie with the nodes: the environment there, memory, GPUs, the network.
 
-The messages are those of torch, NCCL, container runtimes, and the job script itself.
-`tests/diagnose/` has an output for each.
+The messages are those of torch, NCCL and container runtimes. `tests/diagnose/logs/` has an output
+for each.
 """
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
@@ -10,15 +10,15 @@ CAUSES = (
     Cause(
         "port-in-use",
         ALL,
-        r"port \d+ on \S+ is in use|EADDRINUSE|[Aa]ddress already in use|errno: ?98\b",
+        r"EADDRINUSE|[Aa]ddress already in use|errno: ?98\b",
         "another program has the port",
-        "submit again: the port follows from the job's id. A program that opens a fixed port of "
-        "its own (a debugger, TensorBoard) must not do so on every rank",
+        "a program that opens a fixed port of its own (a debugger, TensorBoard) must not do so on "
+        "every rank; where none does, submit again: the port follows from the job's id",
     ),
     Cause(
         "killed",
         ("agent",),
-        r"the shell around the agent was killed|: line \d+:\s+\d+ Killed\s",
+        r": line \d+:\s+\d+ Killed\s",
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
         "resources.memory_per_node",
@@ -26,7 +26,7 @@ CAUSES = (
     Cause(
         "name-resolution",
         ALL,
-        r"cannot resolve the name of the first node|gai error|Name or service not known"
+        r"gai error|Name or service not known"
         r"|[Tt]emporary failure in name resolution|nodename nor servname|\bgetaddrinfo\b.*fail",
         "a host's name is not known on this node",
         "between nodes: set launch.interface, and the address is used. To the outside: compute "
@@ -45,7 +45,7 @@ CAUSES = (
     Cause(
         "module-missing",
         ALL,
-        r"module load failed on|there is no module command|Lmod has detected the following error"
+        r"Lmod has detected the following error"
         r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
         "an environment module could not be loaded",
         "try `module load` of it in a job on that node; modules can differ between node types",
@@ -54,8 +54,7 @@ CAUSES = (
     Cause(
         "environment-missing",
         ALL,
-        r"there is no (torch|python3) (on|for|in)|there is no virtual environment|conda activate "
-        r"failed|there is no conda command|EnvironmentNameNotFound|not find conda environment",
+        r"EnvironmentNameNotFound|not find conda environment",
         "the Python environment is not there on this node",
         "check environment.venv or conda; it must lie on a file system that all nodes share",
         per_node=True,
@@ -128,8 +127,9 @@ CAUSES = (
         "gpu-missing",
         ALL,
         r"no CUDA-capable device is detected|No CUDA GPUs are available|invalid device ordinal"
-        r"|No HIP GPUs are available|[Nn]o devices were found|sees \d+ GPUs?, |CUDA_ERROR_NO_DEVICE"
-        r"|Torch not compiled with CUDA enabled|needs \d+ GPUs?, (and )?sees",
+        r"|No HIP GPUs are available|[Nn]o devices were found|CUDA_ERROR_NO_DEVICE"
+        r"|Torch not compiled with CUDA enabled|needs \d+ GPUs?, (and )?sees"
+        r"|Cannot access accelerator device when none|has no attribute '_cuda_",
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
@@ -149,8 +149,8 @@ CAUSES = (
     Cause(
         "interface",
         ALL,
-        r"no socket interface found|Unable to find (address for|interface)|there is no (network )?"
-        r"interface|has no address|ifname .*not found|leads to a loopback address|remote=\["
+        r"no socket interface found|Unable to find (address for|interface)|ifname .*not found"
+        r"|remote=\["
         r"(::ffff:)?127\.0\.1\.1\]",
         "the network interface is not there, or is the wrong one",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
@@ -176,7 +176,7 @@ CAUSES = (
         ALL,
         r"client socket has (timed out|failed to connect)|RendezvousTimeoutError|No route to host"
         r"|Timed out after \d+ seconds waiting for clients|(connect|connection) to .*timed out"
-        r"|failed to connect to .*:\d+|cannot reach \S+:\d+|[Cc]onnection refused",
+        r"|failed to connect to .*:\d+|[Cc]onnection refused",
         "a node could not reach the rendezvous, or not all came to it",
         "look at the agent.log of the node that is missing. If all are there: a firewall, or the "
         "wrong interface; set launch.interface",

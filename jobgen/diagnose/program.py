@@ -1,6 +1,6 @@
 """Causes that lie with the program, its files and its packages; and what is but a consequence.
 
-The messages are Python's, torch's and NCCL's. `tests/diagnose/` has an output for each.
+The messages are Python's, torch's and NCCL's. `tests/diagnose/logs/` has an output for each.
 """
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
@@ -43,7 +43,8 @@ CAUSES = (
     Cause(
         "no-space",
         ALL,
-        r"No space left on device|ENOSPC|errno: ?28\b",
+        r"No space left on device|ENOSPC|errno: ?28\b|basic_ios::clear: iostream error"
+        r"|unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing",
         "a file system is full",
         "free some space, or write elsewhere; `df` and `df -i` on the node tell which, and /tmp "
         "of a node may be memory",

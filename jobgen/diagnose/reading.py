@@ -22,28 +22,28 @@ class Line(NamedTuple):
     text: str
 
 
-def read(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file; of a long one its beginning and its end. None where there is none."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
-            yield from _lines(path, head, 1)
+            yield from _split_lines(path, head, 1)
             size = path.stat().st_size
             number = 1 + head.count(b"\n")
             while file.tell() < size - _TAIL:
                 number += file.read(min(1 << 20, size - _TAIL - file.tell())).count(b"\n")
-            yield from _lines(path, file.read(), number)
+            yield from _split_lines(path, file.read(), number)
     except OSError:
         return
 
 
-def _lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
+def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
     for line in text.removesuffix(b"\n").split(b"\n") if text else ():
         yield Line(path, number, line.decode(errors="replace"))
         number += 1
 
 
-def words(path: Path) -> list[str]:
+def read_words(path: Path) -> list[str]:
     """The words of a file; none where there is no such file."""
     try:
         return path.read_text(errors="replace").split()
@@ -51,7 +51,7 @@ def words(path: Path) -> list[str]:
         return []
 
 
-def written(path: Path) -> float:
+def get_mtime(path: Path) -> float:
     """When a file was last written, by its server: seconds since 1970; 0 where there is none."""
     try:
         return path.stat().st_mtime
@@ -59,11 +59,14 @@ def written(path: Path) -> float:
         return 0.0
 
 
-def exceptions(lines: Iterable[Line]) -> Iterator[Line]:
+def find_exceptions(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines after a traceback's frames, up to an empty one."""
     frames = message = False
+    file = None
     for line in lines:
         text = line.text
+        if line.file != file:
+            file, frames, message = line.file, False, False
         if text.startswith(_TRACEBACK):
             frames, message = True, False
         elif frames and text[:1].strip():
@@ -75,7 +78,7 @@ def exceptions(lines: Iterable[Line]) -> Iterator[Line]:
             message = False
 
 
-def listed(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
+def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
     """Rank and exit code of the processes that torchrun lists as failed."""
     rank = None
     for line in lines:

@@ -1,19 +1,26 @@
 """Causes that the scheduler tells, or the job script about its end.
 
-The messages are those of Slurm's and PBS's daemons and commands. `tests/diagnose/` has an output
-for each.
+The messages are those of Slurm's and PBS's daemons and commands. `tests/diagnose/logs/` has an
+output for each.
 """
 
 from jobgen.diagnose.cause import SCHEDULER, Cause
 
 CAUSES = (
     Cause(
+        "suspended",
+        SCHEDULER,
+        r"^\w+ \(.*\b[Ss]uspended",
+        "the job is suspended: its processes are stopped, and its walltime may run on",
+        "it goes on when the scheduler resumes it; who has suspended it, the administrators know",
+    ),
+    Cause(
         "walltime",
         SCHEDULER,
         r"\bTIMEOUT\b|^timeout\b|DUE TO TIME LIMIT|job killed: walltime \d+ exceeded limit",
         "the walltime was over",
         "ask for more with resources.walltime, or let the job go on in another: walltime: "
-        "{notice: 5m, then: resubmit}; the trainer resumes from its newest checkpoint",
+        "{{notice: 5m, then: {go_on}}}; the trainer resumes from its newest checkpoint",
     ),
     Cause(
         "out-of-memory-host",
@@ -30,7 +37,7 @@ CAUSES = (
         SCHEDULER,
         r"\bPREEMPTED\b|DUE TO PREEMPTION",
         "the job was preempted by another",
-        "submit again, or let it go on by itself with walltime: {then: requeue}; other queues or "
+        "submit again, or let it go on by itself with walltime: {{then: {go_on}}}; other queues or "
         "QoS are not preempted",
     ),
     Cause(
@@ -38,17 +45,14 @@ CAUSES = (
         (*SCHEDULER, "agent"),
         r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
         r"|DUE TO (\S+ )?NODE FAILURE"
-        r"|nothing is heard from (?P<node1>[^\s;]+)|FAILED: (?P<node2>\S+) is lost: "
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)",
         "a node was lost",
-        "submit again; leave the node out (Slurm: --exclude) and tell your administrators",
+        "submit again; {leave_out}, and tell your administrators",
     ),
     Cause(
         "dependency",
         SCHEDULER,
-        r"DependencyNeverSatisfied|deleted as result of dependency|depend\w* .*never be satisfied"
-        r"|error: job \S+ has (not )?ended well, so this one does not run"
-        r"|error: there is no job \S+ below \S+ to wait for",
+        r"DependencyNeverSatisfied|deleted as result of dependency|depend\w* .*never be satisfied",
         "the job it waits for has failed, so it will never start",
         "cancel it, mend the first job, and submit both again; afterany waits for any end",
     ),
@@ -57,7 +61,7 @@ CAUSES = (
         SCHEDULER,
         r"JobLaunchFailure|RaisedSignal:53|Could not open stdout file|Unable to copy file",
         "the job's output could not be written, so it was not even started",
-        "make the folder of --output (or -o) before you submit; `jobgen submit` does",
+        "make the folder of {output} before you submit; `jobgen submit` does",
     ),
     Cause(
         "not-started",
@@ -65,20 +69,21 @@ CAUSES = (
         r"too many failed attempts to run|Exit_status -[123]\b"
         r"|launch[ _]failed[ _]requeued[ _]held",
         "the scheduler could not start the job on its nodes",
-        "on PBS, see that the folders of -o and -e exist; else tell your administrators: the "
-        "daemons' logs on the nodes say why. Release it (scontrol release, qrls), or submit again",
+        "see that the folder of {output} exists; else tell your administrators: the daemons' logs "
+        "on the nodes say why. Release it ({release}), or submit again",
     ),
     Cause(
         "held",
         SCHEDULER,
-        r"\bJobHeld(User|Admin)\b|^queued .*\b[Jj]ob held by",
+        r"^(queued|stopping) .*"
+        r"(\bJobHeld(User|Admin)\b|[Jj]ob (is )?held by|requeued[ _]in[ _]held)",
         "the job is held",
-        "release it with `scontrol release` or `qrls`; where an administrator holds it, ask them",
+        "release it with {release}; where an administrator holds it, ask them",
     ),
     Cause(
         "cancelled",
         SCHEDULER,
-        r"^cancelled\b|ENDED by SIG|job deleted|\*\*\* JOB \d+ ON \S+ CANCELLED",
+        r"^cancelled\b|job deleted|\*\*\* JOB \d+ ON \S+ CANCELLED (?!.*DUE TO JOB REQUEUE)",
         "the job was cancelled",
         "nothing is wrong, if that was you",
     ),

@@ -1,11 +1,45 @@
-"""Causes that the job script and its preflight tell in words of their own (`templates/`)."""
+"""Causes that the job script and its preflight tell in words of their own (`templates/`).
 
-from jobgen.diagnose.cause import Cause, Where
+No other causes are looked for in lines of jobgen's own, and these nowhere else.
+"""
+
+from jobgen.diagnose.cause import SCHEDULER, Cause, Where
 
 _SAID: tuple[Where, ...] = ("agent", "script")
 _RENDER = "render the script again and submit it with `jobgen submit`"
 
-CAUSES = (
+_CAUSES = (
+    # How it ended.
+    Cause(
+        "node-lost",
+        (*SCHEDULER, "agent"),
+        r"nothing is heard from (?P<node1>[^\s;]+)|FAILED: (?P<node2>\S+) is lost: ",
+        "a node was lost",
+        "submit again; {leave_out}, and tell your administrators",
+    ),
+    Cause(
+        "dependency",
+        SCHEDULER,
+        r"error: job \S+ has (not )?ended well, so this one does not run"
+        r"|error: there is no job \S+ below \S+ to wait for",
+        "the job it waits for has failed, so it will never start",
+        "cancel it, mend the first job, and submit both again; afterany waits for any end",
+    ),
+    Cause(
+        "cancelled",
+        SCHEDULER,
+        r"ENDED by SIG",
+        "the job was cancelled",
+        "nothing is wrong, if that was you",
+    ),
+    Cause(
+        "killed",
+        ("agent",),
+        r"the shell around the agent was killed",
+        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+        "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
+        "resources.memory_per_node",
+    ),
     # What preflight finds; it names the node that differs.
     Cause(
         "version-mismatch",
@@ -74,7 +108,7 @@ CAUSES = (
         ("script",),
         r"this script is for \d+ nodes?( and more)?, the job has",
         "the job was given another number of nodes than its script is for",
-        "submit without -N, --nodes or -l select on the command line, or render for that number",
+        "submit without {nodes} on the command line, or render for that number",
     ),
     Cause(
         "not-submitted",
@@ -113,6 +147,7 @@ CAUSES = (
         "environment-missing",
         _SAID,
         r"error: (no virtual environment|no packed environment|conda-unpack failed) on"
+        r"|there is no (torch|python3|conda command) on|conda activate failed on"
         r"|cannot unpack on \S+, with|no bin/activate is at the top of"
         r"|pack it with conda-pack or venv-pack",
         "the Python environment is not there on this node, or cannot be unpacked",
@@ -122,9 +157,9 @@ CAUSES = (
     Cause(
         "module-missing",
         _SAID,
-        r"module reset failed on|no folder of modules on",
-        "the environment modules could not be set up",
-        "compare environment.modules with `module avail` in a job on that node",
+        r"module (reset|load) failed on|there is no module command on|no folder of modules on",
+        "an environment module could not be loaded",
+        "try `module load` of it in a job on that node; modules can differ between node types",
         per_node=True,
     ),
     Cause(
@@ -138,7 +173,8 @@ CAUSES = (
     Cause(
         "interface",
         _SAID,
-        r"error: \S+ has no interface|knows no host \S+, as the site's profile"
+        r"error: (\S+ has no interface|the name of \S+ leads to a loopback address)"
+        r"|knows no host \S+, as the site's profile"
         r"|leads to no address for",
         "a node does not have the network interface, or the address, that the others are told",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
@@ -165,7 +201,21 @@ CAUSES = (
         r"a command of the spec's setup failed",
         "a command of environment.setup failed",
         "the lines before it in agent.log say which",
-        vague=True,
+        per_node=True,
+    ),
+    Cause(
+        "port-in-use",
+        _SAID,
+        r"error: port \d+ on \S+ is in use",
+        "another program has the port",
+        "submit again: the port follows from the job's id",
+    ),
+    Cause(
+        "name-resolution",
+        _SAID,
+        r"error: \S+ cannot resolve the name of the first node",
+        "the first node's name is not known on this node",
+        "set launch.interface, and the address is used",
         per_node=True,
     ),
     Cause(
@@ -176,3 +226,4 @@ CAUSES = (
         "diagnose one of them: `jobgen diagnose ID_INDEX`",
     ),
 )
+CAUSES = tuple(cause._replace(own=True) for cause in _CAUSES)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from itertools import pairwise
 from typing import NamedTuple
 
 from jobgen.diagnose import flight
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.reading import Line, read, written
+from jobgen.diagnose.reading import Line, get_mtime, read_lines
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
 # tell that steps are long, ten times the longest between two of them so far.
 _SILENT, _STEPS = 600.0, 10
+# Where a walltime has ended the job, a minute is, if it was half of its time.
+_SHORT = 60.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 # Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
@@ -40,96 +41,104 @@ class Silence(NamedTuple):
     most: float
     newest: float  # when that was, in seconds since 1970
     last: Line | None  # what was written last
+    since_began: float  # seconds
 
     @property
     def long(self) -> bool:
         """Whether it is a hang."""
         return self.seconds >= self.most
 
+    @property
+    def to_the_end(self) -> bool:
+        """Whether it is a hang, where a walltime has ended the job: it may be a short one."""
+        steps = self.most if self.most > _SILENT else _SHORT
+        return self.long or self.seconds >= max(steps, self.since_began / 2)
 
-def silence(evidence: Evidence) -> Silence | None:
-    """For how long a running job has written nothing; None before it has begun.
 
-    By the clock of the shared file system: a node's sign of life tells what time it is there.
+def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
+    """Return for how long a job has written nothing at the moment `now`; None before it has begun.
+
+    A node's sign of life that is newer than `now` tells that this clock is behind.
     """
     if evidence.attempt is None or not evidence.nodes:
         return None
     metrics = evidence.run_dir / "metrics.jsonl"
     files = [metrics, *evidence.run_dir.glob("logs/*/rank-*.*")]
     files += evidence.run_dir.glob("checkpoints/*")
-    newest = max(files, key=written)
-    now = max(map(written, evidence.attempt.glob("node-*.alive")), default=0.0) or time.time()
-    lines = [line for line in read(metrics) if line.text.strip()]
-    times = [stamp for line in lines if (stamp := _time(line.text)) >= evidence.began]
+    newest = max(files, key=get_mtime)
+    now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
+    lines = [line for line in read_lines(metrics) if line.text.strip()]
+    times = [stamp for line in lines if (stamp := _read_time(line.text)) >= evidence.began]
     gaps = [later - before for before, later in pairwise(times)]
     most = max(_SILENT, _STEPS * max(gaps, default=0.0))
-    last = max(written(newest), evidence.began)
+    last = max(get_mtime(newest), evidence.began)
     if not times and newest.suffix in (".out", ".err"):
-        lines = [line for line in read(newest) if line.text.strip()]
-    return Silence(max(0.0, now - last), most, last, lines[-1] if lines else None)
+        lines = [line for line in read_lines(newest) if line.text.strip()]
+    line = lines[-1] if lines else None
+    return Silence(max(0.0, now - last), most, last, line, max(0.0, now - evidence.began))
 
 
-def _time(text: str) -> float:
+def _read_time(text: str) -> float:
     try:
         return float(json.loads(text)["time"])
     except (ValueError, KeyError, TypeError):
         return 0.0
 
 
-def suspects(evidence: Evidence) -> Suspects | None:
+def find_suspects(evidence: Evidence) -> Suspects | None:
     """Who is waited for: by flight recorders, by stacks, by who has said least; else None."""
-    found = _by_flight(evidence) or _by_stacks(evidence) or _by_logs(evidence)
-    if found is None:
+    suspects = (
+        _suspect_by_flight(evidence) or _suspect_by_stacks(evidence) or _suspect_by_logs(evidence)
+    )
+    if suspects is None:
         return None
-    for line in _stacks(evidence).get(found.ranks[0], []):
+    for line in _read_stacks(evidence).get(suspects.ranks[0], []):
         frame = _FRAME.match(line.text)
         if frame and not _FOREIGN.search(frame[1]):
             place = f"{frame[1]}:{frame[2]}, in {frame[3]}"
-            return found._replace(place=place, lines=(line, *found.lines))
-    return found
+            return suspects._replace(place=place, lines=(line, *suspects.lines))
+    return suspects
 
 
-def unheard(evidence: Evidence, heard: set[int]) -> Suspects | None:
+def find_unheard(evidence: Evidence, heard: set[int]) -> tuple[int, ...]:
     """Of processes that wait for each other in vain, a few who did not say so."""
     silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    if not silent or len(silent) * 2 >= len(evidence.ranks):
-        return None
-    return Suspects(silent, ())
+    return silent if len(silent) * 2 < len(evidence.ranks) else ()
 
 
-def _by_flight(evidence: Evidence) -> Suspects | None:
+def _suspect_by_flight(evidence: Evidence) -> Suspects | None:
     paths = {}
     for pattern in ("errors/*-flight-*", "hangs/*-rank-*.flight.json"):
         for path in sorted(evidence.run_dir.glob(pattern)):
             number = re.search(r"-(\d+)(\.flight\.json)?$", path.name)
-            if number and written(path) >= evidence.began:
+            if number and get_mtime(path) >= evidence.began:
                 paths[int(number[1])] = path
-    found = flight.behind(paths) if paths else None
-    if found is None:
+    late = flight.find_behind(paths) if paths else None
+    if late is None:
         return None
-    return Suspects(found.ranks, tuple(Line(path, 1, text) for path, text in found.told))
+    return Suspects(late.ranks, tuple(Line(path, 1, text) for path, text in late.shown))
 
 
-def _stacks(evidence: Evidence) -> dict[int, list[Line]]:
+def _read_stacks(evidence: Evidence) -> dict[int, list[Line]]:
     """The stacks that processes have left, by rank."""
-    found = {}
+    stacks = {}
     for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
         number = path.stem.rpartition("-")[2]
-        if number.isdecimal() and written(path) >= evidence.began:
-            found[int(number)] = list(read(path))
-    return found
+        if number.isdecimal() and get_mtime(path) >= evidence.began:
+            stacks[int(number)] = list(read_lines(path))
+    return stacks
 
 
-def _by_stacks(evidence: Evidence) -> Suspects | None:
+def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     """By the stacks that the bundled trainer's processes leave, of those that can."""
-    stacks = _stacks(evidence)
+    stacks = _read_stacks(evidence)
     if not stacks:
         return None
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
     if silent and len(silent) < len(evidence.ranks):
         others = next(iter(stacks.values()))
         return Suspects(silent, tuple(others[:1]))
-    own = {rank: frames for rank, lines in stacks.items() if (frames := _main(lines))}
+    own = {rank: frames for rank, lines in stacks.items() if (frames := _find_main_thread(lines))}
     busy = {
         rank: frames
         for rank, frames in own.items()
@@ -140,7 +149,7 @@ def _by_stacks(evidence: Evidence) -> Suspects | None:
     return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:2]))
 
 
-def _main(lines: list[Line]) -> list[Line]:
+def _find_main_thread(lines: list[Line]) -> list[Line]:
     """The frames of the thread that runs the program, the innermost first."""
     threads: list[list[Line]] = []
     for line in lines:
@@ -152,11 +161,11 @@ def _main(lines: list[Line]) -> list[Line]:
     return next((thread for thread in threads if thread and outermost.search(thread[-1].text)), [])
 
 
-def _by_logs(evidence: Evidence) -> Suspects | None:
+def _suspect_by_logs(evidence: Evidence) -> Suspects | None:
     """By the step that each process has printed last."""
     steps: dict[int, tuple[int, Line]] = {}
     for rank, node in evidence.ranks.items():
-        for line in reversed(evidence.said(node, rank)):
+        for line in reversed(evidence.read_log(node, rank)):
             if step := _STEP.search(line.text):
                 steps[rank] = (int(step[1]), line)
                 break

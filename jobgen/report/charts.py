@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from jobgen.report.facts import Comparison, Curve, Ranks, Report, Run, Spread
-from jobgen.report.figures import median
-from jobgen.report.words import figure, span
+from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Usage
+from jobgen.report.figures import find_median, format_count, format_number, format_size, format_span
 
 Values = Sequence[float | None]
 
@@ -29,90 +29,125 @@ class Chart(NamedTuple):
     text: str
     marks: tuple[float, ...] = ()
     wide: bool = False
+    logarithmic: bool = False  # x
+    top: float | None = None  # of y, where several charts share a scale
+    splits: tuple[float, ...] = ()  # where x is labelled
 
 
-def charts(report: Report) -> tuple[Chart, ...]:
+def draw_charts(report: Report) -> tuple[Chart, ...]:
     """All that have something to show, in order."""
     if report.comparison:
-        return tuple(_of_several(report.comparison))
+        return tuple(_draw_several(report.comparison))
     run = report.runs[0]
-    found = [*_of_training(run)]
+    drawn = [*_draw_training(run)]
     if run.training and run.training.step_times:
-        found.append(_of_steps(run.training.step_times))
+        drawn.append(_draw_steps(run.training.step_times))
     if run.ranks and run.ranks.size > 1:
-        found += _of_ranks(run.ranks, run.training.unit if run.training else "tokens")
-    return tuple(found)
+        drawn += _draw_ranks(run.ranks, run.training.unit if run.training else "tokens")
+    if run.usage:
+        drawn += _draw_usage(run.usage)
+    return tuple(drawn)
 
 
-def _of_training(run: Run) -> Iterator[Chart]:
+def _draw_usage(usage: Usage) -> Iterator[Chart]:
+    """What the nodes have noted, over the minutes since the first sample."""
+    if len(usage.gpu_uses.x) > 1:
+        text = f"The mean of all GPUs: {usage.gpu_use:.0f} % over the whole run."
+        curves = [("busy", usage.gpu_uses)]
+        chart = _draw_lines("usage-gpu", "GPU use", "%", curves, text, x="minutes", wide=True)
+        yield chart._replace(top=100.0)
+    if len(usage.busy.x) > 1:
+        text = f"On {format_count(usage.nodes, 'node')} together; at most {max(usage.busy.y):.1f}."
+        curves = [("CPUs busy", usage.busy)]
+        chart = _draw_lines("usage-cpu", "CPUs busy", "CPUs", curves, text, x="minutes")
+        yield chart._replace(top=max(usage.busy.y) * 1.1 or 1.0)
+    if len(usage.held.x) > 1:
+        text = f"Of the node that held most; {format_size(usage.memory)} at most."
+        held = Curve(usage.held.x, tuple(value / 1024**3 for value in usage.held.y))
+        curves = [("memory", held)]
+        chart = _draw_lines("usage-memory", "Memory of a node", "GB", curves, text, x="minutes")
+        yield chart._replace(top=max(held.y) * 1.1 or 1.0)
+
+
+def _draw_training(run: RunFacts) -> Iterator[Chart]:
     training = run.training
     if training is None:
         return
     marks = tuple(float(step) for step in training.starts)
     of_loss = [("training", training.losses), ("validation", training.validations)]
     if training.losses.x:
-        text = f"The last loss is {figure(training.loss)}"
+        text = f"The last loss is {format_number(training.loss)}"
         if training.least_loss:
-            text += f", the least {figure(training.least_loss[0])} at step {training.least_loss[1]}"
+            least, step = training.least_loss
+            text += f", the least {format_number(least)} at step {step}"
         if training.validation is not None:
-            text += f"; the last validation {figure(training.validation)}"
-        yield _lines("loss", "Loss", "loss", of_loss, text, marks=marks, wide=True)
+            text += f"; the last validation {format_number(training.validation)}"
+        yield _draw_lines("loss", "Loss", "loss", of_loss, text, marks=marks, wide=True)
     if training.speeds.x:
-        text = f"The median is {figure(training.speed)} {training.unit} a second, all ranks."
+        text = f"The median is {format_number(training.speed)} {training.unit}/s, over all ranks."
         named = [(f"{training.unit}/s", training.speeds)]
-        yield _lines(
-            "speed", f"{training.unit.capitalize()} a second", "", named, text, marks=marks
-        )
+        yield _draw_lines("speed", f"{training.unit.capitalize()}/s", "", named, text, marks=marks)
     if training.rates.x:
-        text = f"The last rate is {figure(training.rates.y[-1])}."
-        yield _lines(
+        text = f"The last rate is {format_number(training.rates.y[-1])}."
+        yield _draw_lines(
             "rate", "Learning rate", "", [("learning rate", training.rates)], text, marks=marks
         )
+    if training.gradients.x:
+        text = f"The last norm is {format_number(training.gradients.y[-1])}."
+        named = [("gradient norm", training.gradients)]
+        yield _draw_lines("gradients", "Gradient norm", "", named, text, marks=marks)
 
 
-def _of_steps(times: Spread) -> Chart:
+def _draw_steps(times: Spread) -> Chart:
     text = (
-        f"Half of the log's lines tell of less than {span(times.median)} a step, one in twenty of "
-        f"more than {span(times.p95)}, the last bar of up to {span(times.most)}."
+        f"Half of the log's lines tell of less than {format_span(times.median)} a step, one in "
+        f"twenty of more than {format_span(times.p95)}, the last bar of up to "
+        f"{format_span(times.most)}."
     )
-    middles = [(a + b) / 2 for a, b in zip(times.edges, times.edges[1:], strict=False)]
+    # In the unit of the sentences around it.
+    scale, unit = (1000, "ms") if times.median < 1 else (1, "s")
+    edges = [edge * scale for edge in times.edges]
+    middles = [(a + b) / 2 for a, b in pairwise(edges)]
     return Chart(
         "steps",
         "Time of a step",
         "bars",
-        "seconds a step",
+        f"{unit} a step",
         "lines of the log",
         ("lines of the log",),
-        (_short(middles), list(times.counts)),
+        (_shorten(middles), list(times.counts)),
         text,
+        splits=tuple(float(f"{edge:.3g}") for edge in edges[:: max(1, len(edges) // 4)]),
     )
 
 
-def _of_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
+def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     slow = {one.rank for one in ranks.slow}
     kind = "bars" if ranks.size <= 200 else "steps"
     x = [float(rank) for rank in range(ranks.size)]
 
+    # Times of ranks are drawn on one scale: microseconds of waiting are no full bar.
+    longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
+
     def chart(id: str, title: str, what: str, values: Sequence[float], text: str) -> Chart:
         hidden = slow if kind == "bars" else ()
-        usual = _short([None if rank in hidden else value for rank, value in enumerate(values)])
+        usual = _shorten([None if rank in hidden else value for rank, value in enumerate(values)])
         data: tuple[Values, ...] = (x, usual)
         series: tuple[str, ...] = (what,)
         if slow:
             odd = [value if rank in slow else None for rank, value in enumerate(values)]
-            data, series = (*data, _short(odd)), (*series, "slow ranks")
-        return Chart(id, title, kind, "rank", "", series, data, text)
+            data, series = (*data, _shorten(odd)), (*series, "slow ranks")
+        top = longest if what == "seconds" and longest else None
+        return Chart(id, title, kind, "rank", "", series, data, text, top=top)
 
     if ranks.speed:
         text = "By the share of the batch that each rank has: all wait for the slowest."
-        yield chart(
-            "rank-speed", f"{unit.capitalize()} a second by rank", f"{unit}/s", ranks.speed, text
-        )
+        yield chart("rank-speed", f"{unit.capitalize()}/s by rank", f"{unit}/s", ranks.speed, text)
     if ranks.forward and any(ranks.forward):
         own = ranks.speed or (1.0,) * ranks.size
         each = [seconds / (share or 1.0) for seconds, share in zip(ranks.forward, own, strict=True)]
         slowest = max(range(ranks.size), key=lambda rank: each[rank])
-        usually = median(each)
+        usually = find_median(each)
         text = "Seconds a step in the rank's own forward passes."
         if usually:
             times = each[slowest] / usually
@@ -130,20 +165,29 @@ def _of_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
         yield chart("rank-gpu", "GPU use by rank", "%", ranks.gpu_use, text)
 
 
-def _of_several(comparison: Comparison) -> Iterator[Chart]:
-    for id, title, curves in (
-        ("losses", "Loss", comparison.curves),
-        ("speeds", "Speed", comparison.speeds),
+def _draw_several(comparison: Comparison) -> Iterator[Chart]:
+    order = f"the best first, by {comparison.measure}"
+    for id, title, y, curves in (
+        ("losses", "Training loss", "loss", comparison.curves),
+        ("validations", "Validation loss", "loss", comparison.validations),
+        ("speeds", "Speed", "units a second", comparison.speeds),
     ):
         drawn = [(name, curve) for name, curve in curves if curve.x]
         if drawn:
             more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
-            text = f"{len(drawn)} runs, the least loss first.{more}"
-            y = "loss" if id == "losses" else "units a second"
-            yield _lines(id, title, y, drawn, text, wide=True)
+            text = f"{len(drawn)} runs, {order}.{more}"
+            yield _draw_lines(id, title, y, drawn, text, wide=True)
+    for number, parameter in enumerate(comparison.parameters):
+        title = f"{comparison.measure.capitalize()} by {parameter.name}"
+        text = "The last of each run; the mean where runs differ in their seed alone."
+        id, curves = f"parameter-{number}", parameter.curves
+        chart = _draw_lines(id, title, comparison.measure, curves, text, x=parameter.name)
+        tried = sorted({x for _, curve in curves for x in curve.x})
+        splits = tuple(tried) if len(tried) <= 8 else ()
+        yield chart._replace(logarithmic=parameter.logarithmic, splits=splits)
 
 
-def _lines(
+def _draw_lines(
     id: str,
     title: str,
     y: str,
@@ -152,18 +196,19 @@ def _lines(
     *,
     marks: tuple[float, ...] = (),
     wide: bool = False,
+    x: str = "step",
 ) -> Chart:
     """Curves over the same steps; where one has no value it has None."""
     curves = [(name, curve) for name, curve in curves if curve.x]
-    x = sorted({at for _, curve in curves for at in curve.x})
+    places = sorted({at for _, curve in curves for at in curve.x})
     columns: list[Values] = []
     for _, curve in curves:
         known = dict(zip(curve.x, curve.y, strict=True))
-        columns.append(_short([known.get(at) for at in x]))
+        columns.append(_shorten([known.get(at) for at in places]))
     names = tuple(name for name, _ in curves)
-    return Chart(id, title, "lines", "step", y, names, (x, *columns), text, marks, wide)
+    return Chart(id, title, "lines", x, y, names, (places, *columns), text, marks, wide)
 
 
-def _short(values: Values) -> Values:
+def _shorten(values: Values) -> Values:
     """Six digits are more than can be seen."""
     return [None if value is None else float(f"{value:.6g}") for value in values]

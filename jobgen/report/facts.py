@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.cost import Cost
 from jobgen.diagnose import Diagnosis
+from jobgen.plan.cost import Cost
 
 
 class Curve(NamedTuple):
@@ -79,8 +79,12 @@ class Ranks(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What `metrics.jsonl` tells; `speed` is in `unit` a second, over all ranks."""
+    """What metrics tell: the trainer's, or those of the file `source`.
 
+    `speed` is in `unit` a second, over all ranks.
+    """
+
+    source: str
     unit: str
     first_step: int
     last_step: int
@@ -100,14 +104,38 @@ class Training(NamedTuple):
     losses: Curve
     validations: Curve
     rates: Curve
+    gradients: Curve  # their norm
     speeds: Curve
     step_times: Spread | None  # of the means that the lines give
     extremes: tuple[float, float] | None  # of single steps
     starts: tuple[int, ...]  # steps after which an attempt has begun, but for the first
 
 
+class Usage(NamedTuple):
+    """What the job's nodes have noted of its processes, of all starts; memory is of one node.
+
+    `seconds` are covered by samples on every node. The curves are over minutes: CPUs busy on all
+    nodes, memory of the node that held most, and the mean use of all GPUs in percent.
+    """
+
+    nodes: int
+    seconds: float
+    cpu_seconds: float
+    memory: float  # at most
+    gpu_use: float | None  # percent
+    gpu_memory: float | None  # of one GPU, at most
+    gpu_total: float | None
+    gpu_power: float | None  # watts of one GPU, on average
+    busy: Curve
+    held: Curve
+    gpu_uses: Curve
+
+
 class Use(NamedTuple):
-    """What was asked for and what was used of it, in words; `share` is of what was asked."""
+    """What was asked for and what was used of it, in words; `share` is of what was asked.
+
+    `counted` is what the scheduler counts, where that is not what `used` says.
+    """
 
     what: str
     asked: str | None
@@ -115,6 +143,7 @@ class Use(NamedTuple):
     share: float | None
     source: str
     advice: str = ""
+    counted: str = ""
 
 
 class Checked(NamedTuple):
@@ -137,7 +166,7 @@ class Charged(NamedTuple):
     most: Cost
 
 
-class Run(NamedTuple):
+class RunFacts(NamedTuple):
     """All that is known of one run."""
 
     id: str
@@ -156,11 +185,13 @@ class Run(NamedTuple):
     cause: Diagnosis | None
     training: Training | None
     ranks: Ranks | None
+    usage: Usage | None
     uses: tuple[Use, ...]
     preflight: tuple[Checked, ...]
     allreduce: float | None  # GB/s of the preflight's all-reduce
     charged: Charged | None
     settings: dict[str, str]  # what the program was given
+    varied: dict[str, str]  # a task's own values
     spec: str | None
     script: str | None
     notes: tuple[str, ...]  # what is not known, damaged or missing, and why
@@ -175,6 +206,7 @@ class Row(NamedTuple):
     """A run among others; `differs` has its values of the settings that differ."""
 
     title: str
+    id: str
     state: str
     loss: float | None
     validation: float | None
@@ -184,14 +216,37 @@ class Row(NamedTuple):
     differs: tuple[str | None, ...]
 
 
+class SeedGroup(NamedTuple):
+    """Runs that differ in their seed alone, by what is measured of each."""
+
+    label: str  # the values that they share
+    runs: int
+    mean: float
+    deviation: float | None  # of the sample; of one run it is not known
+    least: float
+    most: float
+
+
+class Parameter(NamedTuple):
+    """What was measured against one value of a sweep, a curve for each choice of the others."""
+
+    name: str
+    logarithmic: bool
+    curves: tuple[tuple[str, Curve], ...]
+
+
 class Comparison(NamedTuple):
-    """Runs side by side, the least loss first; of many not all are drawn."""
+    """Runs side by side, the best first by `measure`; of many not all are drawn."""
 
     settings: tuple[str, ...]  # that differ
+    measure: str  # validation loss, or loss
     rows: tuple[Row, ...]
     curves: tuple[tuple[str, Curve], ...]
+    validations: tuple[tuple[str, Curve], ...]
     speeds: tuple[tuple[str, Curve], ...]
     left_out: int  # runs that are not drawn
+    groups: tuple[SeedGroup, ...]
+    parameters: tuple[Parameter, ...]
 
 
 class Report(NamedTuple):
@@ -200,5 +255,5 @@ class Report(NamedTuple):
     title: str
     summary: str
     version: str  # jobgen's
-    runs: tuple[Run, ...]
+    runs: tuple[RunFacts, ...]
     comparison: Comparison | None

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobgen import runs
-from jobgen.plan import Plan
+from jobgen.jobs import run_folder
+from jobgen.jobs.record import JobRecord
+from jobgen.plan.plan import Plan
+from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import Attempt, Checked, Place
-from jobgen.report.history import number
-from jobgen.runs import Job
-from jobgen.topology import rows
+from jobgen.report.history import read_number
 
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
 
@@ -21,7 +21,7 @@ _MOST_TEXT = 300_000  # characters of the spec, or of the script
 class Folder:
     """The run folder of a job, or of one task of an array; `notes` says what is wrong with it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRecord) -> None:
         self.job = job
         self.path = job.run_dir
         # A task has its spec and script in the folder of its array.
@@ -45,8 +45,8 @@ class Folder:
 
     def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
         """Each start of the script."""
-        found = []
-        for folder in runs.attempts(self.path)[self.job.first_attempt :]:
+        starts = []
+        for folder in run_folder.list_attempts(self.path)[self.job.first_attempt :]:
             ended = self._moment(folder / "outcome")
             word, code = self._outcome(folder / "outcome") if ended else (None, None)
             index = int(folder.name)
@@ -54,12 +54,12 @@ class Folder:
             first = first_steps.get(index)
             if first is not None and began is not None and first < began:
                 first = None  # of an earlier job with the same id
-            found.append(Attempt(index, self._nodes(folder), began, first, ended, word, code))
-        return tuple(found)
+            starts.append(Attempt(index, self._nodes(folder), began, first, ended, word, code))
+        return tuple(starts)
 
     def places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """The nodes of the last attempt, and the ranks whose logs are theirs; else the plan's."""
-        planned = list(rows(plan)) if plan else []
+        planned = list(list_nodes(plan)) if plan else []
         nodes = next((attempt.nodes for attempt in reversed(attempts) if attempt.nodes), ())
         if not nodes:
             return tuple(
@@ -68,7 +68,7 @@ class Folder:
             )
         ranks: dict[int, tuple[float, str]] = {}  # where each has written last
         for node in nodes:
-            for path in self.path.glob(f"logs/{_literal(node)}/rank-*.out"):
+            for path in self.path.glob(f"logs/{_escape(node)}/rank-*.out"):
                 match = re.fullmatch(r"rank-([0-9]{1,9})\.out", path.name)
                 written = self._moment(path)
                 if match and written is not None:
@@ -94,38 +94,38 @@ class Folder:
         speeds, sizes = [], []
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
-                said = json.loads(path.read_text(encoding="utf-8"))
-                told = {str(key): value for key, value in said.items()}
-                devices = [dict(device) for device in told.get("devices") or []]
+                content = json.loads(path.read_text(encoding="utf-8"))
+                report = {str(key): value for key, value in content.items()}
+                devices = [dict(device) for device in report.get("devices") or []]
             except (OSError, ValueError, AttributeError, TypeError, RecursionError):
                 self.notes.append(f"preflight/{path.name} is no whole record")
                 continue
-            told["node"] = str(told.get("node") or path.stem)
+            report["node"] = str(report.get("node") or path.stem)
             kinds = [str(device.get("name")) for device in devices]
-            told["kinds"] = ", ".join(
+            report["kinds"] = ", ".join(
                 f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds)
             )
-            sizes += [gb for device in devices if (gb := number(device.get("gb")))]
-            if (speed := number(told.get("allreduce_gb_s"))) is not None:
+            sizes += [gb for device in devices if (gb := read_number(device.get("gb")))]
+            if (speed := read_number(report.get("allreduce_gb_s"))) is not None:
                 speeds.append(speed)
             keys = ("python", "torch", "cuda", "driver", "kinds", "lost", "reached")
-            groups.setdefault(tuple(str(told.get(key)) for key in keys), []).append(told)
+            groups.setdefault(tuple(str(report.get(key)) for key in keys), []).append(report)
         checked = []
         for members in groups.values():
             first = members[0]
             clocks = [
-                abs(off) for one in members if (off := number(one.get("clock_s"))) is not None
+                abs(off) for one in members if (off := read_number(one.get("clock_s"))) is not None
             ]
             checked.append(
                 Checked(
                     nodes=tuple(one["node"] for one in members),
-                    python=_text(first.get("python")),
-                    torch=_text(first.get("torch")),
-                    cuda=_text(first.get("cuda")),
-                    driver=_text(first.get("driver")),
+                    python=_read_text(first.get("python")),
+                    torch=_read_text(first.get("torch")),
+                    cuda=_read_text(first.get("cuda")),
+                    driver=_read_text(first.get("driver")),
                     devices=first["kinds"],
                     clock=max(clocks, default=None),
-                    problem=_text(first.get("lost")) or _text(first.get("reached")) or "",
+                    problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
                 )
             )
         return tuple(checked), min(speeds, default=None), min(sizes) * 1e9 if sizes else None
@@ -151,11 +151,11 @@ class Folder:
             return None
 
 
-def _text(value: object) -> str | None:
+def _read_text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
-def _literal(text: str) -> str:
+def _escape(text: str) -> str:
     from glob import escape
 
     return escape(text)

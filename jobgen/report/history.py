@@ -1,27 +1,37 @@
-"""`metrics.jsonl` of the trainer: `docs/trainer.md` has its fields."""
+"""How training went: the trainer's `metrics.jsonl`, or what a program of one's own wrote.
+
+`docs/reference/trainer.md` has the fields of the former.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jobgen.report.facts import Ranks, Slow, Training
-from jobgen.report.figures import median, spread, thin
+from jobgen.report.figures import find_median, measure_spread, sample_curve
+from jobgen.report.foreign import find_metrics
 
 _SLOW = re.compile(r"rank ([0-9]+) on (\S+) is slow: (.*)")
 _LOG_TAIL = 4 << 20  # of rank 0's output, in which stragglers are named
 
 
 class History:
-    """The lines of the file, by kind, with what is wrong with it in `notes`."""
+    """The lines of the file, by kind, with what is wrong with it in `notes`.
 
-    def __init__(self, run_dir: Path) -> None:
+    `source` is the file, where it is not the trainer's own: found in the run folder, or at `given`,
+    a path seen from `folder`, if it was written after `since`.
+    """
+
+    def __init__(self, run_dir: Path, folder: Path, *, given: str = "", since: float = 0.0) -> None:
         self.run_dir = run_dir
         self.notes: list[str] = []
+        self.source = ""
         self.lines: dict[str, list[dict[str, Any]]] = {}
         damaged = 0
         for line in self._read(run_dir / "metrics.jsonl"):
@@ -32,6 +42,18 @@ class History:
         if damaged:
             what = "1 line is" if damaged == 1 else f"{damaged} lines are"
             self.notes.append(f"metrics.jsonl: {what} no whole record, and left out")
+        if given or not (self.lines.keys() & {"start", "step"}):
+            self._look_elsewhere(folder, given, since)
+
+    def _look_elsewhere(self, folder: Path, given: str, since: float) -> None:
+        """Read what a program of one's own has written."""
+        metrics = find_metrics(self.run_dir, given, folder, since=since)
+        if metrics:
+            self.lines, self.source = metrics.lines, os.path.relpath(metrics.path)
+            return
+        where = f"at {given}" if given else "in the run folder"
+        hint = "" if given else "; `report: {metrics: PATH}` in the spec says where they are"
+        self.notes.append(f"there are no metrics {where}: loss and speed are not known{hint}")
 
     def _read(self, path: Path) -> Iterator[dict[str, Any] | None]:
         try:
@@ -45,18 +67,18 @@ class History:
                         line = None
                     yield line if isinstance(line, dict) else None
         except FileNotFoundError:
-            self.notes.append("there is no metrics.jsonl: loss and speed are not known")
+            return
         except OSError as error:
             self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
 
     def first_steps(self) -> dict[int, float]:
         """When each attempt was ready to train."""
-        found: dict[int, float] = {}
+        ready: dict[int, float] = {}
         for line in self.lines.get("start", []):
-            attempt, time = number(line.get("attempt")), number(line.get("time"))
+            attempt, time = read_number(line.get("attempt")), read_number(line.get("time"))
             if attempt is not None and time is not None:
-                found.setdefault(int(attempt), time)
-        return found
+                ready.setdefault(int(attempt), time)
+        return ready
 
     def training(self) -> Training | None:
         """What was trained, and how fast; None where no step was written down."""
@@ -65,74 +87,85 @@ class History:
             return None
         starts = self.lines.get("start", [])
         start = starts[-1] if starts else {}
-        unit = str(start.get("unit") or ("tokens" if "tokens_per_s" in steps[-1] else "samples"))
-        at = [_of(line, "step") for line in steps]
+        tokens = any("tokens_per_s" in line for line in steps)
+        unit = str(start.get("unit") or ("tokens" if tokens else "samples"))
+        at = [_get_number(line, "step") for line in steps]
 
         def values(key: str) -> list[float]:
-            return [_of(line, key) for line in steps]
+            return [_get_number(line, key) for line in steps]
 
         losses, times = values("loss"), values("step_s")
-        finite = [(loss, int(step)) for loss, step in zip(losses, at, strict=True) if _real(loss)]
+        finite = [
+            (loss, int(step)) for loss, step in zip(losses, at, strict=True) if _is_real(loss)
+        ]
         bad = len(steps) - len(finite)
         if bad:
             self.notes.append(f"the loss is no number in {bad} of {len(steps)} lines")
         validations = self._numbered("val")
-        said = [value for line in validations if (value := number(line.get("loss"))) is not None]
-        memory = max(filter(_real, values("mem_gb")), default=None)
+        measured = [
+            value for line in validations if (value := read_number(line.get("loss"))) is not None
+        ]
+        memory = max(filter(_is_real, values("mem_gb")), default=None)
         config = self.config()
         waits = [
             wait / step
             for wait, step in zip(values("data_s"), times, strict=True)
-            if _real(wait) and step > 0
+            if _is_real(wait) and step > 0
         ]
         # A save is counted in the line of steps that follows it, where there is one.
-        saving = sum(value for value in values("ckpt_s") if _real(value))
-        stepping = _covered(at, times)
+        saving = sum(value for value in values("ckpt_s") if _is_real(value))
+        stepping = _sum_steps(at, times)
         shortest, longest = values("step_min_s"), values("step_max_s")
-        ends = [value for value in (*shortest, *longest) if _real(value)]
-        wanted = number(config.get("steps"))
+        ends = [value for value in (*shortest, *longest) if _is_real(value)]
+        wanted = read_number(config.get("steps"))
         return Training(
+            source=self.source,
             unit=unit,
             first_step=int(min(at)),
             last_step=int(max(at)),
             all_steps=None if wanted is None else int(wanted),
-            device=_text(start.get("device_name")) or _text(start.get("device")),
-            parameters=_whole(start.get("parameters")),
-            ranks=_whole(start.get("world_size")),
+            device=_read_text(start.get("device_name")) or _read_text(start.get("device")),
+            parameters=_read_whole(start.get("parameters")),
+            ranks=_read_whole(start.get("world_size")),
             loss=finite[-1][0] if finite else None,
             least_loss=min(finite) if finite else None,
-            validation=said[-1] if said else None,
-            speed=median(values(f"{unit}_per_s")),
-            mfu=median(values("mfu")),
-            waiting=median(waits),
+            validation=measured[-1] if measured else None,
+            speed=find_median(values(f"{unit}_per_s")),
+            mfu=find_median(values("mfu")),
+            waiting=find_median(waits),
             checkpoints=saving / (stepping + saving)
             if stepping and "ckpt_s" in steps[-1]
             else None,
             memory=None if memory is None else memory * 1e9,
-            consumed=number(steps[-1].get(unit)),
-            losses=thin(at, losses),
-            validations=thin(
-                [_of(line, "step") for line in validations],
-                [_of(line, "loss") for line in validations],
+            consumed=read_number(steps[-1].get(unit)),
+            losses=sample_curve(at, losses),
+            validations=sample_curve(
+                [_get_number(line, "step") for line in validations],
+                [_get_number(line, "loss") for line in validations],
             ),
-            rates=thin(at, values("lr")),
-            speeds=thin(at, values(f"{unit}_per_s")),
-            step_times=spread(times),
+            rates=sample_curve(at, values("lr")),
+            gradients=sample_curve(at, values("grad_norm")),
+            speeds=sample_curve(at, values(f"{unit}_per_s")),
+            step_times=measure_spread(times),
             extremes=(min(ends), max(ends)) if ends else None,
-            starts=tuple(int(step) for line in starts[1:] if _real(step := _of(line, "step"))),
+            starts=tuple(
+                int(step) for line in starts[1:] if _is_real(step := _get_number(line, "step"))
+            ),
         )
 
     def _numbered(self, kind: str) -> list[dict[str, Any]]:
         """The lines of a kind that say their step."""
-        return [line for line in self.lines.get(kind, []) if number(line.get("step")) is not None]
+        return [
+            line for line in self.lines.get(kind, []) if read_number(line.get("step")) is not None
+        ]
 
     def ranks(self, training: Training | None) -> Ranks | None:
         """What each rank did; None where nothing tells how many there were."""
         starts = self.lines.get("start", [])
-        count = _whole(starts[-1].get("world_size")) if starts else None
+        count = _read_whole(starts[-1].get("world_size")) if starts else None
         if not count or count > 1_000_000:
             return None
-        shares = _list(starts[-1].get("micro_batches"), count)
+        shares = _read_list(starts[-1].get("micro_batches"), count)
         speed = None
         if shares and sum(shares) > 0 and training is not None and training.speed is not None:
             speed = tuple(training.speed * share / sum(shares) for share in shares)
@@ -151,7 +184,7 @@ class History:
         """The mean over all steps that tell of as many ranks as there were last, or the most."""
         rows = []
         for line in self.lines.get("ranks", []):
-            values, steps = _list(line.get(key), count), number(line.get("steps"))
+            values, steps = _read_list(line.get(key), count), read_number(line.get("steps"))
             if values is not None and steps is not None and steps > 0:
                 rows.append((steps, values))
         if not rows:
@@ -168,7 +201,7 @@ class History:
 
     def _slow(self) -> tuple[Slow, ...]:
         """Whom the trainer has named in rank 0's output, the most often named first."""
-        found: dict[tuple[int, str], tuple[int, str]] = {}
+        slow: dict[tuple[int, str], tuple[int, str]] = {}
         for path in sorted(self.run_dir.glob("logs/*/rank-0.out")):
             try:
                 with path.open("rb") as file:
@@ -179,20 +212,20 @@ class History:
                 continue
             for match in _SLOW.finditer(text):
                 key = int(match[1]), match[2]
-                found[key] = found.get(key, (0, ""))[0] + 1, match[3].strip()
-        named = [Slow(rank, node, *said) for (rank, node), said in found.items()]
+                slow[key] = slow.get(key, (0, ""))[0] + 1, match[3].strip()
+        named = [Slow(rank, node, *counted) for (rank, node), counted in slow.items()]
         return tuple(sorted(named, key=lambda slow: (-slow.times, slow.rank)))
 
     def config(self) -> dict[str, Any]:
         """The trainer's settings, as it has recorded them; nothing where there are none."""
         try:
-            found = json.loads((self.run_dir / "config.json").read_text(encoding="utf-8"))
+            config = json.loads((self.run_dir / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return config if isinstance(config, dict) else {}
 
 
-def number(value: object) -> float | None:
+def read_number(value: object) -> float | None:
     """`value` where it is a number that is finite, as JSON has it; else None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
@@ -202,33 +235,33 @@ def number(value: object) -> float | None:
     return None
 
 
-def _of(line: dict[str, Any], key: str) -> float:
-    found = number(line.get(key))
-    return math.nan if found is None else found
+def _get_number(line: dict[str, Any], key: str) -> float:
+    value = read_number(line.get(key))
+    return math.nan if value is None else value
 
 
-def _real(value: float) -> bool:
+def _is_real(value: float) -> bool:
     return math.isfinite(value)
 
 
-def _whole(value: object) -> int | None:
-    found = number(value)
-    return None if found is None else int(found)
+def _read_whole(value: object) -> int | None:
+    whole = read_number(value)
+    return None if whole is None else int(whole)
 
 
-def _text(value: object) -> str | None:
+def _read_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _list(value: object, count: int) -> tuple[float, ...] | None:
+def _read_list(value: object, count: int) -> tuple[float, ...] | None:
     """One number for each rank; None where that is not what it is."""
     if not isinstance(value, list) or len(value) != count:
         return None
-    found = tuple(number(item) for item in value)
-    return None if None in found else tuple(item for item in found if item is not None)
+    numbers = tuple(read_number(item) for item in value)
+    return None if None in numbers else tuple(item for item in numbers if item is not None)
 
 
-def _covered(at: list[float], times: list[float]) -> float:
+def _sum_steps(at: list[float], times: list[float]) -> float:
     """Seconds of all steps: each line gives the mean of those since the line before."""
     before, total = 0.0, 0.0
     for step, seconds in zip(at, times, strict=True):

@@ -15,11 +15,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobgen.plain import plain
-from jobgen.report import words
-from jobgen.report.charts import charts
+from jobgen.output import simplify
+from jobgen.report import figures
+from jobgen.report.charts import draw_charts
 from jobgen.report.facts import Report
-from jobgen.report.timeline import timeline
+from jobgen.report.timeline import draw_timeline
 
 _FOLDER = Path(__file__).parent / "page"
 # In JSON these stand in strings alone, where an escape is the same. The last two end a line of
@@ -27,14 +27,14 @@ _FOLDER = Path(__file__).parent / "page"
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'\u2028\u2029"}
 
 
-def page(report: Report, *, now: float) -> str:
+def render_page(report: Report, *, now: float) -> str:
     """The page of `report`, made at the moment `now`."""
-    drawn = charts(report)
-    styles = [_file("uPlot.min.css"), _file("page.css")]
-    scripts = [_file("uPlot.iife.min.js"), _file("page.js")]
+    drawn = draw_charts(report)
+    styles = [_read_file("uPlot.min.css"), _read_file("page.css")]
+    scripts = [_read_file("uPlot.iife.min.js"), _read_file("page.js")]
     run = report.runs[0]
     text: str = (
-        _environment()
+        _make_environment()
         .get_template("page.html.j2")
         .render(
             report=report,
@@ -42,43 +42,43 @@ def page(report: Report, *, now: float) -> str:
             one=report.comparison is None,
             now=now,
             charts={chart.id: chart for chart in drawn},
-            timeline=timeline(run, now=now),
-            data=_data([plain(chart) for chart in drawn]),
+            timeline=draw_timeline(run, now=now),
+            data=_escape_json([simplify(chart) for chart in drawn]),
             styles=[Markup(style) for style in styles],
             scripts=[Markup(script) for script in scripts],
-            policy=_policy(styles, scripts),
-            w=words,
+            policy=_make_policy(styles, scripts),
+            format_count=figures.format_count,
         )
     )
     return text
 
 
-def _policy(styles: list[str], scripts: list[str]) -> str:
+def _make_policy(styles: list[str], scripts: list[str]) -> str:
     """Of the page's content: <https://www.w3.org/TR/CSP3/>."""
     return (
-        f"default-src 'none'; style-src {_digests(styles)}; script-src {_digests(scripts)}; "
+        f"default-src 'none'; style-src {_hash(styles)}; script-src {_hash(scripts)}; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digests(texts: list[str]) -> str:
+def _hash(texts: list[str]) -> str:
     hashes = (hashlib.sha256(text.encode()).digest() for text in texts)
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes)
 
 
-def _data(value: object) -> Markup:
+def _escape_json(value: object) -> Markup:
     """JSON that can stand in a script element, whatever is in its strings."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.translate(_ESCAPES))
 
 
 @cache
-def _file(name: str) -> str:
+def _read_file(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -88,12 +88,12 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "span": words.span,
-        "moment": words.moment,
-        "figure": words.figure,
-        "size": words.size,
-        "share": words.share,
-        "ranks": words.ranks,
-        "names": words.names,
+        "span": figures.format_span,
+        "moment": figures.format_moment,
+        "figure": figures.format_number,
+        "size": figures.format_size,
+        "share": figures.format_share,
+        "ranks": figures.format_ranks,
+        "names": figures.format_names,
     }
     return environment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.report.facts import Run
-from jobgen.report.words import count, names, span
+from jobgen.report.facts import RunFacts
+from jobgen.report.figures import format_count, format_names, format_span
 
 _MOST_ROWS = 50
 WIDTH = 1000
@@ -41,7 +41,7 @@ class TimeLine(NamedTuple):
         return {stretch.what for bar in self.bars for stretch in bar.stretches}
 
 
-def timeline(run: Run, *, now: float) -> TimeLine | None:
+def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     """Of the queue and each attempt; None where no attempt has begun."""
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
@@ -62,7 +62,11 @@ def timeline(run: Run, *, now: float) -> TimeLine | None:
     first = attempts[0].began or begin
     if run.submitted and first - run.submitted >= 1:
         bars.append(
-            Bar("queue", span(first - run.submitted), (stretch("queued", run.submitted, first),))
+            Bar(
+                "queue",
+                format_span(first - run.submitted),
+                (stretch("queued", run.submitted, first),),
+            )
         )
     for attempt in shown:
         began = attempt.began or begin
@@ -71,8 +75,8 @@ def timeline(run: Run, *, now: float) -> TimeLine | None:
             last = now
         outcome = attempt.outcome or ("goes on" if last == now else "left no word of its end")
         code = f" {attempt.exit_code}" if attempt.exit_code else ""
-        where = f" on {count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
-        where += f" ({names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
+        where = f" on {format_count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
+        where += f" ({format_names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
         if last is None:
             stretches: tuple[Stretch, ...] = (stretch("ended", began, began),)
         elif attempt.first_step and began <= attempt.first_step <= last:
@@ -82,6 +86,6 @@ def timeline(run: Run, *, now: float) -> TimeLine | None:
             )
         else:
             stretches = (stretch("ended", began, last),)
-        took = "" if last is None else f"{span(last - began)}, "
+        took = "" if last is None else f"{format_span(last - began)}, "
         bars.append(Bar(f"attempt {attempt.number}", f"{took}{outcome}{code}{where}", stretches))
     return TimeLine(begin, end, tuple(bars), len(attempts) - len(shown))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
 
-from jobgen.plan import Plan
-
-# Seconds until a file that one node has made is seen by another: by default an NFS client may
-# believe for 60 s what it knows of a folder (nfs(5), acdirmax).
-SHARED_FILES_LAG = 90
+from jobgen.plan.plan import Plan, ShellPath
+from jobgen.plan.requests import list_options
 
 # timeout: the walltime has ended it; node lost: the loss of a node has; stopping: it is being
 # ended, or has ended and its nodes are not free yet; unknown: nobody who was asked can tell.
@@ -45,7 +42,7 @@ class State(NamedTuple):
         return self.name in ENDED
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """The state and its reason, in a sentence."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
@@ -106,12 +103,17 @@ def memory_keys(plan: Plan) -> tuple[str, ...]:
 
 def queue_keys(plan: Plan) -> tuple[str, ...]:
     """What the queue follows from."""
-    return (f"queue|site.queues.{plan.queue}.choose",)
+    return (f"queue|site.queues.{plan.requests.queue}.choose",)
+
+
+def node_keys(plan: Plan, key: str) -> tuple[str, ...]:
+    """What a fact of a node follows from that the site alone says."""
+    return (_node_key(plan, key),)
 
 
 def _node_key(plan: Plan, key: str) -> str:
     """Where the site says it of a node, the narrowest first."""
-    places = (f"gpu_types.{plan.gpu_type}", f"queues.{plan.queue}.node", "node")
+    places = (f"gpu_types.{plan.requests.gpu_type}", f"queues.{plan.requests.queue}.node", "node")
     return "|".join(f"site.{place}.{key}" for place in places)
 
 
@@ -125,19 +127,71 @@ def array_line(plan: Plan, option: str) -> Iterator[Directive]:
 
 def after_line(plan: Plan, option: str) -> Directive:
     """What the job waits for: sbatch and qsub alike read a comma as `and`."""
-    text = option + ",".join(map(str, plan.after))
-    keys = [f"after.{dependency.kind}|after" for dependency in plan.after]
+    text = option + ",".join(map(str, plan.requests.after))
+    keys = [f"after.{dependency.kind}|after" for dependency in plan.requests.after]
     return Directive(text, "it starts once these jobs have come that far", *keys)
 
 
 def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
     """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
-    for text in plan.site_directives:
+    for text in plan.requests.site_directives:
         if text in plan.site.directives:
             yield Directive(f"{sign} {text}", "of every job on this site", "site.directives")
         else:
-            key = f"site.queues.{plan.queue}.directives"
+            key = f"site.queues.{plan.requests.queue}.directives"
             yield Directive(f"{sign} {text}", "of every job in this queue", key)
+
+
+# Runs a command and returns what it has printed, as `process.run`.
+Ask = Callable[[Sequence[str]], str]
+OwnJobs = list[tuple[str, str]]  # id, and the words or the script of the submission
+CLOCKS = 3600  # seconds by which the clock of a scheduler may differ from the one here
+
+
+def merge_directives(lines: Sequence[Directive], own: Sequence[str]) -> list[str]:
+    """Add the user's own directives; a line of jobgen's that says the same option is left out.
+
+    The plan has refused the options that a key of the spec says; what is left are lines such as
+    --output. A switch that a site asks for in every job is written once.
+    """
+    merged: list[str] = []
+    for line in lines:
+        if line == "#SBATCH hetjob" or line not in merged[_find_component(merged) :]:
+            merged.append(line)
+    options = {_name_option(option) for line in own for option in _list_options(line)}
+    merged = [line for line in merged if not options & {*map(_name_option, _list_options(line))}]
+    return [*merged, *own]
+
+
+def _find_component(lines: Sequence[str]) -> int:
+    """The index of the last component's first line."""
+    starts = [index for index, line in enumerate(lines) if line == "#SBATCH hetjob"]
+    return starts[-1] if starts else 0
+
+
+def _list_options(line: str) -> Iterator[str]:
+    return list_options(line.partition(" ")[2])
+
+
+def _name_option(option: str) -> str:
+    return {"-o": "--output", "-e": "--error"}.get(option, option)
+
+
+class LaunchPieces(NamedTuple):
+    """What a script says of nodes and launcher in the words of its scheduler; empty if it has none.
+
+    A job is `watched` by its own script if the scheduler leaves a lost node for hours.
+    """
+
+    watched: bool
+    node_file: bool = False  # the nodes are named in a file
+    node_lists: tuple[ShellPath, ...] = ()  # or by variables
+    node_names: tuple[str, ...] = ()  # or here
+    steps: tuple[tuple[str, ...], ...] = ()  # srun's options, for each component
+    share_cpus: bool = False  # its tasks share the CPUs of a node
+    gpu_parts: tuple[int, ...] = ()  # GPUs of each node, if the scheduler does not tell which ones
+    ends_itself: bool = False  # the script ends itself at its walltime
+    waits_itself: bool = False  # the script waits for the jobs that it comes after
 
 
 class Scheduler(Protocol):
@@ -149,8 +203,8 @@ class Scheduler(Protocol):
     def directives(self, plan: Plan) -> Sequence[str]:
         """The lines that ask for what `plan` needs: each a Directive, then the user's own."""
 
-    def launch(self, plan: Plan) -> dict[str, Any]:
-        """What the launch template needs beside the plan, such as the launcher's options."""
+    def launch(self, plan: Plan) -> LaunchPieces:
+        """What a script says of nodes and launcher beside the plan."""
 
     def submit_argv(self, script: str) -> list[str]:
         """The command that submits, or runs, the file `script`."""
@@ -184,6 +238,16 @@ class BatchScheduler(Scheduler, Protocol):
         """Variables of who submits that win over a directive in the text of a script, by name."""
 
 
+class ChainScheduler(BatchScheduler, Protocol):
+    """One whose jobs cannot submit the next: all jobs of a chain are submitted at once."""
+
+    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
+        """The command that submits a job that goes on where job `after` will have ended.
+
+        All work in the run folder of the job `first`. `text` is that of the file `script`.
+        """
+
+
 class Queue(Protocol):
     """How the jobs of a scheduler stand. Ids are as it gave them to the submission."""
 
@@ -201,6 +265,9 @@ class Queue(Protocol):
 
         Jobs that are not known are left out. Raises ValueError where that was no answer.
         """
+
+    def is_plain(self, state: State) -> bool:
+        """Whether the reason of a failure says no more than that the script has failed."""
 
     def history_argv(self, ids: Sequence[str]) -> list[str]:
         """The command that tells of jobs that the other has forgotten; empty where none does."""

@@ -5,9 +5,8 @@ There is no queue and no daemon. What is known of a job stands in its run folder
 
 from __future__ import annotations
 
-from typing import Any
-
-from jobgen.plan import Plan
+from jobgen.plan.plan import Plan
+from jobgen.schedulers.base import LaunchPieces
 
 
 class Local:
@@ -20,14 +19,10 @@ class Local:
         """Nobody reads any."""
         return []
 
-    def launch(self, plan: Plan) -> dict[str, Any]:
-        """Names for the nodes, and the walltime, which nobody else watches over."""
-        names = [f"node{index}" for index in range(plan.nodes)]
-        here: dict[str, Any] = {"limit": plan.walltime, "lag": 5, "gentle": False}
-        here["node_names"] = names
-        if plan.array:  # unless told otherwise one at a time: all tasks share this machine
-            here |= {"count": len(plan.array.tasks), "at_once": plan.array.at_once or 1}
-        return here
+    def launch(self, plan: Plan) -> LaunchPieces:
+        """Names for the nodes; what a scheduler does elsewhere the script does here."""
+        names = tuple(f"node{index}" for index in range(plan.nodes.total))
+        return LaunchPieces(watched=True, node_names=names, ends_itself=True, waits_itself=True)
 
     def submit_argv(self, script: str) -> list[str]:
         """It just runs."""

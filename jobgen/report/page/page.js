@@ -8,7 +8,7 @@
   const plots = new Map();
 
   const short = (value) => {
-    if (value === null || value === undefined) return "–";
+    if (value === null || value === undefined) return "";
     const size = Math.abs(value);
     if (size === 0) return "0";
     for (const [unit, factor] of [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e4]]) {
@@ -46,9 +46,10 @@
 
   const draw = (chart, box) => {
     plots.get(chart.id)?.destroy();
-    // There is no half a rank.
+    // There is no half a rank, and no half a step.
+    const whole = chart.x === "rank" || chart.x === "step";
     const words = (_, ticks) =>
-      ticks.map((tick) => (chart.x === "rank" && !Number.isInteger(tick) ? "" : short(tick)));
+      ticks.map((tick) => (tick === null || (whole && !Number.isInteger(tick)) ? "" : short(tick)));
     const axis = {
       font, stroke: colour("--soft"),
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 },
@@ -77,12 +78,17 @@
       cursor: { y: false, points: { size: 6 } },
       legend: { show: true },
       scales: {
-        x: { time: false, range: bounds(chart) },
-        y: { range: (_, low, high) => heights(low, high, !lines) },
+        x: chart.logarithmic
+          ? { time: false, distr: 3, range: (_, low, high) => [low / 1.3, high * 1.3] }
+          : { time: false, range: bounds(chart) },
+        y: { range: (_, low, high) => (chart.top === null ? heights(low, high, !lines) : [0, chart.top]) },
       },
       series: [{ label: chart.x, value: (_, value) => short(value) }, ...series],
       axes: [
-        { ...axis, values: words, label: chart.x, labelFont: font, labelSize: 18, size: 34 },
+        {
+          ...axis, values: words, label: chart.x, labelFont: font, labelSize: 18, size: 34,
+          ...(chart.splits.length ? { splits: () => chart.splits, filter: (_, splits) => splits } : {}),
+        },
         { ...axis, size: 58 },
       ],
       hooks: { draw: [marks(chart.marks)] },

@@ -1,0 +1,1 @@
+"""Batch scripts that people already have: read, linted, converted to a spec."""

@@ -1,0 +1,336 @@
+"""Bash text to simple commands that know where they stand: as much of bash as job scripts use.
+
+Nothing is refused: what is no bash still comes out as words, so that a faulty script can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
+_REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
+_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
+_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
+_CLOSES = {"fi", "esac", "}", "done"}
+# Words that stand before a command; `for` and `case` are left to look like commands.
+_PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
+
+
+class Word:
+    """One word as it is written, quotes included; line and column count from 1."""
+
+    def __init__(self, raw: str, line: int, column: int) -> None:
+        self.raw = raw
+        self.line = line
+        self.column = column
+
+    @cached_property
+    def _parts(self) -> tuple[str, str]:
+        text, active, index = [], [], 0
+        while index < len(self.raw):
+            char = self.raw[index]
+            if char == "\\":
+                text.append(self.raw[index + 1 : index + 2].replace("\n", ""))
+                index += 2
+            elif char == "'" or self.raw.startswith("$'", index):
+                index += 1 if char == "'" else 2
+                end = self.raw.find("'", index)
+                end = len(self.raw) if end < 0 else end
+                text.append(self.raw[index:end])
+                index = end + 1
+            elif char in '"$`':
+                end = find_bracket_end(self.raw, index)
+                part = self.raw[index:end]
+                active.append(part)
+                if char == '"':
+                    part = part[1:-1] if len(part) > 1 and part[-1] == '"' else part[1:]
+                    part = re.sub(r'\\(["$`\\])', r"\1", part.replace("\\\n", ""))
+                text.append(part)
+                index = end
+            else:
+                text.append(char)
+                active.append(char)
+                index += 1
+        return "".join(text), re.sub(r"\\.", "", "".join(active), flags=re.DOTALL)
+
+    @property
+    def text(self) -> str:
+        """The word with its quotes undone; what bash would expand stands as it was."""
+        return self._parts[0]
+
+    @property
+    def active(self) -> str:
+        """The parts in which bash expands variables: not those in single quotes."""
+        return self._parts[1]
+
+    @property
+    def literal(self) -> bool:
+        """Whether the program gets `text` as it is."""
+        globs = re.sub(r'"[^"]*"', "", self.active)
+        tilde = self.raw.startswith("~")
+        return not tilde and not re.search(r"[$`]", self.active) and not re.search(r"[*?{]", globs)
+
+
+class Heredoc(NamedTuple):
+    """The text of a here-document, and the line that it begins in."""
+
+    body: str
+    line: int
+
+
+class ShellBlock(NamedTuple):
+    """One compound command around others: the word that opens it, and a number of its own."""
+
+    opener: str
+    number: int
+
+
+class Redirect(NamedTuple):
+    """Where input comes from or output goes to, as `2>` and a word."""
+
+    operator: str
+    target: Word
+
+
+class Command(NamedTuple):
+    """One simple command: its words, and what stands before, after and around it.
+
+    `keywords` are reserved words before it, `end` the operator after it; `inside` holds `function`,
+    `block` or `heredoc` for each thing around it, `blocks` says more of those in this text.
+    `function` is the name of the innermost function that it is part of.
+    """
+
+    words: tuple[Word, ...]
+    assignments: tuple[Word, ...]
+    keywords: tuple[str, ...]
+    heredocs: tuple[Heredoc, ...]
+    line: int
+    last_line: int
+    end: str
+    inside: tuple[str, ...]
+    blocks: tuple[ShellBlock, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    function: str = ""
+
+    @property
+    def name(self) -> str:
+        """The command's name, without its folder; empty for an assignment alone."""
+        return self.words[0].text.rpartition("/")[2] if self.words else ""
+
+    @property
+    def texts(self) -> list[str]:
+        """The words, with their quotes undone."""
+        return [word.text for word in self.words]
+
+    @property
+    def place(self) -> Word:
+        """The word at which the command begins."""
+        return (*self.assignments, *self.words)[0]
+
+    def variables(self) -> Iterator[tuple[str, Word, str]]:
+        """Name, word and raw value of each variable that the command sets, exported or not."""
+        declared = self.name in ("export", "declare", "readonly", "local", "typeset", "env")
+        for word in (*self.assignments, *(self.words[1:] if declared else ())):
+            if match := _ASSIGNMENT.match(word.raw):
+                yield match[1], word, word.raw[match.end() :]
+
+
+def find_bracket_end(text: str, start: int) -> int:
+    """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
+    index, stack = start, [""]
+    while index < len(text):
+        char, top = text[index], stack[-1]
+        if char == "\\":
+            index += 2
+            continue
+        if char == top:
+            stack.pop()
+            index += 1
+        elif char == "'" and top != '"':
+            end = text.find("'", index + 1)
+            index = len(text) if end < 0 else end + 1
+        elif text.startswith(("$(", "${"), index):
+            stack.append(")" if text[index + 1] == "(" else "}")
+            index += 2
+        elif char in '"`' or (char == "(" and top != '"'):
+            stack.append(")" if char == "(" else char)
+            index += 1
+        else:
+            index += 1
+        if len(stack) == 1:
+            return min(index, len(text))
+    return len(text)
+
+
+class _Reader:
+    """The state of one pass over a text."""
+
+    def __init__(self, text: str, line: int, column: int, inside: tuple[str, ...]) -> None:
+        self.text, self.index, self.first_line, self.first_column = text, 0, line, column
+        self.line_index, self.line = 0, line  # up to where lines were counted, and how many
+        self.commands: list[Command] = []
+        self.around = inside
+        # What closes each block, what it is called, the block, and the function that it is of.
+        self.open: list[tuple[str, str, ShellBlock, str]] = []
+        self.function = ""  # whose body the next block is
+        self.blocks = 0
+        self.clear()
+
+    def clear(self) -> None:
+        self.words: list[Word] = []
+        self.keywords: list[str] = []
+        self.docs: list[Heredoc] = []
+        self.redirects: list[Redirect] = []
+
+    def enter(self, opener: str, closer: str) -> None:
+        """A block begins."""
+        kind = "function" if self.function else "block"
+        owner = self.function or (self.open[-1][3] if self.open else "")
+        self.blocks += 1
+        self.open.append((closer, kind, ShellBlock(opener, self.blocks), owner))
+        self.function = ""
+
+    def line_at(self, index: int) -> int:
+        self.line += self.text.count("\n", self.line_index, index)
+        self.line_index = index
+        return self.line
+
+    def word(self) -> Word | None:
+        start = index = self.index
+        while index < len(self.text):
+            char = self.text[index]
+            if char == "\\":
+                index += 2
+            elif char in "'\"`" or self.text.startswith(("$(", "${", "$'", "<(", ">("), index):
+                index = find_bracket_end(self.text, index + (char in "<>"))
+            elif char == "(" and _ASSIGNMENT.fullmatch(self.text, start, index):
+                index = find_bracket_end(self.text, index)
+            elif char in " \t\r\n|&;()<>":
+                break
+            else:
+                index += 1
+        index = min(index, len(self.text))
+        if index == start:
+            return None
+        self.index = index
+        begin = self.text.rfind("\n", 0, start)
+        column = start - begin + (self.first_column - 1 if begin < 0 else 0)
+        return Word(self.text[start:index], self.line_at(start), column)
+
+    def finish(self, operator: str) -> None:
+        """Put together the command that an operator ends."""
+        words = self.words
+        if words or self.keywords:
+            count = 0
+            while count < len(words) and _ASSIGNMENT.match(words[count].raw):
+                count += 1
+            kinds = tuple(kind for _, kind, _, _ in self.open)
+            last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
+            for doc in self.docs:
+                last = max(last, doc.line + doc.body.count("\n"))
+            if words:
+                self.commands.append(
+                    Command(
+                        tuple(words[count:]),
+                        tuple(words[:count]),
+                        tuple(self.keywords),
+                        tuple(self.docs),
+                        words[0].line,
+                        last,
+                        operator,
+                        self.around + kinds,
+                        tuple(block for _, _, block, _ in self.open),
+                        tuple(self.redirects),
+                        self.open[-1][3] if self.open else "",
+                    )
+                )
+        self.clear()
+
+    def add(self, word: Word) -> None:
+        """A word: a reserved one where a command may begin, or one of a command."""
+        if not self.words:
+            if word.raw in _CLOSES:
+                if self.open and self.open[-1][0] == word.raw:
+                    self.open.pop()
+            elif word.raw in _OPENS:
+                self.enter(word.raw, _OPENS[word.raw])
+            if word.raw in _PREFIXES:
+                self.keywords.append(word.raw)
+                return
+        elif word.raw == "{" and self.words[0].raw == "function":
+            self.function = self.words[1].raw if len(self.words) > 1 else "?"
+            self.enter("{", "}")
+            self.words.clear()
+            return
+        self.words.append(word)
+
+    def operator(self, operator: str) -> None:
+        if operator == "(":
+            if self.words and re.match(r"\(\s*\)", self.text[self.index - 1 :]):
+                self.function = self.words[-1].raw
+                self.index = self.text.index(")", self.index) + 1
+                self.clear()
+            elif not self.words and self.text.startswith("(", self.index):
+                self.index = find_bracket_end(self.text, self.index - 1)  # arithmetic
+            else:
+                self.finish("(")
+                self.enter("(", ")")
+            return
+        self.finish(operator)
+        if operator == ")" and self.open and self.open[-1][0] == ")":
+            self.open.pop()
+
+    def redirect(self, operator: str) -> None:
+        if blank := _BLANK.match(self.text, self.index):
+            self.index = blank.end()
+        target = self.word()
+        if target:
+            self.redirects.append(Redirect(operator, target))
+        if target and operator.lstrip("0123456789") in ("<<", "<<-"):
+            start = self.text.find("\n", self.index) + 1 or len(self.text)
+            while self.text.startswith("\\\n", start):  # another document was here
+                start += 2
+            lines, first = [], self.text.count("\n", 0, start) + self.first_line
+            position = start
+            while position < len(self.text):
+                end = self.text.find("\n", position) + 1 or len(self.text)
+                line, position = self.text[position:end], end
+                stripped = line.strip("\t\r\n") if operator.endswith("-") else line.rstrip("\r\n")
+                if stripped == target.text:
+                    break
+                lines.append(line)
+            self.docs.append(Heredoc("".join(lines), first))
+            # The document leaves the text; line numbers stay as they are.
+            blank_lines = "\\\n" * self.text.count("\n", start, position)
+            self.text = self.text[:start] + blank_lines + self.text[position:]
+
+    def run(self) -> list[Command]:
+        while self.index < len(self.text):
+            if blank := _BLANK.match(self.text, self.index):
+                self.index = blank.end()
+            elif self.text[self.index] == "#":
+                end = self.text.find("\n", self.index)
+                self.index = len(self.text) if end < 0 else end
+            elif match := _REDIRECT.match(self.text, self.index):
+                self.index = match.end()
+                self.redirect(match[0])
+            elif match := _OPERATOR.match(self.text, self.index):
+                self.index = match.end()
+                self.operator(match[0])
+            elif word := self.word():
+                self.add(word)
+            else:
+                self.index += 1
+        self.finish("\n")
+        return self.commands
+
+
+def parse(
+    text: str, *, line: int = 1, column: int = 1, inside: tuple[str, ...] = ()
+) -> list[Command]:
+    """The simple commands of `text`, which begins at `line` and `column`, in order."""
+    return _Reader(text, line, column, inside).run()

@@ -1,0 +1,484 @@
+"""From the commands of a script to the program, launch and environment of a spec."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+
+from jobgen.batchscript.convert.containers import settle_container
+from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.convert.launch import (
+    MPI_LAUNCHERS,
+    SPREADING,
+    ImportedJob,
+    ImportRefusedError,
+    settle_launch,
+)
+from jobgen.batchscript.convert.program import (
+    HARMLESS,
+    Candidate,
+    finds_horovod,
+    finds_ray,
+    list_candidates,
+    name_program,
+    spell,
+)
+from jobgen.batchscript.convert.run import (
+    RANKS,
+    choose_words,
+    name_first_node,
+    settle_prefix,
+    settle_run,
+    write_program,
+)
+from jobgen.batchscript.convert.setup import (
+    GIVEN,
+    Setup,
+    Statement,
+    find_consumed,
+    find_first_node_names,
+    split_statements,
+)
+from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.reader import Script
+from jobgen.capabilities import get_capabilities
+
+# ShellVariables that are there in every job, or come from whoever submits.
+_AROUND = re.compile(
+    r"HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|HOSTNAME|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|RANDOM"
+    r"|SECONDS|UID|IFS|SLURM\w*|PBS\w*|JOBGEN_\w+|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES"
+    r"|MODULEPATH|CPATH|LIBRARY_PATH|LD_PRELOAD|CONDA_\w+|BASH\w*|OMP_NUM_THREADS|SCRATCH|WORK"
+    r"|NF|NR|FS|OFS"
+)
+
+
+_TORCH_SIGNS = re.compile(
+    r"torch|cuda|gpu|nccl|lightning|deepspeed|accelerate|transformers|megatron|ngpus|gres|rocm"
+    r"|colossal|fairseq|xpu",
+    re.IGNORECASE,
+)
+
+
+def choose_program(script: Script, draft: Draft) -> tuple[Candidate, int]:
+    """The command that is the job, and how many processes its launchers start."""
+    job = ImportedJob(script, draft)
+    candidates = list(list_candidates(script))
+    best = max(job.weigh(item) for item in candidates)
+    chosen = [item for item in candidates if job.weigh(item) == best][-1]
+    return chosen, job.count(chosen)
+
+
+def settle_body(script: Script, draft: Draft) -> None:
+    """Put what the script runs into `draft`, and note what has no place in it."""
+    job = ImportedJob(script, draft)
+    candidates = list(list_candidates(script))
+    _refuse_others(script, candidates)
+    if not candidates:
+        seen = [step.source for step in script.steps if step.source.name not in HARMLESS]
+        names = ", ".join(dict.fromkeys(item.name for item in seen if item.name)) or "no command"
+        raise ImportRefusedError(
+            script, script.body_line, f"no program was recognised among: {names[:200]}"
+        )
+    best = max(job.weigh(item) for item in candidates)
+    chosen = [item for item in candidates if job.weigh(item) == best][-1]
+    if best <= 1 and job.nodes == 1 and not chosen.torchrun and not chosen.agent:
+        scripted = _settle_sequence(job, candidates, chosen)
+        if scripted:
+            return
+    _refuse_undecided(job, candidates, chosen)
+    _settle_one(job, candidates, chosen)
+
+
+def _refuse_others(script: Script, candidates: list[Candidate]) -> None:
+    """Ray, Horovod and other ways to start that are none of jobgen's."""
+    ray, horovod = finds_ray(candidates), finds_horovod(candidates)
+    if ray:
+        raise ImportRefusedError(
+            script, ray.line, "starts a Ray cluster", "jobgen starts PyTorch's processes by itself"
+        )
+    if horovod:
+        message = "horovodrun starts Horovod's processes"
+        raise ImportRefusedError(
+            script, horovod.line, message, "jobgen starts those of torch.distributed"
+        )
+    submits = re.search(r"(?m)^[^#\n]*\b(sbatch|qsub)\s", script.text)
+    if submits and not script.directives:
+        line = script.text.count("\n", 0, submits.end()) + 1
+        message = "submits jobs, and is none itself"
+        raise ImportRefusedError(script, line, message, "import what it submits")
+    for step in script.steps:
+        if step.command.name == "julia":
+            raise ImportRefusedError(
+                script, step.source.line, "runs Julia", "jobgen is for PyTorch"
+            )
+
+
+def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> None:
+    """A program of a loop, or one of several between which only the job decides."""
+    names = {launcher.name for launcher in chosen.started.launchers}
+    spread = names & SPREADING or any(
+        launcher.value("-w", "--nodelist") for launcher in chosen.started.launchers
+    )
+    steps = [step for step in job.script.steps if step.command.words]
+    at = next((i for i, step in enumerate(steps) if step is chosen.step), 0)
+    if (
+        chosen.step.loop
+        and chosen.step.source.end == "&&"
+        and steps[at + 1].command.name == "break"
+    ):
+        program = name_program(chosen.started.program)
+        job.draft.lose(chosen.line, program, "tried once: launch.max_restarts starts it again")
+    elif chosen.step.loop and not spread:
+        program = name_program(chosen.started.program)
+        raise ImportRefusedError(
+            job.script,
+            chosen.line,
+            f"a loop starts '{program}' more than once",
+            "write an array, or a spec for each",
+        )
+    elif not chosen.step.certain and not spread:
+        others = [
+            item
+            for item in candidates
+            if item.line != chosen.line
+            and not item.step.certain
+            and name_program(item.started.program) != name_program(chosen.started.program)
+        ]
+        if others:
+            raise ImportRefusedError(
+                job.script,
+                chosen.line,
+                f"only the job decides between this program and that of line {others[0].line}",
+                "keep one of them",
+            )
+        job.draft.check(
+            chosen.line, spell(chosen.step.source), "it runs always, not only under its condition"
+        )
+
+
+def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> bool:
+    """Several programs of one process, one after another; False where there is one."""
+    script, draft = job.script, job.draft
+    lines = {item.line for item in candidates}
+    trailing = _find_trailing(script, max(lines))
+    single = len(lines) == 1 and chosen.step.certain and not chosen.step.loop
+    if single and (not trailing or chosen.started.wrapper):
+        return False
+    for item in candidates:
+        if MPI_LAUNCHERS & {launcher.name for launcher in item.started.launchers}:
+            message = "several programs, one after another, some of them by MPI"
+            raise ImportRefusedError(script, item.line, message, "write a spec for each")
+    statements = split_statements(script.commands)
+    holding = [
+        statement
+        for statement in statements
+        if any(statement.first <= line <= statement.last for line in lines)
+        and not any(item.function for item in statement.commands)
+    ]
+    if not holding or any(item.step.source.function for item in candidates):
+        raise ImportRefusedError(
+            script, chosen.line, "the program is in a function", "write it out"
+        )
+    first = statements.index(holding[0])
+    last = statements.index(trailing[-1] if trailing else holding[-1])
+    texts = []
+    for statement in statements[first : last + 1]:
+        text = "\n".join(script.lines[statement.first - 1 : statement.last])
+        started = [unwrap(item.words) for item in statement.commands]
+        if any(item.launchers or item.wrapper for item in started):
+            if len(statement.commands) > 1 or started[0].wrapper:
+                message = "several programs, one after another, by launchers or in containers"
+                raise ImportRefusedError(script, statement.first, message, "write a spec for each")
+            command = statement.commands[0]
+            text = spell(command._replace(words=started[0].program))
+        texts.append(text)
+    body = "\n".join(texts)
+    needed = list_names(body)
+    setup = Setup(script, draft, times=1, inside=False)
+    setup.settle(statements[:first], needed)
+    body = "\n".join([*setup.late, body])
+    _note_after(job, statements[last + 1 :])
+    inside = {name for statement in statements[first : last + 1] for name in statement.names}
+    if job.gpus > 1:
+        draft.put("launch.mode", "direct")
+        draft.put("launch.processes_per_node", 1)
+        body = f"unset {' '.join(RANKS)}\n{body}"
+    draft.put("run.command", ["bash", "-c", body])
+    draft.check(holding[0].first, texts[0], "it and what follows run in one shell, as they are")
+    _check_names(job, setup, body, inside)
+    python = [item for item in candidates if item.python or item.torchrun or item.agent]
+    _check_torch(job, python[-1] if python else chosen)
+    _check_folder(job, chosen)
+    return True
+
+
+def _find_trailing(script: Script, line: int) -> list[Statement]:
+    """The statements after a line, if one of them is more than a look at the result."""
+    after = [item for item in split_statements(script.commands) if item.first > line]
+    after = [item for item in after if not any(command.function for command in item.commands)]
+    if any(command.end == "&" for item in after for command in item.commands):
+        return []
+    needed = [item for item in after if not _is_quiet(item)]
+    return after[: after.index(needed[-1]) + 1] if needed else []
+
+
+def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> None:
+    script, draft = job.script, job.draft
+    statements = split_statements(script.commands)
+    index = next(
+        (i for i, item in enumerate(statements) if item.first <= chosen.line <= item.last), None
+    )
+    if chosen.step.source.function:
+        index = next(
+            i
+            for i, item in enumerate(statements)
+            if any(command.name == chosen.step.source.function for command in item.commands)
+        )
+    index = len(statements) - 1 if index is None else index
+    settle_launch(job, chosen)
+    folder = settle_container(script, chosen.started, draft, chosen.line)
+    times = job.nodes
+    if draft.values.get("launch.mode") == "direct":
+        times *= draft.values.get("launch.processes_per_node") or max(1, job.gpus)
+    own = statements[index]
+    launch = "\n".join(script.lines[own.first - 1 : own.last])
+    setup = Setup(
+        script,
+        draft,
+        times=times,
+        inside="environment.container" in draft.values,
+        consumed=find_consumed(script, launch),
+    )
+    words, verbatim = choose_words(job, chosen)
+    text = write_program(job, chosen, words, verbatim)
+    text = name_first_node(text, find_first_node_names(script))
+    needed = list_names(text)
+    image = str(draft.values.get("environment.container", ""))
+    before = [item for item in statements[:index]]
+    inner = list(chosen.inner)
+    setup.settle(before, needed | list_names(image))
+    job.late[:0] = setup.late
+    settle_prefix(job, chosen, setup)
+    if folder:
+        draft.setup([f"cd {folder}"])
+        setup.moved = True
+    if inner and not verbatim:
+        _settle_inner(job, chosen, setup, needed)
+    if job.path:
+        draft.setup([f"export PATH={job.path}:$PATH"])
+    settle_run(job, chosen, setup, words, verbatim)
+    _note_own(job, own, chosen)
+    chosen_lines = {item.line for item in candidates if item.line == chosen.line}
+    _note_after(job, statements[index + 1 :])
+    for other in candidates:
+        listed = any(left.kind == "lost" and left.line == other.line for left in draft.left)
+        if other.line not in chosen_lines and other.line < own.first and not listed:
+            draft.lose(other.line, spell(other.step.source), "another program, which is not run")
+    inside = {name for item in inner for name, _, _ in item.variables()}
+    whole = text + " " + image
+    _check_names(job, setup, whole, inside)
+    _check_torch(job, chosen)
+    _check_folder(job, chosen)
+
+
+def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set[str]) -> None:
+    """What stands around the program in the string or file that each node runs."""
+    script = Script(job.script.path, chosen.text)
+    statements = split_statements(script.commands)
+    index = next(
+        (i for i, item in enumerate(statements) if item.first <= chosen.row <= item.last),
+        len(statements),
+    )
+    inside = Setup(script, Draft(), times=setup.times, inside=setup.inside)
+    inside.settle(statements[:index], needed)
+    for left in inside.draft.left:
+        if left.kind != "kept":
+            job.draft.left.append(left._replace(line=chosen.line))
+    for key, value in inside.draft.values.items():
+        if key == "environment.setup":
+            job.draft.setup(value.splitlines())
+        elif key == "environment.variables":
+            for name, text in value.items():
+                job.draft.setup([f"export {name}={shlex.quote(text)}"])
+        elif key == "environment.modules":
+            modules = value if isinstance(value, dict) else {"load": value}
+            job.draft.setup(
+                [
+                    *(f"module {verb}" for verb in [modules.get("first")] if verb),
+                    *(f"module use {name}" for name in modules.get("use", ())),
+                    *(f"module load {name}" for name in modules.get("load", ())),
+                ]
+            )
+        elif key == "environment.venv":
+            job.draft.setup([f"source {value}/bin/activate"])
+        elif key == "environment.conda":
+            job.draft.setup([f"conda activate {value}"])
+    job.late += inside.late
+    setup.moved = setup.moved or inside.moved
+    setup.defined |= inside.defined | {
+        name for item in chosen.inner for name, _, _ in item.variables()
+    }
+    for statement in statements[index + 1 :]:
+        names = {item.name for item in statement.commands if item.words}
+        if names - HARMLESS - {"deactivate", "exit", "conda", "wait"}:
+            text = "\n".join(script.lines[statement.first - 1 : statement.last])
+            job.draft.lose(chosen.line, text, "comes after the program")
+
+
+def _note_own(job: ImportedJob, own: Statement, chosen: Candidate) -> None:
+    """What stands beside the program in its own statement: output, pipes, other commands."""
+    text = "\n".join(job.script.lines[own.first - 1 : own.last])
+    job.draft.keep(own.first, text, "the program")
+    for command in own.commands:
+        for item in command.redirects:
+            plain = item.operator.lstrip("0123456789&")
+            if plain in (">", ">>", ">|") and item.target.text not in ("&1", "1", "2", "/dev/null"):
+                text = f"{item.operator} {item.target.raw}"
+                job.draft.check(command.line, text, "its output is in the logs of the run folder")
+            elif plain == "<" and item.target.text != "/dev/null":
+                job.draft.lose(command.line, f"< {item.target.raw}", "the program has no input")
+    for command, following in pairwise(own.commands):
+        if command.end in ("|", "|&") and following.name not in HARMLESS - {"cat", "tail", "head"}:
+            message = "its output is in the logs of the run folder, and is not handed on"
+            job.draft.check(following.line, spell(following), message)
+
+
+def _is_quiet(statement: Statement) -> bool:
+    """Whether it only shows something, or ends what the script itself has begun."""
+    names = {item.name for item in statement.commands if item.words}
+    ending = {"exit", "deactivate", "conda", "module", "export", "popd", "cd"}
+    quiet = names <= HARMLESS | ending or names <= HARMLESS | {"kill", "jobs"}
+    writes = any(
+        item.operator.lstrip("0123456789") in (">", ">>")
+        for command in statement.commands
+        for item in command.redirects
+        if item.target.text not in ("/dev/null", "&1", "&2", "1", "2")
+    )
+    return quiet and not writes
+
+
+def _note_after(job: ImportedJob, statements: list[Statement]) -> None:
+    """What comes after the program."""
+    for statement in statements:
+        text = "\n".join(job.script.lines[statement.first - 1 : statement.last])
+        if any(item.function for item in statement.commands):
+            continue
+        if _is_quiet(statement):
+            job.draft.keep(statement.first, text, "of no use after the program")
+        else:
+            job.draft.lose(statement.first, text, "comes after the program")
+
+
+def _check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
+    """Refuse a spec that uses a variable which the script sets and the spec does not."""
+    script, draft = job.script, job.draft
+    kept = draft.values.get("environment.setup", "")
+    text = " ".join(
+        [
+            text,
+            kept,
+            str(draft.values.get("run.script", "")),
+            str(draft.values.get("run.command", "")),
+        ]
+    )
+    used = list_names(text)
+    defined = setup.defined | inside | set(draft.values.get("environment.variables", {}))
+    aliases = find_first_node_names(script)
+    outer = []
+    for name in sorted(used - defined):
+        if name in script.variables.assigned and name not in script.given:
+            if GIVEN.fullmatch(name) or name in aliases:
+                continue
+            line = next(
+                (
+                    step.source.line
+                    for step in script.steps
+                    if name in {item for item, _, _ in step.source.variables()}
+                ),
+                0,
+            )
+            raise ImportRefusedError(
+                script,
+                line or 1,
+                f"the program uses ${name}, whose value is known only where the script sets it",
+                "write its value out",
+            )
+        if not _AROUND.fullmatch(name) and not GIVEN.fullmatch(name) and name not in script.given:
+            outer.append(name)
+    if outer:
+        names = ", ".join(f"${name}" for name in outer)
+        exported = re.search(r"(?m)^\s*(source|\.)\s", kept)
+        if exported:
+            draft.setup([f"export {' '.join(outer)}"])
+        draft.check(1, names, "the script does not set them: they come from where it is submitted")
+    if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):
+        shown = ", ".join(number.replace("{", "") for number in numbers)
+        draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
+    elif re.search(r"\$\{?[@*]", text):
+        message = "as if submitted without arguments: jobgen hands on none"
+        draft.check(1, "$@", message)
+    wrong = [
+        name
+        for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK")
+        if name in used and name not in script.given
+    ]
+    if wrong and draft.values.get("launch.mode") != "direct":
+        draft.check(1, ", ".join(wrong), "of another value under jobgen: one task a node")
+
+
+def _check_torch(job: ImportedJob, chosen: Candidate) -> None:
+    """Say where nothing in the script speaks of PyTorch."""
+    script = job.script
+    by_mpi = MPI_LAUNCHERS & {launcher.name for launcher in chosen.started.launchers}
+    if by_mpi and re.search(r"mpi4py|horovod|\bhvd\b", script.text):
+        return
+    program = chosen.started.name
+    strong = re.search(
+        r"torch|nccl|lightning|deepspeed|accelerate|transformers|megatron", script.text
+    )
+    pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
+    pythonic = pythonic or program in ("bash", "sh")
+    if not _TORCH_SIGNS.search(script.text) or not pythonic:
+        if not pythonic and (chosen.launched or not strong):
+            raise ImportRefusedError(
+                script,
+                chosen.line,
+                f"'{name_program(chosen.started.program)}' is not Python, as far as can be seen",
+                "jobgen starts PyTorch programs",
+            )
+        job.draft.check(
+            chosen.line,
+            name_program(chosen.started.program),
+            "jobgen's job ends where there is no torch",
+        )
+    if (
+        re.search(r"(?i)\btensorflow\b|\bjax\b|horovod", script.text)
+        and "torch" not in script.text.lower()
+    ):
+        job.draft.lose(
+            chosen.line,
+            name_program(chosen.started.program),
+            "TensorFlow, JAX or Horovod, it seems: jobgen's job ends where there is no torch",
+        )
+
+
+def _check_folder(job: ImportedJob, chosen: Candidate) -> None:
+    """Say that PBS starts a script in the home folder, where it does not leave it."""
+    script = job.script
+    starts_at_home = get_capabilities(script.scheduler or "slurm").starts_at_home
+    if not starts_at_home or re.search(
+        r"-d\s|wd\b|sandbox", str(job.draft.values.get("directives"))
+    ):
+        return
+    goes = any(
+        step.command.name in ("cd", "pushd")
+        and step.source.line < chosen.line
+        and (not step.command.words[1:] or re.match(r"[/$~\"']", step.command.words[1].raw))
+        for step in script.steps
+    )
+    if not goes:
+        program = name_program(chosen.started.program)
+        message = "PBS starts the script in the home folder; the spec's job, where it is submitted"
+        job.draft.check(chosen.line, program, message)

@@ -1,0 +1,423 @@
+"""From #SBATCH and #PBS lines to the account, queue and resources of a spec."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.capabilities import get_capabilities
+from jobgen.sites import search
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.units import format_duration, format_memory, parse_memory
+
+# What jobgen's scripts say by themselves, so that no spec needs to.
+_OWN = {
+    ("--output", "%x-%j.out"),
+    ("--output", "%x-%A_%a.out"),
+    ("--open-mode", "append"),
+    ("-j", "oe"),
+    ("-k", "oed"),
+    ("-l", "place=scatter"),
+    ("-l", "wd"),
+}
+_KEYS = {
+    "slurm": {"--job-name": "name", "--account": "account", "--partition": "queue"},
+    "pbs": {"-N": "name", "-A": "account", "-q": "queue"},
+}
+# A number of GPUs, after their kind; not every kind has a name.
+_GPUS = {
+    "--gres": r"gpu(?:(?::([A-Za-z_][\w.-]*))?:(\d{1,5}))?",
+    "--gpus-per-node": r"(?:(\w[\w.-]*):)?(\d{1,5})",
+}
+_GPUS |= dict.fromkeys(("--gpus", "--gpus-per-task"), r"(?:(\w[\w.-]*):)?(\d{1,5})")
+_NUMBERS = (
+    *("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gpus"),
+    *("--cpus-per-gpu", "--gpus-per-task"),
+)
+_RANGE = re.compile(r"([1-9]\d{0,4})-([1-9]\d{0,4})", re.ASCII)
+_CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads")
+_LISTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*[A-Za-z0-9_]")
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LABELLED = r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*"
+# Option, the form of its value that a spec takes, and its key.
+_REQUESTS = {
+    "slurm": {
+        "--qos": (_LABELLED, "qos"),
+        "--reservation": (_LABELLED, "reservation"),
+        "--constraint": (r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*", "resources.constraint"),
+        "--mail-user": (r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*", "notify.email"),
+    },
+    "pbs": {"-M": (r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*", "notify.email")},
+}
+_EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
+_EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
+_JOB = r":[0-9][0-9_]*(\[[0-9]*\])?(\.[A-Za-z0-9.-]+)?"
+_DEPENDENCIES = rf"(afterok|afterany|afternotok|after)({_JOB})+"
+
+
+def read_walltime(text: str, scheduler: str) -> str | None:
+    """HH:MM:SS of what sbatch or qsub reads; None where that is no time."""
+    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text, re.ASCII)
+    if not match:
+        return None
+    days, parts = match[1], [int(part) for part in match.groups()[1:] if part is not None]
+    if days is not None:  # D-H, D-H:M, D-H:M:S
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 1:
+        in_minutes = get_capabilities(scheduler).bare_walltime == "minutes"
+        hours, minutes, seconds = (0, parts[0], 0) if in_minutes else (0, 0, parts[0])
+    else:
+        hours, minutes, seconds = (0, *parts)[-3:]
+    total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return format_duration(total) if 0 < total < 10**9 else None
+
+
+def read_memory(text: str, *, parts: int = 1) -> str | None:
+    """An amount such as 180GB, of which each of `parts` nodes has its part; None if it is none."""
+    try:
+        kib = parse_memory(_with_unit(text))
+    except ValueError:
+        return None
+    if kib % parts:
+        return None
+    number, letter = format_memory(kib // parts)
+    return f"{number}{letter}B"
+
+
+def _with_unit(text: str) -> str:
+    return f"{text}MB" if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
+
+
+def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
+    """Put what the directives say into `draft`; `nodes` is known where directives cannot say it."""
+    scheduler = script.scheduler or "slurm"
+    site = _find_site_of_totals(script)
+    draft.put("site", site)
+    profile = search.load(site) if site else SiteProfile(scheduler)  # type: ignore[arg-type]
+    for item in script.directives:
+        if not item.read:
+            draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
+    read = [item for item in script.directives if item.read and item.option]
+    read = [item for item in read if (item.option, item.value) not in _OWN]
+    read = [item for item in read if not _belongs_to_site(item, script, profile)]
+    keys = dict(_KEYS[scheduler])
+    if site:
+        keys[profile.pbs.account_option] = "account"
+    elif profile.slurm.queue_option == "qos":
+        keys["--qos"] = "queue"
+    rest = []
+    for item in read:
+        key = keys.get(item.option)
+        form = _NAME if key == "name" else _LABEL
+        if key and form.fullmatch(item.value):
+            draft.put(key, item.value)
+        elif key == "name":
+            draft.put("name", re.sub(r"[^A-Za-z0-9._-]+", "-", item.value).strip("-._")[:100])
+            draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
+        elif not _take_request(item, scheduler, draft):
+            rest.append(item)
+    if scheduler == "slurm":  # every option has a reader of its own
+        rest = _settle_slurm(script, rest, draft)
+    else:
+        rest = _settle_pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, profile)
+    for item in rest:
+        _keep_verbatim(script, item, draft)
+
+
+def _belongs_to_site(item: DirectiveOption, script: Script, profile: SiteProfile) -> bool:
+    """Whether the site adds this directive to the job by itself."""
+    queue = (profile.queues or {}).get(script.value("--partition", "--qos", "-q") or "")
+    own = profile.directives + (queue.directives if queue else ())
+    return item.text.partition(" ")[2].strip() in own
+
+
+def _keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
+    others = [other for other in script.directives if other.line == item.line]
+    text = item.text
+    if len(others) > 1:
+        joint = "=" if item.option.startswith("--") and item.value else " "
+        sign = get_capabilities(script.scheduler or "slurm").sign
+        text = f"{sign} {item.option}{joint}{item.value}".rstrip()
+    else:
+        text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
+        comments = get_capabilities(script.scheduler or "slurm").comments
+        text = re.sub(r"\s+#.*", "", text) if comments else text
+    if re.fullmatch(r"#(PBS|SBATCH) [\x20-\x7e]*[\x21-\x7e]", text):
+        draft.directive(text)
+    else:
+        draft.lose(item.line, item.text, "not a directive that a spec can hold")
+
+
+def _find_site_of_totals(script: Script) -> str | None:
+    """The site whose jobs are asked for in totals, and which has this queue."""
+    if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
+        return None
+    queue = script.value("-q")
+    for name in search.list_names():
+        profile = search.load(name)
+        totals = profile.pbs.resources == "totals"
+        if totals and profile.scheduler == script.scheduler and queue in (profile.queues or {}):
+            return name
+    return None
+
+
+def _fold_values(values: list[int]) -> int | list[int] | None:
+    if not any(values):
+        return None
+    return values[0] if len(set(values)) == 1 else values
+
+
+def _settle_slurm(
+    script: Script, items: list[DirectiveOption], draft: Draft
+) -> list[DirectiveOption]:
+    """The resources of each component of the job; what is left goes on as it is."""
+    components: list[dict[str, int]] = [{}]
+    rest, fewest_to_most = [], None
+    shares: dict[str, DirectiveOption] = {}
+    for item in items:
+        now = components[-1]
+        number = int(item.value) if re.fullmatch(r"\d{1,6}", item.value, re.ASCII) else None
+        typed = re.fullmatch(_GPUS.get(item.option, "(?!)"), item.value, re.ASCII)
+        if item.option == "hetjob":
+            components.append({})
+        elif number and item.option in _NUMBERS:
+            now[item.option] = number
+        elif item.option == "--nodes" and (match := _RANGE.fullmatch(item.value)):
+            fewest_to_most = {"min": int(match[1]), "max": int(match[2])}
+            now["--nodes"] = int(match[1])
+        elif typed:
+            option = "--gpus-per-node" if item.option == "--gres" else item.option
+            now[option] = int(typed[2] or 1)
+            draft.put("resources.gpu_type", typed[1])
+        elif item.option in ("--mem-per-cpu", "--mem-per-gpu") and read_memory(item.value):
+            shares[item.option] = item
+        elif item.option == "--mem" and item.value != "0" and read_memory(item.value):
+            draft.put("resources.memory_per_node", read_memory(item.value))
+        elif item.option == "--time" and read_walltime(item.value, "slurm"):
+            draft.put("resources.walltime", read_walltime(item.value, "slurm"))
+        elif len(components) == 1 or item.option not in ("--partition", "--account"):
+            rest.append(item)
+    counts, gpus, cpus = [], [], []
+    for now in components:
+        nodes = now.get("--nodes", 1)
+        tasks = now.get("--ntasks-per-node") or math.ceil(now.get("--ntasks", nodes) / nodes)
+        gpu = now.get("--gpus-per-node") or now.get("--gpus-per-task", 0) * tasks
+        gpu = gpu or now.get("--gpus", 0) // nodes
+        cpu = now.get("--cpus-per-task", 1 if tasks > 1 else 0) * tasks
+        if "--cpus-per-gpu" in now:
+            cpu = now["--cpus-per-gpu"] * gpu
+        counts.append(nodes)
+        gpus += [gpu] * nodes if nodes <= 1000 else [gpu]
+        cpus += [cpu] * nodes if nodes <= 1000 else [cpu]
+        draft.put("tasks", tasks if tasks > 1 else None)
+    now = components[0]
+    if "--nodes" not in now and now.get("--ntasks", 1) > 1 and not fewest_to_most:
+        line = next((item.line for item in items if item.option == "--ntasks"), 1)
+        message = "taken for one node; without --nodes, Slurm may spread them"
+        draft.check(line, f"--ntasks={now['--ntasks']}", message)
+    if "--cpus-per-gpu" in now and not any(gpus):
+        item = next(item for item in items if item.option == "--cpus-per-gpu")
+        draft.check(item.line, item.text, "the script does not say how many GPUs a node has")
+        rest.append(item)
+    _shape(draft, sum(counts), gpus, cpus)
+    for option, item in shares.items():
+        share = parse_memory(_with_unit(item.value))
+        count = (cpus if option == "--mem-per-cpu" else gpus)[0] or (option == "--mem-per-cpu")
+        if count and len(set(cpus)) == 1:
+            number_, letter = format_memory(share * int(count))
+            draft.put("resources.memory_per_node", f"{number_}{letter}B")
+        else:
+            rest.append(item)
+    if fewest_to_most and len(components) == 1:
+        draft.put("resources.nodes", fewest_to_most)
+    return rest
+
+
+def _shape(draft: Draft, nodes: int, gpus: list[int], cpus: list[int]) -> None:
+    draft.put("resources.nodes", nodes if nodes > 1 else None)
+    draft.put("resources.gpus_per_node", _fold_values(gpus))
+    if len(set(cpus)) == 1:
+        draft.put("resources.cpus_per_node", cpus[0] or None)
+    elif all(gpu and cpu % gpu == 0 for gpu, cpu in zip(gpus, cpus, strict=True)):
+        draft.put("resources.cpus_per_gpu", cpus[0] // gpus[0])
+
+
+def _settle_pbs(
+    items: list[DirectiveOption], draft: Draft, nodes: int, profile: SiteProfile
+) -> list[DirectiveOption]:
+    """The chunks, or the totals, of a job; what is left goes on as it is."""
+    totals, listed = profile.pbs.resources == "totals", profile.filesystems
+    rest = []
+    gpus, cpus = [0] * min(nodes, 1000), [0] * min(nodes, 1000)
+    for item in items:
+        if item.option != "-l":
+            rest.append(item)
+            continue
+        for part in re.split(r",(?=[A-Za-z_]+=)", item.value):
+            key, _, value = part.partition("=")
+            number = int(value) if re.fullmatch(r"\d{1,6}", value, re.ASCII) else 0
+            if key == "walltime" and read_walltime(value, "pbs"):
+                draft.put("resources.walltime", read_walltime(value, "pbs"))
+            elif key in ("select", "nodes") and (
+                chunks := _read_chunks(value, item, draft, profile)
+            ):
+                gpus, cpus = chunks
+                nodes = len(gpus)
+            elif key == "ngpus" and number and not any(gpus) and (nodes == 1 or not totals):
+                gpus[:] = [number] * len(gpus)
+            elif key in ("ncpus", "ngpus") and totals and number and number % nodes == 0:
+                (cpus if key == "ncpus" else gpus)[:] = [number // nodes] * len(gpus)
+            elif key == "mem" and totals and read_memory(value, parts=nodes):
+                draft.put("resources.memory_per_node", read_memory(value, parts=nodes))
+            elif listed and key == listed.resource and _LISTED.fullmatch(value):
+                draft.put("filesystems", value.split(listed.separator))
+            elif key == "ncpus" and number and nodes == 1 and not any(cpus):
+                cpus[:] = [number]
+            elif key == "mem" and nodes == 1 and read_memory(value):
+                draft.put("resources.memory_per_node", read_memory(value))
+            elif key not in ("place",) or value != "scatter":
+                rest.append(item._replace(value=part, text=f"#PBS -l {part}"))
+    _shape(draft, nodes, gpus, cpus)
+    return rest
+
+
+def _read_chunks(
+    value: str, item: DirectiveOption, draft: Draft, profile: SiteProfile
+) -> tuple[list[int], list[int]] | None:
+    """GPUs and CPUs of each node in a select; None where it is none."""
+    gpus: list[int] = []
+    cpus: list[int] = []
+    for chunk in value.split("+"):
+        count, *pairs = chunk.strip().split(":")
+        if not re.fullmatch(r"\d{1,4}", count, re.ASCII) or int(count) == 0:
+            return None
+        resources = dict(pair.partition("=")[::2] for pair in pairs)
+        numbers = {
+            key: int(text)
+            for key, text in resources.items()
+            if re.fullmatch(r"\d{1,6}", text, re.ASCII)
+        }
+        gpus += [numbers.get("ngpus", numbers.get("gpus", 0))] * int(count)
+        cpus += [numbers.get("ncpus", numbers.get("ppn", 0))] * int(count)
+        if mem := read_memory(resources.get("mem", "")):
+            draft.put("resources.memory_per_node", mem)
+        if numbers.get("mpiprocs", 1) > 1:
+            draft.put("tasks", numbers["mpiprocs"])
+        for key, text in resources.items():
+            if key == "gpu_type" and _LABEL.fullmatch(text):
+                draft.put("resources.gpu_type", text)
+            elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:
+                draft.lose(item.line, f"{key}={text}", "a spec's nodes have no such resource")
+    return gpus, cpus
+
+
+def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
+    """Put one directive into `draft`; False where a spec cannot say it."""
+    form, key = _REQUESTS[scheduler].get(item.option, ("(?!)", ""))
+    if re.fullmatch(form, item.value):
+        draft.put(key, item.value)
+    elif item.option in ("--mail-type", "-m"):
+        return _take_events(item, draft)
+    elif (item.option, item.value) in _EXCLUSIVE:
+        draft.put("resources.exclusive", True)
+    elif item.option == "--dependency":
+        return _take_dependencies(item.value, draft)
+    elif item.option == "-W" and item.value.startswith("depend="):
+        return _take_dependencies(item.value.removeprefix("depend="), draft)
+    elif item.option in ("--array", "-J"):
+        return settle_indices(item.value, draft, _INDEX[scheduler])
+    elif item.option == "--signal":
+        return _take_signal(item, draft)
+    elif item.option == "--kill-on-invalid-dep":
+        return item.value == "yes" and any(key.startswith("after") for key in draft.values)
+    else:
+        return False
+    return True
+
+
+def _take_events(item: DirectiveOption, draft: Draft) -> bool:
+    words = item.value.split(",") if item.option == "--mail-type" else list(item.value)
+    if words == ["NONE"] or words == ["n"]:
+        return True
+    words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
+    words = [word.upper() if item.option == "--mail-type" else word for word in words]
+    if not all(word in _EVENTS for word in words):
+        return False
+    events = draft.values.get("notify.on", []) + [_EVENTS[word] for word in words]
+    draft.put("notify.on", list(dict.fromkeys(events)))
+    return True
+
+
+def _take_dependencies(text: str, draft: Draft) -> bool:
+    parts = text.split(",")
+    if not all(re.fullmatch(_DEPENDENCIES, part) for part in parts):
+        return False
+    jobs_of: dict[str, list[str]] = {}
+    for part in parts:
+        kind, *jobs = part.split(":")
+        jobs_of.setdefault(kind, []).extend(jobs)
+    if list(jobs_of) == ["afterok"]:
+        draft.put("after", jobs_of["afterok"])
+        return True
+    for kind, jobs in jobs_of.items():
+        draft.put(f"after.{kind}", jobs)
+    return True
+
+
+def settle_range(text: str, draft: Draft) -> bool:
+    """Put `0-9%2` into `draft`; False where it is no such range."""
+    match = re.fullmatch(r"0-(\d{1,4})(?:%(\d{1,5}))?", text, re.ASCII)
+    if not match or int(match[1]) == 0 or match[2] == "0":
+        return False
+    draft.put("array.tasks", int(match[1]) + 1)
+    draft.put("array.at_once", int(match[2]) if match[2] else None)
+    return True
+
+
+_INDEX = {"slurm": "SLURM_ARRAY_TASK_ID", "pbs": "PBS_ARRAY_INDEX"}
+
+
+def settle_indices(text: str, draft: Draft, name: str) -> bool:
+    """Put any array into `draft`; `name` gets its own indices, as jobgen's count from 0."""
+    if settle_range(text, draft):
+        return True
+    match = re.fullmatch(r"([\d,:-]+)(?:%(\d{1,5}))?", text, re.ASCII)
+    indices: list[int] = []
+    for part in match[1].split(",") if match else []:
+        bounds = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part, re.ASCII)
+        if not bounds or bounds[3] == "0":
+            return False
+        last = int(bounds[2] or bounds[1])
+        step = int(bounds[3] or 1)
+        if (last - int(bounds[1])) // step >= 10_000:
+            return False
+        indices += range(int(bounds[1]), last + 1, step)
+    if not match or not 1 <= len(indices) <= 10_000 or match[2] == "0":
+        return False
+    draft.put("array.tasks", len(indices))
+    draft.put("array.at_once", int(match[2]) if match[2] else None)
+    step = indices[1] - indices[0] if len(indices) > 1 else 1
+    if indices == list(range(indices[0], indices[0] + step * len(indices), step or 1)):
+        factor = "JOBGEN_TASK" if step == 1 else f"JOBGEN_TASK * {step}"
+        value = f"$(({factor} + {indices[0]}))" if indices[0] else f"$(({factor}))"
+        lines = [f"export {name}={value}"]
+    else:
+        words = " ".join(map(str, indices))
+        lines = [f"INDICES=({words})", f"export {name}=${{INDICES[JOBGEN_TASK]}}"]
+    draft.setup(lines)
+    return True
+
+
+def _take_signal(item: DirectiveOption, draft: Draft) -> bool:
+    match = re.fullmatch(r"(?:[RB]+:)?(\w+)(?:@(\d{1,5}))?", item.value, re.ASCII)
+    if not match:
+        return False
+    draft.put("walltime.notice", format_duration(int(match[2] or 60)))
+    message = (
+        f"no signal at the notice: the file STOP appears, and SIGTERM comes later, not {match[1]}"
+    )
+    draft.lose(item.line, item.text, message)
+    return True

@@ -1,0 +1,54 @@
+"""What is no script that bash would run as a job: other shells, templates, faults of syntax."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen import process
+from jobgen.batchscript.convert.launch import ImportRefusedError
+from jobgen.batchscript.reader import Script
+from jobgen.errors import Position, SpecError
+
+_SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
+_BASH = {"bash", "sh", "dash", "ksh", "zsh"}
+# Places that a generator or a reader of the manual is to fill in.
+PLACEHOLDER = re.compile(
+    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
+    r"|@[A-Z_]+@|\[[A-Z][A-Z_ ]+\]"
+    r"|\b(?:your|my)[-_](?:account|project|partition|email|queue|allocation|name)\w*\b",
+    re.IGNORECASE,
+)
+
+
+def find_placeholder(script: Script) -> tuple[int, str] | None:
+    """The first directive with a place to fill in, and that place."""
+    for item in script.directives:
+        match = PLACEHOLDER.search(re.sub(r"\s#.*", "", item.text[1:]))
+        if item.read and match and item.option not in ("--constraint", "-C"):
+            return item.line, match[0]
+    return None
+
+
+def refuse_unreadable(script: Script) -> None:
+    """Raise a ImportRefusedError for a text that is not a script of bash, or not a whole one."""
+    match = _SHELL.match(script.lines[0] if script.lines else "")
+    shell = match[1].rpartition("/")[2] if match else "bash"
+    asked = script.value("-S") if script.scheduler == "pbs" else None
+    shell = asked.rpartition("/")[2] if asked else shell
+    if shell not in _BASH and shell != "env":
+        raise ImportRefusedError(script, 1, f"a script for {shell}", "jobgen reads those for bash")
+    if re.search(r"\{\{.*?\}\}|\{%.*?%\}", script.text):
+        line = next(i for i, text in enumerate(script.lines, 1) if re.search(r"\{\{|\{%", text))
+        raise ImportRefusedError(
+            script, line, "a template of Jinja, not a script", "import what it renders"
+        )
+    if place := find_placeholder(script):
+        message = f"a place to fill in: '{place[1]}'"
+        raise ImportRefusedError(
+            script, place[0], message, "write its value, or import what fills it in"
+        )
+    try:
+        process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
+    except SpecError as error:
+        message = f"bash cannot read the script: {error.problems[0].message}"
+        raise ImportRefusedError(script, error.problems[0].where.line or 1, message) from None

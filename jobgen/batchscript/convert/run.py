@@ -1,0 +1,198 @@
+"""From the words of a program to the run of a spec."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.batchscript.bash import Word
+from jobgen.batchscript.convert.launch import ImportedJob, rewrite_agent
+from jobgen.batchscript.convert.program import (
+    HARMLESS,
+    REPEATABLE,
+    Candidate,
+)
+from jobgen.batchscript.convert.setup import (
+    GIVEN,
+    Setup,
+    find_first_node_names,
+    find_words,
+)
+from jobgen.batchscript.expand import ShellVariables, list_names
+from jobgen.batchscript.reader import Script
+
+_PYTHON = re.compile(r"(.*/)?python[\d.]*")
+
+
+_PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
+
+
+# What torchrun and jobgen's direct mode set, and a program that starts by itself must not see.
+RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def settle_prefix(job: ImportedJob, chosen: Candidate, setup: Setup) -> None:
+    """`NAME=value` before the program, and after env."""
+    prefix = [*chosen.step.source.assignments, *chosen.command.assignments]
+    for word in dict.fromkeys([*prefix, *chosen.started.assignments]):
+        name = word.raw.partition("=")[0]
+        if not GIVEN.fullmatch(name) and name.isidentifier():
+            value = job.script.variables.tell(word.raw.partition("=")[2])
+            setup.defined.add(name)
+            if (
+                value is not None
+                and value.isprintable()
+                and "environment.setup" not in job.draft.values
+            ):
+                job.draft.values.setdefault("environment.variables", {})[name] = value
+            else:
+                job.draft.setup([f"export {word.raw}"])
+    for name in chosen.started.wrappers:
+        if name == "timeout":
+            job.draft.lose(chosen.line, name, "the program has until the walltime")
+        elif name in ("numactl", "taskset"):
+            job.draft.check(chosen.line, name, "jobgen binds by itself")
+
+
+def choose_words(job: ImportedJob, chosen: Candidate) -> tuple[tuple[Word, ...], str | None]:
+    """The words of the program; or the text of a shell that runs it with what is around it."""
+    if chosen.torchrun:
+        agent = chosen.torchrun
+        words = agent.program
+        if agent.module:
+            words = (Word("python3", 1, 1), Word("-m", 1, 1), *words)
+        elif not agent.plain:
+            words = (Word("python3", 1, 1), *words)
+        program = chosen.started.program[0].text
+        folder = program.rpartition("/")[0]
+        if folder and "$(" not in folder:
+            job.path = folder
+        return words, None
+    if chosen.agent:
+        return rewrite_agent(job, chosen), None
+    others = [
+        item
+        for item in chosen.inner
+        if item is not chosen.command
+        and item.words
+        and item.name not in HARMLESS | REPEATABLE | {"exec"}
+    ]
+    if others:
+        return (), chosen.text
+    return chosen.started.program, None
+
+
+def write_program(
+    job: ImportedJob, chosen: Candidate, words: tuple[Word, ...], verbatim: str | None
+) -> str:
+    """The program as text of bash, for the variables in it."""
+    if verbatim is not None:
+        return verbatim
+    return " ".join(word.raw for word in (*chosen.started.wrapper, *words))
+
+
+def settle_run(
+    job: ImportedJob,
+    chosen: Candidate,
+    setup: Setup,
+    words: tuple[Word, ...],
+    verbatim: str | None,
+) -> None:
+    script, draft = job.script, job.draft
+    aliases = find_first_node_names(script)
+    alone = (
+        draft.values.get("launch.mode") == "direct"
+        and draft.values.get("launch.processes_per_node") == 1
+        and job.nodes == 1
+    )
+    _take_world(job)
+    if verbatim is not None:
+        lines = name_first_node(verbatim.strip(), aliases)
+        draft.put("run.command", ["bash", "-c", "\n".join([*job.late, lines])])
+        return
+    words = _take_interpreter(job, words)
+    if chosen.started.name.endswith(".sh") or chosen.started.name in ("bash", "sh"):
+        name = next((w.text for w in words if w.text.endswith(".sh")), words[0].text)
+        draft.check(chosen.line, name, "what it starts is not read; it runs as it is")
+    raw = " ".join(word.raw for word in words)
+    raw = name_first_node(raw, aliases)
+    texts = find_words(words, ShellVariables())
+    live = any(text is None for text in texts) or bool(job.late)
+    if live and not job.late:
+        file = _find_script(texts, words, script)
+        if file is not None and not setup.moved and all(t is not None for t in texts[file + 1 :]):
+            path = script.variables.join(words[file].raw)
+            text = "".join(item.text for item in path)
+            if _PATH.fullmatch(text) and list_names(text) <= {"HOME", "SCRATCH", "WORK", "USER"}:
+                texts[file], live = text, False
+    if live:
+        prefix = "env " + " ".join(f"-u {name}" for name in RANKS) + " " if alone else ""
+        line = "\n".join([*job.late, f"exec {prefix}{raw}"])
+        draft.put("run.command", ["bash", "-c", line])
+        return
+    plain = [text for text in texts if text is not None]
+    if alone:
+        unset = [word for name in RANKS for word in ("-u", name)]
+        draft.put("run.command", ["env", *unset, *plain])
+        return
+    rest = list(plain)
+    if _PYTHON.fullmatch(rest[0]):
+        rest.pop(0)
+        while rest and rest[0] == "-u":
+            rest.pop(0)
+        if len(rest) > 1 and rest[0] == "-m" and re.fullmatch(r"[A-Za-z_][\w.]*", rest[1]):
+            draft.put("run.module", rest[1])
+            draft.put("run.args", rest[2:] or None)
+            return
+        if rest and not rest[0].startswith("-") and not setup.moved and _PATH.fullmatch(rest[0]):
+            draft.put("run.script", rest[0])
+            draft.put("run.args", rest[1:] or None)
+            return
+    draft.put("run.command", plain)
+
+
+def _find_script(texts: list[str | None], words: tuple[Word, ...], script: Script) -> int | None:
+    """Where a Python file stands whose path has variables."""
+    if not texts[0] or not _PYTHON.fullmatch(texts[0]):
+        return None
+    index = next((i for i, text in enumerate(texts) if i and text != "-u"), None)
+    if index is None or texts[index] is not None or not words[index].text.endswith(".py"):
+        return None
+    del script
+    return index
+
+
+def _take_world(job: ImportedJob) -> None:
+    """A WORLD_SIZE of the script's own, where it is not the number of processes."""
+    values = job.draft.values
+    variable = job.script.variables.get("WORLD_SIZE")
+    if values.get("launch.mode") != "direct" or not variable or not variable.exported:
+        return
+    each = values.get("launch.processes_per_node") or max(1, job.gpus)
+    text = None
+    if variable.fields:
+        field = variable.fields[0]
+        if not any(item.live for item in field):
+            text = "".join(item.text for item in field)
+    if (
+        text is not None
+        and text.isdigit()
+        and isinstance(each, int)
+        and int(text) != each * job.nodes
+    ):
+        job.late.append(f"export WORLD_SIZE={text}")
+
+
+def name_first_node(text: str, aliases: set[str]) -> str:
+    for name in sorted(aliases, key=len, reverse=True):
+        text = re.sub(rf"\$\{{{name}\}}|\${name}\b", "$MASTER_ADDR", text)
+    return text
+
+
+def _take_interpreter(job: ImportedJob, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """`python3` in place of one with a folder, which PATH then leads to."""
+    text = words[0].text
+    folder, _, name = text.rpartition("/")
+    if re.fullmatch(r"python[\d.]*", name) and folder and not folder.startswith("$("):
+        job.draft.setup([f"export PATH={folder}:$PATH"])
+        return (Word("python3", words[0].line, words[0].column), *words[1:])
+    return words

@@ -1,0 +1,482 @@
+"""From what a script does before its program to the environment of a spec."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.convert.program import HARMLESS, REPEATABLE, spell
+from jobgen.batchscript.expand import ShellVariables, list_names, split_segments, write_field
+from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.reader import Script
+
+# What every process gets from jobgen, whatever the script sets them to.
+GIVEN = re.compile(
+    r"MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE|NODE)_)?(RANK|WORLD_SIZE)|TORCHELASTIC_\w+"
+    r"|SRUN_CPUS_PER_TASK|SLURM_CPU_BIND\w*"
+)
+# What is in the environment already, so that an assignment counts without export.
+_PRESENT = re.compile(
+    r"PATH|(LD_)?LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|HOME|TMPDIR"
+    r"|CPATH|LD_PRELOAD|MODULEPATH|SLURM_\w+|PBS_\w+|LANG|LC_ALL|USER"
+)
+_LOWER = re.compile(r"[a-z_][a-z0-9_]*")
+# How scripts find the first node, in the value of a variable.
+_FIRST_NODE = re.compile(
+    r"hostname|NODEFILE|scontrol\s+show|SLURMD_NODENAME|\[0\]|\bhost\b|getent|/etc/hosts|\bip\b"
+)
+_ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|ip|rdzv|url)")
+_BATCH_ONLY = re.compile(r"\b(srun|mpirun|mpiexec|sbatch|qsub|pbsdsh|scancel)\b")
+_PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
+_CHANGING = re.compile(r"\b(date|mktemp|uuidgen|shuf|openssl rand)\b|\$RANDOM|\$\$")
+
+
+# What changes nothing outside, but variables.
+_WITHOUT_EFFECT = frozenset(
+    [
+        "exit",
+        "return",
+        "local",
+        "trap",
+        "read",
+        "mapfile",
+        "readarray",
+        "let",
+        "shift",
+        "getopts",
+        "break",
+        "continue",
+    ]
+)
+
+
+class Statement(NamedTuple):
+    """Whole lines of a script that belong together, and the commands in them."""
+
+    first: int
+    last: int
+    commands: tuple[Command, ...]
+
+    @property
+    def names(self) -> set[str]:
+        """The variables that it sets."""
+        names = {name for command in self.commands for name, _, _ in command.variables()}
+        for command in self.commands:
+            if command.name in ("read", "mapfile", "readarray", "for", "local"):
+                names |= {word.text for word in command.words[1:] if word.text.isidentifier()}
+            if command.name == ":":
+                names |= set(re.findall(r"\$\{([A-Za-z_]\w*):?=", spell(command)))
+        return names
+
+
+def split_statements(commands: list[Command]) -> list[Statement]:
+    """Commands in statements: a loop, a function or a continued line is one."""
+    statements: list[Statement] = []
+    group: list[Command] = []
+    last = 0
+    for index, command in enumerate(commands):
+        group.append(command)
+        last = max(last, command.last_line)
+        following = commands[index + 1 : index + 2]
+        closed = not command.inside and command.end not in ("|", "|&", "&&", "||", "(")
+        if following and closed and following[0].line > last:
+            statements.append(Statement(group[0].line, last, tuple(group)))
+            group, last = [], 0
+    if group:
+        statements.append(Statement(group[0].line, max(last, group[-1].last_line), tuple(group)))
+    return statements
+
+
+class Setup:
+    """The lines before the program, of which those are kept that something needs."""
+
+    def __init__(
+        self,
+        script: Script,
+        draft: Draft,
+        *,
+        times: int,
+        inside: bool,
+        consumed: frozenset[str] = frozenset(),
+    ) -> None:
+        self.consumed = consumed  # variables whose words the launch is made of
+        self.script = script
+        self.draft = draft
+        self.times = times  # how often jobgen runs the setup: once a node, or once a process
+        self.inside = inside  # a container
+        self.defined: set[str] = set()
+        self.late: list[str] = []  # lines for the shell of the program itself
+        self.moved = False
+        self._late_names: set[str] = set()
+        self._fragile = not any(
+            item.command.name == "set" and re.search(r"-\w*e|errexit", " ".join(item.command.texts))
+            for item in script.steps
+        )
+        self._kept: list[str] = []
+        self._ordered = False  # a line is kept that those after it may depend on
+
+    def settle(self, statements: list[Statement], needed: set[str]) -> None:
+        """Put what is needed of `statements` into the draft, in order."""
+        kept: list[Statement] = []
+        for statement in reversed(statements):
+            kind = self._classify(statement, needed)
+            if kind == "keep":
+                kept.append(statement)
+                self._kept.append(self._text(statement))
+                needed |= list_names(self._text(statement))
+            elif kind == "lost":
+                self._lose(statement)
+            else:
+                text = self._text(statement)
+                self.draft.keep(statement.first, text, "of no use: nothing in the spec needs it")
+        kept.reverse()
+        for statement in kept:
+            self._put(statement, needed)
+
+    def _text(self, statement: Statement) -> str:
+        return "\n".join(self.script.lines[statement.first - 1 : statement.last])
+
+    def _classify(self, statement: Statement, needed: set[str]) -> str:
+        """`keep` what the job needs, `drop` what it does not, `lost` what no setup can do."""
+        text = self._text(statement)
+        names = statement.names
+        given = bool(names) and all(GIVEN.fullmatch(name) for name in names)
+        commands = [item for item in statement.commands if item.words]
+        assigning = all(
+            item.name in ("export", "declare", "readonly", "local", "typeset") for item in commands
+        )
+        if any(item.function for item in statement.commands):
+            called = {item.function for item in statement.commands if item.function}
+            uses = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, called))})(?![\w-])")
+            return "keep" if any(uses.search(line) for line in self._kept) else "drop"
+        if given and assigning:
+            return "drop"
+        if assigning:
+            exported = any(item.name == "export" for item in commands) or any(
+                self._is_exported(name) for name in names
+            )
+            if not names and commands and commands[0].name == "export":
+                return "drop"  # export NAME, of what is exported anyway
+            if _BATCH_ONLY.search(text) and not names & needed:
+                if exported:
+                    self.draft.check(statement.first, text, "not kept: it would start a job step")
+                return "drop"
+            if names & needed:
+                return "keep"
+            return "keep" if exported and not names <= self.consumed else "drop"
+        kinds = {self._classify_command(item) for item in commands}
+        if "once" in kinds:
+            beside = any(item.end == "&" for item in statement.commands)
+            if beside or _BATCH_ONLY.search(text):
+                return "lost"
+            if _writes_document(statement) and self.times > 1:
+                self.draft.check(statement.first, text, "every node writes this file")
+                return "keep"
+            return "keep" if self.times == 1 else "lost"
+        if names & needed:
+            return "keep"
+        if "repeat" not in kinds:
+            return "drop"
+        return self._classify_repeatable(statement, names, text)
+
+    def _classify_repeatable(self, statement: Statement, names: set[str], text: str) -> str:
+        """`drop` what has no effect on the program."""
+        effects = [item for item in statement.commands if item.name in REPEATABLE - _WITHOUT_EFFECT]
+        if any(item.name == "trap" for item in statement.commands):
+            return "lost"
+        if any(item.name in ("exit", "return") for item in statement.commands) and not names:
+            return "keep" if len(statement.commands) > 1 else "drop"
+        if effects and all(
+            item.name == "export" and all(GIVEN.fullmatch(name) for name, _, _ in item.variables())
+            for item in effects
+        ):
+            return "drop"
+        moves = effects and all(item.name in ("cd", "pushd") for item in effects)
+        if moves and re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", text):
+            return "drop"
+        if any(_ends_environment(item) for item in statement.commands):
+            return "drop"
+        return "keep" if effects else "drop"
+
+    def _is_exported(self, name: str) -> bool:
+        variable = self.script.variables.get(name)
+        return bool(variable and variable.exported)
+
+    def _classify_command(self, command: Command) -> str:
+        started = unwrap(command.words)
+        name = started.name
+        writes = any(
+            item.operator.lstrip("0123456789&") in (">", ">>", ">|")
+            and item.target.text not in ("/dev/null", "&2", "&1", "1", "2")
+            and not item.operator.startswith("2")
+            for item in command.redirects
+        )
+        if command.end == "&":
+            return "once"
+        if command.end == ")" and command.blocks and command.blocks[-1].opener == "case":
+            return "show"  # a pattern
+        if started.launchers:
+            return "show" if name in HARMLESS and not writes else "once"
+        if re.fullmatch(r"python[\d.]*", name) and not writes:
+            code = command.texts[-1] if "-c" in command.texts else ""
+            shows = "print" in code and not re.search(
+                r"download|save|write|pretrained|open\(", code
+            )
+            if shows or {"-V", "--version"} & set(command.texts):
+                return "show"
+        if name in ("module", "ml") and command.texts[1:2] in (["list"], ["avail"], ["show"]):
+            return "show"
+        if name in ("conda", "mamba", "micromamba", "pip", "pip3"):
+            if command.texts[1:2] in (["list"], ["info"], ["env"], ["freeze"], ["show"]):
+                return "show"
+            return "repeat" if "activate" in command.texts or "init" in command.texts else "once"
+        if name in HARMLESS or (not name and command.words):
+            return "once" if writes else "show"
+        if name in ("grep", "sed", "awk", "head", "tail", "cut", "sort", "tr", "wc", "uniq", "bc"):
+            return "once" if writes or "-i" in command.texts else "show"
+        if name in ("mkdir", "tee") or name in REPEATABLE:
+            return "repeat"
+        return "once"
+
+    def _lose(self, statement: Statement) -> None:
+        text = self._text(statement)
+        if any(item.name == "trap" for item in statement.commands):
+            self.draft.lose(
+                statement.first, text, "jobgen's own handling of signals is in its place"
+            )
+        elif any(item.end == "&" for item in statement.commands):
+            self.draft.lose(statement.first, text, "not run: it runs beside the program")
+        else:
+            self.draft.lose(statement.first, text, "not run: run it once, before you submit")
+
+    def _put(self, statement: Statement, needed: set[str]) -> None:
+        text = self._text(statement)
+        commands = statement.commands
+        alone = len(commands) == 1 and not commands[0].inside
+        if alone and self._map(commands[0]):
+            return
+        for item in commands:
+            self.moved = self.moved or item.name in ("cd", "pushd")
+        names = {name for name in statement.names if not GIVEN.fullmatch(name) or name in needed}
+        plain = alone and not commands[0].heredocs and not commands[0].keywords
+        plain = plain and commands[0].end in ("\n", ";")
+        source = spell(commands[0]) if plain else text
+        lines = [self._put_in_known(line, names) for line in source.split("\n")]
+        whole = "\n".join(lines)
+        if self.times > 1 and _CHANGING.search(text):
+            self.draft.check(statement.first, text, "every node or process gets a value of its own")
+        lower = {name for name in names if _LOWER.fullmatch(name)}
+        array = any(raw.startswith("(") for item in commands for _, _, raw in item.variables())
+        uses = list_names(whole) & self._late_names
+        loading = any(item.name in ("source", ".", "module", "ml", "conda") for item in commands)
+        functions = any(item.function for item in commands)
+        if (lower or uses or array) and not functions:
+            self._late_names |= names
+            self.defined |= names
+            self.late += lines
+            if loading:
+                self.draft.check(statement.first, text, "it runs in each process, right before it")
+            self.draft.keep(statement.first, text, "kept as it is, before the program")
+            return
+        self.defined |= names
+        simple = all(not item.words for item in commands) and alone
+        if simple:
+            lines[0] = f"export {lines[0].lstrip()}"
+        elif alone and self._fragile and not self._is_export(commands[0]):
+            steady = commands[0].name in ("cd", "pushd", "conda", "module", "ml", "ulimit")
+            made = commands[0].name == "mkdir" and "-p" in commands[0].texts
+            if not (steady or made or commands[0].redirects or commands[0].heredocs):
+                lines[-1] += " || true"
+        elif not all(self._is_export(item) for item in commands if item.words):
+            if self._fragile and not functions:
+                lines = ["set +e", *lines, "set -e"]
+            if names and not functions:
+                lines.append(f"export {' '.join(sorted(names))}")
+        self.draft.setup(lines)
+        steady_names = {"export", "cd", "mkdir", "ulimit", "unset", "declare", "umask", ""}
+        if not {item.name for item in commands} <= steady_names:
+            self._ordered = True
+        if self.inside and any(item.name in ("module", "ml", "conda") for item in commands):
+            self.draft.check(statement.first, text, "it runs in the container")
+        self.draft.keep(statement.first, text, "kept as it is in environment.setup")
+
+    @staticmethod
+    def _is_export(command: Command) -> bool:
+        return command.name in ("export", "declare", "readonly")
+
+    def _put_in_known(self, line: str, own: set[str]) -> str:
+        """A line with the values of variables that text tells, where they are plain words."""
+        line = self._replace_given(line)
+        for name in list_names(line) - own:
+            variable = self.script.variables.get(name)
+            if not variable or variable.array or not variable.fields or name in self.script.given:
+                continue
+            field = variable.fields[0]
+            value = "".join(item.text for item in field)
+            if not any(item.live for item in field) and re.fullmatch(r"[\w./:@%+,=-]+", value):
+                line = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, line)
+        return line
+
+    def _replace_given(self, line: str) -> str:
+        """Numbers for Slurm's variables of tasks, which are others under jobgen."""
+        for name, value in self.script.given.items():
+            if name not in ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE"):
+                line = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, line)
+        return line
+
+    def _map(self, command: Command) -> bool:
+        """Put one command into a key of its own; False where it is none that a spec can say."""
+        variables = self.script.variables
+        texts = [variables.tell(word.raw) for word in command.words]
+        if command.end not in ("\n", ";") or command.keywords or command.redirects:
+            return False
+        values = self.draft.values
+        plain = [text for text in texts if text is not None]
+        if command.name in ("module", "ml") and not self._ordered and len(plain) == len(texts):
+            return self._map_module(plain)
+        if command.name in ("source", ".", "conda") and len(texts) in (2, 3):
+            return self._map_python(command)
+        if command.name == "export" and command.words[1:] and not self._ordered:
+            pairs = dict[str, str]()
+            for word in command.words[1:]:
+                name, equals, raw = word.raw.partition("=")
+                value = variables.tell(raw) if equals and not name.endswith("+") else None
+                live = any(item.live for item in split_segments(raw))
+                glob = re.search(r"^~|:~", raw)
+                if value is None or glob or (live and variables.tell(raw) is None):
+                    return False
+                pairs[name] = value
+            pairs = {name: value for name, value in pairs.items() if not GIVEN.fullmatch(name)}
+            if any("\n" in value or not value.isprintable() for value in pairs.values()):
+                return False
+            values.setdefault("environment.variables", {}).update(pairs)
+            self.defined |= set(pairs)
+            if not values["environment.variables"]:
+                del values["environment.variables"]
+            return True
+        return False
+
+    def _map_module(self, texts: list[str]) -> bool:
+        values = self.draft.values
+        modules = values.get("environment.modules", [])
+        verb, names = (texts[1:2] or [""])[0], texts[2:]
+        if texts[0] == "ml" and verb not in ("purge", "reset", "use", "load", "unload", "swap"):
+            verb, names = "load", texts[1:]
+        if not isinstance(modules, dict):
+            modules = {"load": modules} if modules else {}
+        started = modules.get("load") or modules.get("use")
+        if verb in ("purge", "reset") and not names and not started:
+            modules["first"] = verb
+        elif verb == "use" and names and not modules.get("load"):
+            if any(name.startswith("-") for name in names):
+                return False
+            modules["use"] = [*modules.get("use", []), *names]
+        elif verb in ("load", "add") and names:
+            if not all(re.fullmatch(r"[\w./+:@=][\w./+:@=-]*", name) for name in names):
+                self._ordered = True
+                return False
+            modules["load"] = [*modules.get("load", []), *names]
+        else:
+            self._ordered = True
+            return False
+        values["environment.modules"] = modules["load"] if modules.keys() == {"load"} else modules
+        if not values["environment.modules"]:
+            del values["environment.modules"]
+        return True
+
+    def _map_python(self, command: Command) -> bool:
+        values, variables = self.draft.values, self.script.variables
+        if {"environment.venv", "environment.conda"} & values.keys() or self._ordered:
+            return False
+        if "environment.setup" in values and re.search(r"\bconda\b", values["environment.setup"]):
+            return False
+        words = [write_field(variables.join(word.raw)) for word in command.words]
+        words = [word.replace('"', "").replace("'", "") for word in words]
+        if command.name == "conda" or words[1] == "activate":
+            if len(words) != 3 or words[1] != "activate" or not _PATH.fullmatch(words[2]):
+                return False
+            key, value = "environment.conda", words[2]
+        else:
+            value = words[1].removesuffix("/bin/activate")
+            if len(words) != 2 or value == words[1] or not _PATH.fullmatch(value):
+                return False
+            if re.search(r"conda|mamba|miniforge", value):
+                return False  # conda's own activate, of its base
+            if self.moved and not re.match(r"[/$~]", value):
+                return False
+            key = "environment.venv"
+        if not list_names(value) <= _ALWAYS:
+            return False
+        self.draft.put(key, value)
+        return True
+
+
+_ALWAYS = {"HOME", "USER", "SCRATCH", "WORK", "PROJECT"}
+
+
+def _ends_environment(command: Command) -> bool:
+    return command.name in ("deactivate",) or command.texts[:2] == ["conda", "deactivate"]
+
+
+def _writes_document(statement: Statement) -> bool:
+    """Whether it only writes a here-document to a file."""
+    return all(
+        command.heredocs and command.name in ("cat", "tee") for command in statement.commands
+    )
+
+
+def find_first_node_names(script: Script) -> set[str]:
+    """The variables that hold the name or address of the job's first node."""
+    names = set()
+    for step in script.steps:
+        for name, _, raw in step.source.variables():
+            if _ADDRESS_NAME.match(name) and _FIRST_NODE.search(raw):
+                names.add(name)
+    for step in script.steps:  # and those that are one of them
+        for name, _, raw in step.source.variables():
+            if _ADDRESS_NAME.match(name) and list_names(raw) & names and len(list_names(raw)) == 1:
+                names.add(name)
+    return names
+
+
+def find_consumed(script: Script, text: str) -> frozenset[str]:
+    """The variables that a launch line is put together from, whose values are several words."""
+    sources: dict[str, str] = {}
+    for step in script.steps:
+        for name, _, raw in step.source.variables():
+            sources[name] = f"{sources.get(name, '')} {raw}"
+    names: set[str] = set()
+    open_ = list_names(text)
+    while open_:
+        name = open_.pop()
+        if name in sources and name not in names and re.search(r"\s\S", sources[name].strip()):
+            names.add(name)
+            open_ |= list_names(sources[name])
+    return frozenset(names)
+
+
+def find_folder(script: Script, line: int) -> str | None:
+    """The folder that the script has gone to before a line; None where it is that of submission."""
+    folder = None
+    for step in script.steps:
+        if step.source.line < line and step.command.name in ("cd", "pushd"):
+            words = step.command.words[1:]
+            if not words:
+                folder = "$HOME"
+            elif re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", words[0].raw):
+                folder = None
+            else:
+                text = words[0].text
+                folder = f"{folder}/{text}" if folder and not re.match(r"[/$~]", text) else text
+    return folder
+
+
+def find_words(words: tuple[Word, ...], variables: ShellVariables) -> list[str | None]:
+    """The texts of words; None for those that only the job can tell."""
+    return [variables.tell(word.raw) if not _globs(word) else None for word in words]
+
+
+def _globs(word: Word) -> bool:
+    return not word.literal and not any(item.live for item in split_segments(word.raw))

@@ -1,0 +1,363 @@
+"""What starts what on a command line: srun, pbsdsh, mpiexec, containers, torchrun, Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.expand import split_segments
+
+# Those that start a program once for each task or node, and their options that take no value.
+_FLAGS = {
+    "srun": "--exclusive --label --unbuffered --overlap --kill-on-bad-exit --exact --verbose"
+    " --quiet --pty --no-kill --overcommit --immediate --contiguous --disable-status --preserve-env"
+    " --spread-job --multi-prog --propagate --use-min-nodes --slurmd-debug --no-allocate"
+    " -l -u -v -q -K -k -E -O -s -X -Q -Z -lu -ul",
+    "pbsdsh": "-v -s -o",
+    "mpiexec": "",
+    "ssh": "-n -f -t -T -x -X -q -A -4 -6",
+    "pdsh": "-S",
+    "clush": "-S -b -L",
+    "pbs_tmrsh": "",
+    "aprun": "-q",
+}
+_FLAGS |= dict.fromkeys(("mpirun", "mpiexec.hydra", "orterun", "prun"), "") | {"ibrun": ""}
+_MPI_VALUES = re.compile(
+    "--?(np?|ppn|N|npernode|ntasks|hostfile|machinefile|f|hosts?|H|map-by|bind-to|rank-by|cpu-bind|depth|d"
+    "|env|x|wdir|rmk|launcher|bootstrap|mca|genv|gmca|pernode|perhost)"
+)
+_TWO_VALUES = {"mca", "genv", "gmca"}
+CONTAINERS = {"singularity", "apptainer", "shifter", "podman-hpc", "enroot", "podman", "docker"}
+# Options of containers that take a value as a word of its own.
+_CONTAINER_VALUES = re.compile(
+    r"-[BHWSovewum]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
+    r"|fuse-mount|security|network|hostname|image|module|entrypoint|user|name|conf|device|userns"
+    r"|shm-size|ipc|ulimit|gpus|label|rc)"
+)
+# Run a command as it is; those with a number here take as many words of their own.
+_WRAPPERS = {"env": 0, "exec": 0, "nohup": 0, "time": 0, "stdbuf": 0, "timeout": 1, "nice": 0}
+_WRAPPERS |= {"numactl": 0, "sudo": 0, "setsid": 0, "ionice": 0, "taskset": 1, "command": 0}
+_WRAPPER_VALUES = {
+    "numactl": re.compile("-[CNmip]|--(cpunodebind|membind|physcpubind|interleave|preferred)"),
+    "timeout": re.compile("-[ks]|--signal|--kill-after"),
+    "nice": re.compile("-n"),
+    "env": re.compile("-[uCS]"),
+}
+_TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch", "torchrun_jsc"}
+_TORCH_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
+
+
+class OtherAgent(NamedTuple):
+    """A program other than torchrun that starts the processes of its node.
+
+    `rank`, `address` and `port` are its options for the node's number and the first node's place.
+    """
+
+    words: tuple[str, ...]  # that it is called by
+    nodes: tuple[str, ...]
+    processes: tuple[str, ...]
+    rank: tuple[str, ...]
+    address: tuple[str, ...]
+    port: tuple[str, ...]
+    total: bool  # whether `processes` counts those of all nodes
+
+
+OTHER_AGENTS = (
+    OtherAgent(
+        ("accelerate", "launch"),
+        ("--num_machines", "--num-machines"),
+        ("--num_processes", "--num-processes"),
+        ("--machine_rank", "--machine-rank"),
+        ("--main_process_ip", "--main-process-ip"),
+        ("--main_process_port", "--main-process-port"),
+        total=True,
+    ),
+    OtherAgent(
+        ("composer",),
+        ("--nnodes",),
+        ("-n", "--nproc"),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
+    OtherAgent(
+        ("deepspeed",),
+        ("--num_nodes",),
+        ("--num_gpus",),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
+    OtherAgent(
+        ("fabric", "run"),
+        ("--num-nodes", "--num_nodes"),
+        ("--devices",),
+        ("--node-rank", "--node_rank"),
+        ("--main-address", "--main_address"),
+        ("--main-port", "--main_port"),
+        total=False,
+    ),
+    OtherAgent(
+        ("colossalai", "run"),
+        ("--num_nodes",),
+        ("--nproc_per_node",),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
+)
+_AGENT_MODULES = {
+    "accelerate.commands.launch": ("accelerate", "launch"),
+    "deepspeed.launcher.runner": ("deepspeed",),
+    "composer.cli": ("composer",),
+}
+
+
+class Launcher(NamedTuple):
+    """One launcher, with its own options as `--option value` pairs; flags have an empty value."""
+
+    name: str
+    options: tuple[tuple[str, str], ...]
+    word: Word
+
+    def value(self, *names: str) -> str | None:
+        """What one of these options says; None where none is given."""
+        return next((value for option, value in self.options if option in names), None)
+
+
+class Started(NamedTuple):
+    """A command taken apart: who starts it where, in which container, and what it is."""
+
+    launchers: tuple[Launcher, ...]
+    wrapper: tuple[Word, ...]  # a container's own words, before the program
+    program: tuple[Word, ...]
+    assignments: tuple[Word, ...] = ()  # what env adds to the environment
+    wrappers: tuple[str, ...] = ()  # other commands that run it, such as numactl
+
+    @property
+    def name(self) -> str:
+        """The program's name, without its folder."""
+        return self.program[0].text.rpartition("/")[2] if self.program else ""
+
+
+class Torchrun(NamedTuple):
+    """A torchrun agent: its options by name, with `-` for `_`, and what it runs."""
+
+    options: dict[str, Word | None]
+    module: bool
+    plain: bool  # --no-python
+    program: tuple[Word, ...]
+
+    def value(self, *names: str) -> str | None:
+        """What one of these options says, quotes undone; None where none is given."""
+        for name in names:
+            word = self.options.get(name)
+            if word is not None:
+                return word.text
+        return None
+
+
+def unwrap(words: tuple[Word, ...]) -> Started:
+    """Take the launchers off a command, outermost first, down to the program."""
+    launchers: list[Launcher] = []
+    wrapper: tuple[Word, ...] = ()
+    assignments: list[Word] = []
+    wrappers: list[str] = []
+    while words:
+        name = words[0].text.rpartition("/")[2]
+        if name in _FLAGS:
+            launcher, words = _take_launcher(name, words)
+            launchers.append(launcher)
+            if name in ("ssh", "pbs_tmrsh"):
+                words = words[1:]
+        elif name in _WRAPPERS and len(words) > 1:
+            count, values = 1, _WRAPPER_VALUES.get(name)
+            while count < len(words) and (
+                words[count].text.startswith("-")
+                or (name == "env" and re.match(r"\w+=", words[count].text))
+            ):
+                if "=" in words[count].text and words[count].text[0] != "-":
+                    assignments.append(words[count])
+                count += 2 if values and values.fullmatch(words[count].text) else 1
+            wrappers.append(name)
+            words = words[count + _WRAPPERS[name] :]
+        elif name in CONTAINERS and not wrapper:
+            inner = _skip_container(name, words)
+            wrapper, words = words[:inner], words[inner:]
+        else:
+            break
+    return Started(tuple(launchers), wrapper, words, tuple(assignments), tuple(wrappers))
+
+
+def _skip_container(name: str, words: tuple[Word, ...]) -> int:
+    """How many words are the container's: its command, options and image."""
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        index += 1
+    if name not in ("shifter",) and index < len(words):
+        index += 1  # exec, run, start
+    while index < len(words) and words[index].text.startswith("-"):
+        index += 2 if _CONTAINER_VALUES.fullmatch(words[index].text) else 1
+    given = name == "shifter" and any(word.text.startswith("--image") for word in words[:index])
+    return min(len(words), index + (name != "shifter" or (not given and index < 2 and False)))
+
+
+def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[Word, ...]]:
+    flags, options, index = set(_FLAGS[name].split()), [], 1
+    mpi = _FLAGS[name] == "" and name != "pbs_tmrsh"
+    while index < len(words) and _is_option(words, index):
+        text = words[index].text
+        index += 1
+        if text[0] == "$":
+            options.append((text, ""))
+            continue
+        if text == "--":
+            break
+        option, equals, value = text.partition("=")
+        if not equals and not mpi and text[1] != "-" and len(text) > 2 and text not in flags:
+            option, value = text[:2], text[2:]
+        elif not equals and (_MPI_VALUES.fullmatch(text) if mpi else text not in flags):
+            two = mpi and text.lstrip("-") in _TWO_VALUES
+            value = " ".join(word.text for word in words[index : index + 1 + two])
+            index += 1 + two
+        options.append((option, value))
+    return Launcher(name, tuple(options), words[0]), words[index:]
+
+
+def _is_program(word: Word) -> bool:
+    name = word.text.rpartition("/")[2]
+    known = ("bash", "sh", "torchrun", "accelerate", "deepspeed", "composer", *CONTAINERS)
+    return name in known or bool(re.fullmatch(r"python[\d.]*", name))
+
+
+_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
+_OPTIONS_NAME = re.compile(r"ARG|OPT|FLAG|PARAM|CONF|EXTRA|BIND|SETTING", re.IGNORECASE)
+
+
+def _is_option(words: tuple[Word, ...], index: int) -> bool:
+    """Whether a word is an option, or a variable whose name says that it holds some."""
+    match = _VARIABLE.fullmatch(words[index].text)
+    if match:
+        name = match[1] or match[2] or ""
+        before_option = index + 1 < len(words) and words[index + 1].text[:1] == "-"
+        program = any(_is_program(word) for word in words[index + 1 :])
+        named = bool(_OPTIONS_NAME.search(name)) and index + 1 < len(words)
+        return named or (before_option and program)
+    return len(words[index].text) > 1 and words[index].text[0] == "-"
+
+
+def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
+    """The agent that a command is, and how many of its words are its name."""
+    texts = [word.text for word in program]
+    if not texts:
+        return None
+    if texts[0].rpartition("/")[2].startswith("python") and "-m" in texts[1:3]:
+        at = texts.index("-m") + 1
+        called = _AGENT_MODULES.get(texts[at] if at < len(texts) else "")
+        for agent in OTHER_AGENTS:
+            if agent.words == called:
+                return agent, at + 1
+        return None
+    texts[0] = texts[0].rpartition("/")[2]
+    for agent in OTHER_AGENTS:
+        if tuple(texts[: len(agent.words)]) == agent.words and len(texts) > len(agent.words):
+            return agent, len(agent.words)
+    return None
+
+
+def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
+    """What a torchrun command says; None where the program is another."""
+    texts = [word.text for word in program]
+    start = 0
+    if texts and texts[0].rpartition("/")[2] == "torchrun":
+        start = 1
+    elif texts and texts[0].rpartition("/")[2].startswith(("python", "$")):
+        for index, text in enumerate(texts[:-1]):
+            if text == "-m" and texts[index + 1] in _TORCH_MODULES:
+                start = index + 2
+            if start or not (text.startswith("-") or not index):
+                break
+    if not start:
+        return None
+    options: dict[str, Word | None] = {}
+    index = start
+    while index < len(program) and _is_option(program, index):
+        word = program[index]
+        option, equals, _ = word.text.partition("=")
+        index += 1
+        if option.startswith("--"):
+            option = option.replace("_", "-")
+        if equals:
+            raw = word.raw.partition("=")[2]
+            options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))
+        elif option in _TORCH_FLAGS or option[0] == "$":
+            options[option] = None
+        else:
+            options[option] = program[index] if index < len(program) else None
+            index += 1
+    module = bool({"-m", "--module"} & options.keys())
+    return Torchrun(options, module, "--no-python" in options, program[index:])
+
+
+def unwrap_nested(command: Command) -> Iterator[tuple[Started, Command]]:
+    """A command taken apart, then those inside its `bash -c '...'` or here-document.
+
+    Each comes with the command that its words are of; launchers around it are among its own.
+    """
+    started = unwrap(command.words)
+    yield started, command
+    for child in list_inner(started, command):
+        within = unwrap(child.words)
+        yield (
+            within._replace(
+                launchers=started.launchers + within.launchers,
+                wrapper=started.wrapper + within.wrapper,
+                wrappers=started.wrappers + within.wrappers,
+            ),
+            child,
+        )
+
+
+def read_string(word: Word) -> str:
+    """The text of a word that a further shell reads.
+
+    What the shell of the script expands is expanded by that one instead, also in single quotes.
+    """
+    parts, single = [], False
+    for segment in split_segments(word.raw):
+        if segment.live and single:
+            parts.append(f"'\"{segment.text}\"'")
+            continue
+        parts.append(segment.text)
+        if not segment.live:
+            plain = re.sub(r"\\.|\"[^\"]*\"", "", segment.text)
+            single ^= plain.count("'") % 2 == 1
+    return "".join(parts)
+
+
+def list_inner(started: Started, command: Command) -> list[Command]:
+    """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
+    texts = [word.text for word in started.program]
+    inner: list[Command] = []
+    if started.name in ("bash", "sh") and len(texts) > 2:
+        flags = [i for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-[a-z]*c", text)]
+        if flags:
+            word = started.program[flags[0] + 1]
+            inside = (*command.inside, "string")
+            text = read_string(word)
+            inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
+    if started.launchers and started.launchers[-1].name in ("ssh", "pdsh", "clush"):
+        texts = [word.text for word in started.program]
+        if len(texts) == 1 and re.search(r"\s", texts[0]):
+            word = started.program[0]
+            text = read_string(word)
+            inner += parse(text, line=word.line, column=word.column + 1, inside=("string",))
+    if started.name in ("bash", "sh", "cat", "tee"):
+        for doc in command.heredocs:
+            inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
+    return inner

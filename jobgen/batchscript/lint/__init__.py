@@ -1,0 +1,74 @@
+"""The classic faults of job scripts, found before the queue finds them."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.batchscript.lint import body, directives, launching, rendezvous, sites
+from jobgen.batchscript.lint.rule import Fault, Finding, Rule
+from jobgen.batchscript.reader import Script
+from jobgen.rendering import header
+
+RULES = (
+    *directives.RULES,
+    *launching.RULES,
+    *rendezvous.RULES,
+    *body.RULES,
+    sites.RULE,
+)
+# Of a script that jobgen rendered, only the directives may be somebody's own.
+_OWN_RULES = (*directives.RULES, sites.RULE)
+# `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
+_IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
+# What an inner script cannot be asked: its directives were expanded, and it is not a file.
+_OUTER_ONLY = {"directive-variable", "no-shebang", "late-directive"}
+
+
+def check(script: Script, site: str | None = None) -> list[Finding]:
+    """Every fault that the rules know in a script, by line, and what is worth a note.
+
+    `site` names the profile that the script is held to; where it is None, the one that the script
+    is recognised to be for, if it is. Raises SpecError where there is no such site.
+    """
+    rules = RULES if header.read(script.text) is None else _OWN_RULES
+    findings = _check_rules(script, rules, site)
+    for inner in _list_inner_scripts(script):
+        inner_rules = tuple(rule for rule in RULES if rule.id not in _OUTER_ONLY)
+        findings += _check_rules(inner, inner_rules, site)
+    ignored = _read_ignored(script)
+    findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
+    return sorted(findings, key=lambda finding: (finding.line, finding.column, finding.rule.id))
+
+
+def _check_rules(script: Script, rules: tuple[Rule, ...], site: str | None) -> list[Finding]:
+    return [
+        Finding(script.path, *Fault(*fault)[:2], rule, *Fault(*fault)[2:])
+        for rule in rules
+        for fault in (
+            sites.find_site_faults(script, site)
+            if site and rule is sites.RULE
+            else rule.check(script)
+        )
+    ]
+
+
+def _list_inner_scripts(script: Script) -> list[Script]:
+    """The scripts that this one hands to sbatch or qsub as here-documents, at their own lines."""
+    inner = []
+    for command in script.commands:
+        if command.name in ("sbatch", "qsub"):
+            for doc in command.heredocs:
+                text = "".join(f"{script.expand(line)}\n" for line in doc.body.split("\n"))
+                inner.append(Script(script.path, "\n" * (doc.line - 1) + text))
+    return inner
+
+
+def _read_ignored(script: Script) -> set[tuple[int, str]]:
+    """The lines and rules that comments switch off."""
+    ignored = set()
+    for number, line in enumerate(script.lines, 1):
+        if match := _IGNORE.search(line):
+            alone = line.lstrip().startswith("#") and not re.match(r"\s*#(SBATCH|PBS)", line)
+            for rule in re.split(r"[, ]+", match[1].strip()):
+                ignored |= {(number, rule), (number + alone, rule)}
+    return ignored

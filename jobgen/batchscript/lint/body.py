@@ -1,0 +1,346 @@
+"""Rules on the script as a program of bash: whether it can be read, where it runs, how it ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen import process
+from jobgen.batchscript.convert.program import HARMLESS, PREPARING, REPEATABLE
+from jobgen.batchscript.convert.readable import PLACEHOLDER
+from jobgen.batchscript.launchers import find_agent, unwrap
+from jobgen.batchscript.lint.launching import count_nodes
+from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, Rule
+from jobgen.batchscript.reader import LaunchCommand, Script
+from jobgen.capabilities import get_capabilities
+from jobgen.errors import Position, SpecError
+
+_PLACEHOLDERS = re.compile(PLACEHOLDER.pattern, re.IGNORECASE)
+_ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
+_PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
+_PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
+_SECRET = re.compile(
+    r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
+    r"|(?:WANDB_API_KEY|COMET_API_KEY|API_KEY)=[\"']?[0-9a-fA-F]{32,})"
+)
+_LATER = {"--output", "--error", "--mail-type", "-l", "-W", "-v", "--gres", "-o", "-e", "--export"}
+_KEEPS_STATUS = re.compile(
+    r"^[^#\n]*(\bset\s+(-\w*e|-o\s+errexit)|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))", re.MULTILINE
+)
+_SHEBANG = re.compile(r"#!\s*/")
+
+
+def _check_syntax(script: Script) -> Iterator[Fault]:
+    first = script.lines[0] if script.lines else ""
+    if re.match(r"#!.*\b(t?csh|fish|python|perl|Rscript|zsh|ksh)", first):
+        return
+    text = script.text.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
+    try:
+        process.check_syntax(text.decode("utf-8", "replace"), Position(script.path))
+    except SpecError as error:
+        words = error.problems[0].message
+        match = re.search(r"line (\d+): (.*)", words)
+        line = min(int(match[1]), len(script.lines)) if match else 1
+        reason = match[2].splitlines()[0] if match else "it cannot be read"
+        yield Fault(max(line, 1), 1, f"bash cannot read the script: {reason}")
+
+
+def _find_placeholders(script: Script) -> Iterator[Fault]:
+    places = []
+    for item in script.directives:
+        text = re.sub(r"\s#.*", "", item.text[1:])
+        match = _PLACEHOLDERS.search(text)
+        if item.read and match and item.option != "--constraint":
+            places.append((item, match[0]))
+    if places:
+        item, place = places[0]
+        more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+        yield Fault(item.line, item.column, f"'{place}' is a place to fill in{more}; a template?")
+
+
+def _check_shebang(script: Script) -> Iterator[Fault]:
+    if not script.directives or script.text.startswith("#!"):
+        return
+    line = next((i for i, text in enumerate(script.lines, 1) if _SHEBANG.match(text)), None)
+    if script.scheduler == "slurm":
+        where = f"; it stands in line {line}" if line else ""
+        yield Fault(1, 1, f"sbatch refuses a script without #! in line 1{where}")
+    elif line and line > 1:
+        yield Fault(line, 1, "PBS reads #! in line 1 alone", True)
+
+
+def _check_workdir(script: Script) -> Iterator[Fault]:
+    can = get_capabilities(script.scheduler or "slurm")
+    if not can.starts_at_home or not script.directives:
+        return
+    options = {item.option for item in script.directives if item.read}
+    if "-d" in options or any("sandbox" in item.value for item in script.directives):
+        return
+    for step in script.steps:
+        name = step.command.name
+        if name in ("cd", "pushd") and "function" not in step.source.inside:
+            return
+        started = unwrap(step.command.words)
+        helper = started.name in HARMLESS | REPEATABLE or not started.program
+        if helper:
+            continue
+        for word in started.program[: 4 if started.name.startswith("python") else 1]:
+            text = word.text
+            file = re.fullmatch(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh|json|ya?ml)", text)
+            if file or text.startswith(("./", "../")):
+                message = f"'{text}' is looked for in the home folder, where PBS starts the script"
+                yield Fault(word.line, word.column, message)
+                return
+
+
+def _find_host_addresses(script: Script) -> Iterator[Fault]:
+    if count_nodes(script) == 1:
+        return
+    for command in script.commands:
+        for name, word, raw in command.variables():
+            if _ADDRESS.search(raw) and not _PICKS.search(raw) and _PUBLIC_NAMES.search(name):
+                rest = script.text.partition(word.raw)[2]
+                used = re.findall(rf"[^\n]*\$\{{?{name}\b[^\n]*", rest)
+                picked = any(_PICKS.search(line) and "=" in line for line in used)
+                split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", rest)
+                if not picked and not split:
+                    message = "a node with several addresses gives them all, separated by spaces"
+                    yield Fault(word.line, word.column, message)
+
+
+def _matters(launch: LaunchCommand) -> bool:
+    """Whether a command is one that the job is about."""
+    name = launch.started.name
+    agent = launch.torchrun or find_agent(launch.started.program)
+    python = name.startswith("python") and len(launch.started.program) > 1
+    return bool(agent or python or launch.started.launchers)
+
+
+def _check_hidden_exit(script: Script) -> Iterator[Fault]:
+    text = script.text
+    if re.search(
+        r"(?m)^[^#\n]*(\bset\s+(-\w*e|-o\s+errexit)|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))", text
+    ):
+        return
+    if re.match(r"#!.*\s-\w*e", script.lines[0]):
+        return
+    commands = [item for item in script.commands if item.words and not item.inside]
+    last = None
+    for index, command in enumerate(commands):
+        started = unwrap(command.words)
+        launch = LaunchCommand(started, command)
+        helper = started.name in HARMLESS | REPEATABLE | PREPARING
+        if _matters(launch) and not helper and command.end not in ("&", "||", "&&", "|", "|&"):
+            last = index
+    if last is None or not any(
+        unwrap(item.words).launchers or LaunchCommand(unwrap(item.words), item).torchrun
+        for item in commands[last : last + 1]
+    ):
+        return
+    later = commands[last + 1 :]
+    names = {item.name for item in later}
+    if later and names - {"exit", "fi", "done", "}", "esac", "wait"} and "exit" not in names:
+        command = commands[last]
+        after = later[-1]
+        message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
+        yield Fault(command.place.line, command.place.column, message)
+
+
+def _find_visible_devices(script: Script) -> Iterator[Fault]:
+    if not script.directives:
+        return
+    for command in script.commands:
+        if command.function:
+            continue
+        for name, word, raw in command.variables():
+            by_hand = re.fullmatch(r"[\"']?[0-9][0-9,]*[\"']?", raw)
+            if by_hand and re.fullmatch(r"(CUDA|ROCR|HIP)_VISIBLE_DEVICES", name):
+                every = [str(index) for index in range(script.gpus_per_node or 0)]
+                message = f"{name} names GPUs by hand; the scheduler may give others"
+                yield Fault(word.line, word.column, message, raw.strip("\"'").split(",") == every)
+
+
+def _find_default_port(script: Script) -> Iterator[Fault]:
+    if script.value("--exclusive") is not None or not script.directives:
+        return
+    if "excl" in (script.resource("place") or "") or count_nodes(script) != 1:
+        return
+    named = re.search(r"\bMASTER_PORT=|main_process_port", script.text)
+    gpus = script.gpus_per_node
+    for launch in script.launches:
+        agent = launch.torchrun
+        stated = (
+            agent and {"--standalone", "--master-port", "--rdzv-endpoint"} & agent.options.keys()
+        )
+        open_ = agent and any(option[0] == "$" for option in agent.options)
+        if agent and not stated and not named and not open_ and gpus and gpus < 4:
+            message = "without --standalone or a port, every such job on the node wants port 29500"
+            yield Fault(launch.place.line, launch.place.column, message)
+
+
+def _check_array(script: Script) -> Iterator[Fault]:
+    array = next(
+        (item for item in script.directives if item.option in ("--array", "-J", "-t")), None
+    )
+    if array is None or not array.read or re.fullmatch(r"(\d+)(-\1)?", array.value):
+        return
+    if array.option == "-t" and script.scheduler != "pbs":
+        return
+    body = "\n".join(line for line in script.lines if not re.match(r"\s*#(SBATCH|PBS)", line))
+    if not re.search(r"ARRAY|TASK_ID", body) and "%" not in array.value:
+        message = "no task knows its index, so all do the same, unless the program reads it"
+        yield Fault(array.line, array.column, message)
+
+
+def _find_no_wait(script: Script) -> Iterator[Fault]:
+    if re.search(r"(?m)^[^#\n]*\bwait\b|while\s", script.text):
+        return
+    steps = [item for item in script.commands if item.words and not item.function]
+    behind = [item for item in steps if item.end == "&" and unwrap(item.words).launchers]
+    behind = [item for item in behind if unwrap(item.words).name not in HARMLESS | {"ray"}]
+    if not behind:
+        return
+    last = steps[-1]
+    after = [item for item in steps if item.line > behind[-1].last_line]
+    if any(unwrap(item.words).launchers for item in after):
+        return
+    if last is behind[-1] or (last.line > behind[-1].line and last.name in HARMLESS):
+        command = behind[-1]
+        message = "the script ends, and with it the job, while this runs in the background"
+        yield Fault(command.place.line, command.place.column, message)
+
+
+def _find_twice(script: Script) -> Iterator[Fault]:
+    seen: dict[str, tuple[str, int]] = {}
+    for item in script.directives:
+        if item.option == "hetjob":
+            return
+        if not item.read or not item.value:
+            continue
+        key = item.option
+        if key == "-l":
+            key = f"-l {item.value.partition('=')[0]}"
+            value = item.value
+        else:
+            value = item.value
+        if key in _LATER:
+            continue
+        if key in seen and seen[key][0] != value:
+            message = f"{key} was given in line {seen[key][1]} already, with another value"
+            yield Fault(item.line, item.column, message)
+        seen[key] = (value, item.line)
+
+
+def _find_secrets(script: Script) -> Iterator[Fault]:
+    for number, line in enumerate(script.lines, 1):
+        if match := _SECRET.search(line):
+            shown = match[0][:4]
+            message = f"'{shown}...' looks like a password or key, for all who read the file"
+            yield Fault(number, match.start() + 1, message)
+
+
+RULES = (
+    Rule(
+        "bash-syntax",
+        "A script that bash cannot read",
+        "The job ends where bash meets the fault, after the lines before it have run.",
+        "close the quote, bracket or block; bash -n FILE shows the place",
+        BASH,
+        _check_syntax,
+    ),
+    Rule(
+        "placeholder",
+        "A place left to fill in",
+        "The scheduler takes it as it stands, and refuses the job or charges nobody's account.",
+        "write the value, or lint what the template becomes",
+        SBATCH,
+        _find_placeholders,
+    ),
+    Rule(
+        "no-shebang",
+        "No #! in line 1",
+        "sbatch refuses a file that does not begin with #!, also where a comment or licence stands "
+        "above it; PBS runs it by the login shell.",
+        "make #!/bin/bash the first line",
+        SBATCH,
+        _check_shebang,
+    ),
+    Rule(
+        "pbs-workdir",
+        "A relative path without cd $PBS_O_WORKDIR",
+        "PBS starts a script in the home folder, whatever the folder of submission, unless the "
+        "site has a hook for that.",
+        'write cd "$PBS_O_WORKDIR" before it',
+        QSUB,
+        _check_workdir,
+    ),
+    Rule(
+        "host-addresses",
+        "hostname -i or -I as one address",
+        "It prints every address of the node, or 127.0.1.1 where /etc/hosts says so; the "
+        "rendezvous needs one that the other nodes reach.",
+        "take the name from the node list, or one word: hostname -I | awk '{print $1}'",
+        TORCHRUN,
+        _find_host_addresses,
+    ),
+    Rule(
+        "hidden-exit",
+        "An exit code hidden by later commands",
+        "The exit code of a script is that of its last command, so a failed job looks done, and "
+        "jobs that wait for its success start.",
+        "write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status",
+        BASH,
+        _check_hidden_exit,
+    ),
+    Rule(
+        "visible-devices",
+        "CUDA_VISIBLE_DEVICES by hand",
+        "The scheduler chooses the GPUs of a job. Numbers written by hand may name GPUs of "
+        "others, or hide one's own.",
+        "leave it out",
+        SBATCH,
+        _find_visible_devices,
+    ),
+    Rule(
+        "default-port",
+        "torchrun's default port on a shared node",
+        "Without --standalone or a port torchrun takes 29500. A second job on the node finds it "
+        "taken, or joins the first.",
+        "add --standalone, or a port that follows from the job's id",
+        TORCHRUN,
+        _find_default_port,
+    ),
+    Rule(
+        "array-unused",
+        "An array whose index is not used",
+        "Every task runs the same commands with the same arguments, and may write the same files.",
+        "use $SLURM_ARRAY_TASK_ID or $PBS_ARRAY_INDEX, or take the array out",
+        SBATCH,
+        _check_array,
+    ),
+    Rule(
+        "no-wait",
+        "A launch in the background, and no wait",
+        "When the script ends the scheduler ends the job, and kills what still runs.",
+        "write wait at the end",
+        BASH,
+        _find_no_wait,
+    ),
+    Rule(
+        "directive-twice",
+        "A directive that is given twice",
+        "The scheduler takes the last one and says nothing of the first.",
+        "keep one",
+        SBATCH,
+        _find_twice,
+    ),
+    Rule(
+        "secret",
+        "A secret in the script",
+        "Scripts are copied into the scheduler's spool and are often readable for all, and "
+        "repositories keep them for good.",
+        "revoke it, and read it from a file that only you can read",
+        BASH,
+        _find_secrets,
+    ),
+)

@@ -1,0 +1,162 @@
+"""Rules on what the scheduler reads: the #SBATCH and #PBS lines, and the bytes of the file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from jobgen import schedulers
+from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, Rule
+from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.capabilities import get_capabilities
+
+# Look like a space or a hyphen, and are none to any program.
+_DASHES = "\u2010-\u2015\u2212"
+_LOOKALIKES = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff\u2010-\u2015\u2212]")
+
+
+def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
+    """The lines of directives that the scheduler reads, once each, as they stand in the file."""
+    seen = set()
+    for item in script.directives:
+        if item.read and item.line not in seen:
+            seen.add(item.line)
+            yield item, script.lines[item.line - 1]
+
+
+def _find_variables(script: Script) -> Iterator[Fault]:
+    for item, line in _read_lines(script):
+        if match := re.search(r"\$\{?[A-Za-z_(]|`", line):
+            message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
+            yield Fault(item.line, match.start() + 1, message)
+
+
+def _find_lookalikes(script: Script) -> Iterator[Fault]:
+    for number, line in enumerate(script.lines, 1):
+        match = _LOOKALIKES.search(line)
+        meant = re.match(rf"\s*#\s*(SBATCH|PBS)[\s{_LOOKALIKES.pattern[1:-1]}]+[-{_DASHES}]", line)
+        if match and meant:
+            message = f"U+{ord(match[0]):04X} in a directive looks like a plain character"
+            yield Fault(number, match.start() + 1, message)
+
+
+def _find_late(script: Script) -> Iterator[Fault]:
+    seen = set()
+    for item in script.directives:
+        if not item.read and item.line not in seen:
+            seen.add(item.line)
+            message = f"'{item.text}' comes after the first command, in line {script.body_line}"
+            yield Fault(item.line, 1, message)
+
+
+def _find_spaced(script: Script) -> Iterator[Fault]:
+    for number, line in enumerate(script.lines[: script.body_line], 1):
+        if match := re.match(r"#\s+(SBATCH|PBS)\s+-", line):
+            yield Fault(number, 1, f"'# {match[1]}' is a comment, not a directive")
+
+
+def _check_output_folder(script: Script) -> Iterator[Fault]:
+    if script.scheduler is None:
+        return
+    scheduler = schedulers.get_scheduler(script.scheduler)
+    for item, line in _read_lines(script):
+        for folder in scheduler.output_folders(line.strip() + "\n"):
+            if "$" not in folder and not _is_folder(folder):
+                # What becomes of the job is measured, for each of the two.
+                end = "fails without a word" if script.scheduler == "slurm" else "loses its output"
+                column = line.find(folder) + 1
+                elsewhere = folder.startswith("/") and not _is_folder("/" + folder.split("/")[1])
+                message = f"there is no folder {folder!r} here, so the job {end}"
+                yield Fault(item.line, column, message, elsewhere)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return os.path.isdir(path)
+    except ValueError:
+        return False
+
+
+def _check_line_ends(script: Script) -> Iterator[Fault]:
+    lines = script.text.split("\n")
+    ends = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
+    if ends:
+        what = "1 line ends" if len(ends) == 1 else f"{len(ends)} lines end"
+        yield Fault(ends[0], len(lines[ends[0] - 1]), f"{what} as on Windows, in CR and LF")
+
+
+def _check_walltime(script: Script) -> Iterator[Fault]:
+    for item in script.directives:
+        value = item.value
+        if item.option == "-l":
+            value = next(iter(re.findall(r"\bwalltime=([^,\s]*)", value)), "")
+        elif item.option != "--time":
+            continue
+        if item.read and re.fullmatch(r"\d+(:\d\d)?", value):
+            unit = get_capabilities(script.scheduler or "slurm").bare_walltime
+            means = "minutes and seconds" if ":" in value else unit
+            note = unit == "minutes" and ":" not in value
+            yield Fault(item.line, item.column, f"a walltime of {value} is read as {means}", note)
+
+
+RULES = (
+    Rule(
+        "directive-variable",
+        "A variable in a directive",
+        "The scheduler reads directives before any shell does: nothing in them is expanded.",
+        "write the value out, use the scheduler's own patterns (%j, ^array_index^), or give the "
+        "option on the command line",
+        SBATCH,
+        _find_variables,
+    ),
+    Rule(
+        "directive-lookalike",
+        "A no-break space or a dash in a directive",
+        "Copied from a web page or a PDF, it separates no words and begins no option.",
+        "type the space or the hyphen anew",
+        SBATCH,
+        _find_lookalikes,
+    ),
+    Rule(
+        "late-directive",
+        "A directive after the first command",
+        "sbatch and qsub stop reading directives at the first line that is a command, silently.",
+        "move it up, before all commands",
+        SBATCH,
+        _find_late,
+    ),
+    Rule(
+        "spaced-directive",
+        "A directive with a space after its #",
+        "'# SBATCH' and '# PBS' are comments to the scheduler, and it does not say so.",
+        "take the space out, or write ## to switch it off on purpose",
+        SBATCH,
+        _find_spaced,
+    ),
+    Rule(
+        "output-folder",
+        "Output to a folder that is not there",
+        "Neither scheduler makes the folder. Slurm ends the job before the script begins, with no "
+        "log; PBS cannot deliver the output. A mkdir in the script is too late.",
+        "make the folder before you submit, or write to the folder of submission",
+        SBATCH,
+        _check_output_folder,
+    ),
+    Rule(
+        "crlf",
+        "Line ends of Windows",
+        "qsub and sbatch refuse such a script, and bash takes the CR for part of the last word.",
+        "convert it: sed -i 's/\\r$//' FILE",
+        QSUB,
+        _check_line_ends,
+    ),
+    Rule(
+        "ambiguous-walltime",
+        "A walltime that people and schedulers read differently",
+        "A bare number is minutes to Slurm and seconds to PBS; 10:00 is ten minutes to both.",
+        "write HH:MM:SS",
+        SBATCH,
+        _check_walltime,
+    ),
+)

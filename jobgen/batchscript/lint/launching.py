@@ -1,0 +1,283 @@
+"""Rules on how programs start: launchers, their options, signals, and exit codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.launchers import Launcher, list_inner, unwrap
+from jobgen.batchscript.lint.rule import BASH, PBSDSH, SRUN, TORCHRUN, Fault, Rule
+from jobgen.batchscript.reader import LaunchCommand, Script
+
+# Programs that nobody minds to run on one CPU, or to fail.
+_HELPER = re.compile(
+    "|hostname|echo|printf|date|mkdir|rm|cp|mv|ls|cat|true|ip|nvidia-smi|rocm-smi|uname|env|printenv"
+    "|sleep|touch|df|du|which|id|nproc|lscpu|rsync|tar|sync|chmod|ln|kill|pkill"
+)
+_SILENT = {"wait", "done", "fi", "}", "esac", "echo", "date", "sleep", "sync", "rm"}
+_MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
+
+
+def _list_sruns(script: Script) -> Iterator[tuple[LaunchCommand, Launcher]]:
+    """Each srun that starts a program, but helpers."""
+    seen = set()
+    for launch in script.launches:
+        for launcher in launch.started.launchers:
+            key = (launcher.word.line, launcher.word.column)
+            if launcher.name == "srun" and key not in seen:
+                seen.add(key)
+                inner = list_inner(launch.started, launch.command)
+                programs = [unwrap(item.words).name for item in inner] or [launch.started.name]
+                open_ = any(option[0] == "$" for option, _ in launcher.options)
+                if not all(_HELPER.fullmatch(name) for name in programs) and not open_:
+                    yield launch, launcher
+
+
+def _sets(script: Script, name: str) -> bool:
+    return any(name == set_ for command in script.commands for set_, _, _ in command.variables())
+
+
+def _find_first_node_only(script: Script) -> Iterator[Fault]:
+    for launch in script.launches:
+        agent = launch.torchrun
+        if agent is None or launch.started.launchers:
+            continue
+        if {"function", "heredoc"} & set(launch.command.inside):
+            continue
+        count = script.expand(agent.value("--nnodes") or "")
+        if script.scheduler and count_nodes(script) == 1:
+            continue
+        several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
+        if several or (not count and (count_nodes(script) or 1) > 1):
+            nodes = count if count.isdigit() else script.nodes or "several"
+            message = f"torchrun starts on the first of {nodes} nodes alone"
+            yield Fault(launch.place.line, launch.place.column, message)
+
+
+def _check_srun_cpus(script: Script) -> Iterator[Fault]:
+    if _sets(script, "SRUN_CPUS_PER_TASK"):
+        return
+    for launch, srun in _list_sruns(script):
+        swallowed = re.fullmatch(r"[01]", launch.started.name)  # by -K, of which a rule tells
+        stated = srun.value("-c", "--cpus-per-task", "--cpus-per-gpu") or script.value(
+            "--cpus-per-gpu"
+        )
+        asked = script.value("--cpus-per-task")
+        if not swallowed and stated is None and asked not in (None, "1"):
+            whole = script.value("--exclusive") is not None
+            message = "srun is not told the CPUs of a task"
+            yield Fault(srun.word.line, srun.word.column, message, whole)
+
+
+def _check_srun_kill(script: Script) -> Iterator[Fault]:
+    if _sets(script, "SLURM_KILL_BAD_EXIT"):
+        return
+    for launch, srun in _list_sruns(script):
+        flag = srun.value("-K", "--kill-on-bad-exit")
+        if flag == "" and launch.started.program and re.fullmatch(r"[01]", launch.started.name):
+            message = f"'-K {launch.started.name}' makes srun run a program called that"
+            yield Fault(srun.word.line, srun.word.column, message)
+        elif flag in (None, "0") and not _has_one_task(script, srun):
+            message = "srun goes on when one of its tasks has failed"
+            yield Fault(srun.word.line, srun.word.column, message)
+
+
+def _has_one_task(script: Script, srun: Launcher) -> bool:
+    tasks = srun.value("-n", "--ntasks") or script.value("--ntasks")
+    if not script.directives and srun.value("-n", "--ntasks") is None:
+        return False
+    per_node = srun.value("--ntasks-per-node") or script.value("--ntasks-per-node")
+    nodes = srun.value("-N", "--nodes") or str(script.nodes or "")
+    one_node = nodes == "1" or (not nodes and script.directives)
+    return tasks == "1" or (tasks is None and bool(one_node) and per_node in (None, "1"))
+
+
+def count_nodes(script: Script) -> int | None:
+    """How many nodes the job has; 1 where it asks for no more than what one node gives."""
+    if script.nodes or not script.directives:
+        return script.nodes
+    asked = script.value("--nodes") or script.value("--ntasks") or script.resource("ncpus")
+    return None if asked and asked != "1" else 1
+
+
+def _find_one_gpu_per_task(script: Script) -> Iterator[Fault]:
+    agents = [launch for launch in script.launches if launch.torchrun]
+    if not any(
+        agent.torchrun and agent.torchrun.value("--nproc-per-node") not in (None, "1")
+        for agent in agents
+    ):
+        return
+    for item in script.directives:
+        one = item.option == "--gpus-per-task" and re.fullmatch(r"(\w+:)?1", item.value)
+        if item.read and one:
+            message = "torchrun's task is given 1 GPU for all its processes"
+            yield Fault(item.line, item.column, message)
+    for launch in agents:
+        for launcher in launch.started.launchers:
+            if re.fullmatch(r"(\w+:)?1", launcher.value("--gpus-per-task") or ""):
+                word = launcher.word
+                yield Fault(
+                    word.line, word.column, "torchrun's task is given 1 GPU for all its processes"
+                )
+
+
+def _find_foreground(script: Script) -> Iterator[Fault]:
+    traps = [
+        command
+        for command in script.commands
+        if command.name == "trap"
+        and len(command.words) > 2
+        and command.texts[1] not in ("", "-")
+        and {word.upper().removeprefix("SIG") for word in command.texts[2:]}
+        & {"TERM", "USR1", "USR2", "INT", "HUP", "CONT", "10", "12", "15"}
+    ]
+    if not traps:
+        return
+    commands = script.commands
+    for index, command in enumerate(commands):
+        launches = [launcher.name for launcher in unwrap(command.words).launchers]
+        if command.name == "exec" and "function" in command.inside:
+            continue  # such a function is for a process of its own, which has no traps
+        if command.line > traps[0].line and {"srun", "mpiexec", "mpirun"} & set(launches):
+            last = index
+            while commands[last].end in ("|", "|&", "&&", "||") and last + 1 < len(commands):
+                last += 1
+            helper = _HELPER.fullmatch(unwrap(command.words).name)
+            alike = commands[index].inside == commands[last].inside
+            if commands[last].end != "&" and alike and not helper:
+                message = f"the trap in line {traps[0].line} does not run while this does"
+                yield Fault(command.place.line, command.place.column, message)
+                return
+
+
+def _find_early(script: Script) -> Iterator[Fault]:
+    pattern = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+    for command in script.commands:
+        if {"function", "heredoc"} & set(command.inside):
+            continue
+        launched = any(launcher.name == "srun" for launcher in unwrap(command.words).launchers)
+        words = command.words if launched else tuple(word for _, word, _ in command.variables())
+        agents = [launch.torchrun for launch in script.launches if launch.torchrun]
+        under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
+        for word in words:
+            match = pattern.search(word.active)
+            if match and not (under_c10d and "rank" in word.raw.lower()):
+                message = f"${match[1]} expands here, on the first node, where it is 0"
+                yield Fault(word.line, word.column, message)
+
+
+def _check_pbsdsh_status(script: Script) -> Iterator[Fault]:
+    commands = [item for item in script.commands if "heredoc" not in item.inside]
+    for index, command in enumerate(commands):
+        started = unwrap(command.words)
+        if not any(launcher.name == "pbsdsh" for launcher in started.launchers):
+            continue
+        inner = [unwrap(item.words).name for item in list_inner(started, command)]
+        if all(_HELPER.fullmatch(name) for name in inner or [started.name]):
+            continue
+        after = commands[index + 1 :]
+        asked = command.end in ("&&", "||") or any(
+            word in ("if", "elif", "while", "until", "!") for word in command.keywords
+        )
+        asked = asked or any(
+            "$?" in word.active for item in after[:1] for word in _list_words(item)
+        )
+        if asked or all(_hides_status(item) for item in after):
+            message = "pbsdsh returns 0 whatever its tasks return, so a failure goes unnoticed"
+            yield Fault(command.place.line, command.place.column, message)
+
+
+def _hides_status(command: Command) -> bool:
+    if command.name == "exit":
+        return len(command.words) == 1 or command.texts[1] == "$?"
+    return command.name in _SILENT
+
+
+def _list_words(command: Command) -> tuple[Word, ...]:
+    return (*command.assignments, *command.words)
+
+
+def _find_tee(script: Script) -> Iterator[Fault]:
+    if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
+        return
+    commands = script.commands
+    for command, following in pairwise(commands):
+        matters = command.name in _MATTER or command.name.startswith("python")
+        if matters and command.end in ("|", "|&") and following.name == "tee":
+            message = f"the exit code of {command.name} is lost: tee's counts"
+            yield Fault(command.place.line, command.place.column, message)
+
+
+RULES = (
+    Rule(
+        "first-node-only",
+        "torchrun on the first node only",
+        "The script itself runs on one node. No agent starts on the others, and this one waits "
+        "for them until it times out, while all GPUs are paid for.",
+        "start one agent on every node, by srun, pbsdsh or mpiexec",
+        TORCHRUN,
+        _find_first_node_only,
+    ),
+    Rule(
+        "srun-cpus",
+        "srun without CPUs",
+        "srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the "
+        "number from sbatch, and all processes share one core.",
+        "add --cpus-per-task to srun itself",
+        SRUN,
+        _check_srun_cpus,
+    ),
+    Rule(
+        "srun-kill",
+        "srun without --kill-on-bad-exit",
+        "By default the other tasks go on when one fails, and wait for it for minutes or hours.",
+        "add --kill-on-bad-exit=1 to srun",
+        SRUN,
+        _check_srun_kill,
+    ),
+    Rule(
+        "one-gpu-per-task",
+        "--gpus-per-task=1 under torchrun",
+        "Each task sees one GPU. torchrun starts several processes in its task, and all but the "
+        "first fail with 'invalid device ordinal'.",
+        "use --ntasks-per-node=1 and --gpus-per-node",
+        SRUN,
+        _find_one_gpu_per_task,
+    ),
+    Rule(
+        "foreground-launch",
+        "A launcher in the foreground under a trap",
+        "bash runs a trap only when the command in the foreground has ended: a notice before the "
+        "walltime arrives after it.",
+        "start it with & and wait for it: a trap interrupts wait",
+        BASH,
+        _find_foreground,
+    ),
+    Rule(
+        "early-expansion",
+        "A task's own variable, expanded too early",
+        "The shell of the script expands the line before srun starts a task, so every task gets "
+        "the first one's number.",
+        "put the command in single quotes: srun ... bash -c '...'",
+        SRUN,
+        _find_early,
+    ),
+    Rule(
+        "pbsdsh-status",
+        "pbsdsh's exit code trusted",
+        "pbsdsh prints the exit codes of its tasks and returns 0, so a failed job looks done.",
+        "let each task leave its exit code in a file, and read them all",
+        PBSDSH,
+        _check_pbsdsh_status,
+    ),
+    Rule(
+        "tee-status",
+        "An exit code lost in a pipe",
+        "The exit code of a pipe is that of its last command, and tee's is 0.",
+        "write set -o pipefail before it",
+        BASH,
+        _find_tee,
+    ),
+)

@@ -1,0 +1,80 @@
+"""What a rule of `jobgen lint` is, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jobgen.batchscript.reader import Script
+
+# Public pages that rules refer to.
+SBATCH = "https://slurm.schedmd.com/sbatch.html"
+SRUN = "https://slurm.schedmd.com/srun.html"
+_OPENPBS = "https://github.com/openpbs/openpbs/blob/master/doc/man1/"
+QSUB = _OPENPBS + "qsub.1B"
+PBSDSH = _OPENPBS + "pbsdsh.1B"
+PBS_RESOURCES = _OPENPBS + "pbs_resources.7B"
+TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
+BASH = "https://www.gnu.org/software/bash/manual/bash.html"
+UNIQ = "https://www.gnu.org/software/coreutils/uniq"
+
+
+class Fault(NamedTuple):
+    """What is wrong, and where; a `note` cannot be decided here, or does no harm as it stands."""
+
+    line: int
+    column: int
+    message: str
+    note: bool = False
+
+
+class Rule(NamedTuple):
+    """One fault that scripts have: its name, why it is one, how to mend it, where to read on.
+
+    `reference` is a public page; jobgen's own is `docs`.
+    """
+
+    id: str
+    title: str
+    why: str
+    fix: str
+    reference: str
+    check: Callable[[Script], Iterator[Fault]]
+
+    @property
+    def docs(self) -> str:
+        """The rule's section in jobgen's documentation."""
+        return f"docs/reference/lint.md#{self.id}"
+
+
+class Finding(NamedTuple):
+    """One fault in one script."""
+
+    file: str
+    line: int
+    column: int
+    rule: Rule
+    message: str
+    note: bool = False
+
+    @property
+    def level(self) -> str:
+        """`fault`, or `note`, which does not change the exit code."""
+        return "note" if self.note else "fault"
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}"
+        note = "note: " if self.note else ""
+        line = f"{place}: {note}{self.rule.id}: {self.message}; {self.rule.fix}"
+        return f"{line}\n    {self.rule.why} [{self.rule.docs}]"
+
+    def as_dict(self) -> dict[str, str | int]:
+        """All there is to say of it, for JSON."""
+        place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
+        rule = self.rule
+        what = {"level": self.level, "rule": rule.id, "title": rule.title, "message": self.message}
+        return (
+            place
+            | what
+            | {"why": rule.why, "fix": rule.fix, "docs": rule.docs, "reference": rule.reference}
+        )

@@ -1,0 +1,183 @@
+"""What the site of a script refuses: its queues' limits, CPUs and memory that go with each GPU.
+
+The rules are those that `jobgen render` checks; the directives are read as `jobgen import` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.batchscript.convert.directives import settle
+from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.lint.rule import SBATCH, Fault, Rule
+from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.errors import SpecError
+from jobgen.plan import site_defaults
+from jobgen.plan.decision import Context
+from jobgen.rendering import header
+from jobgen.sites import search
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import bind
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
+from jobgen.spec.units import parse_memory
+
+# What queues are called everywhere: no site is known by such a name, or one made of several.
+_COMMON = re.compile(
+    r"(gpus?|cpu|dev|debug|scaling|normal|regular|batch|main|shared|prod|large|small|medium|long"
+    r"|short|test|low|high|highmem|preempt(able)?|premium|overrun|interactive|develop|express"
+    r"|workq?|queue|xfer|copyq|capacity|demand|extended|standard|default|all|compute|[avg]?h?\d+"
+    r"|mi\d+x?)"
+)
+# Where a rule's key of a spec stands in a script.
+_OPTIONS = {
+    "cpus": ("--cpus-per-task", "--cpus-per-gpu", "ncpus", "select", "nodes"),
+    "memory": ("--mem", "mem", "select", "nodes"),
+    "gpus": ("--gpus-per-node", "--gres", "--gpus", "ngpus", "select", "nodes"),
+    "walltime": ("--time", "walltime"),
+    "nodes": ("--nodes", "select", "nodes"),
+    "queue": ("--partition", "--qos", "-q"),
+}
+
+
+def recognise_site(script: Script) -> tuple[str, tuple[str, ...]] | None:
+    """The site that a script is for, and the two or more signs of it that the script has.
+
+    None for jobgen's own scripts too: their site was asked when they were rendered.
+    """
+    if header.read(script.text) is not None:
+        return None
+    sites = []
+    for name in search.list_names():
+        try:
+            profile = search.load(name)
+        except SpecError:  # somebody's own, and not finished
+            continue
+        if profile.scheduler == script.scheduler:
+            signs = tuple(_list_signs(script, name, profile))
+            if len(signs) > 1:
+                sites.append((name, signs))
+    sites.sort(key=lambda item: -len(item[1]))
+    if len(sites) > 1 and len(sites[0][1]) == len(sites[1][1]):
+        return None
+    return sites[0] if sites else None
+
+
+def _list_signs(script: Script, name: str, profile: SiteProfile) -> Iterator[str]:
+    """What in a script speaks for one site: its queue, account, GPUs, file systems, or name."""
+    queues = {item.value for item in script.directives if item.option in _OPTIONS["queue"]}
+    queues = {queue for queue in queues if not all(map(_COMMON.fullmatch, re.split("[-_]", queue)))}
+    if known := sorted(queues & set(profile.queues or {})):
+        yield f"queue {known[0]}"
+    account = script.value("--account", "-A", "-P")
+    pattern = profile.account.pattern if profile.account else None
+    if account and pattern and re.fullmatch(pattern, account):
+        yield f"account {account}"
+    asked = script.value("--gres", "--gpus-per-node", "--gpus") or ""
+    kinds = set(re.findall(r"[A-Za-z][\w-]*", asked)) & set(profile.gpu_types or {})
+    if kinds:
+        yield f"GPU type {sorted(kinds)[0]}"
+    if _lists(script, profile):
+        yield "file systems"
+    body = "\n".join(line for line in script.lines if not re.match(r"\s*#", line))
+    for part in name.split("-"):
+        if len(part) > 3 and re.search(rf"\b{part}\b", body, re.IGNORECASE):
+            yield f"the word {part}"
+
+
+def _lists(script: Script, profile: SiteProfile) -> bool:
+    """Whether the script lists file systems, as only this site wants and has them."""
+    listed = profile.filesystems
+    text = script.resource(listed.resource) if listed else None
+    if text is None or listed is None:
+        return False
+    names = set(text.split(listed.separator))
+    return bool(names & set(listed.known or ()) - {"home"}) or listed.known is None
+
+
+def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
+    """What the site called `name` refuses of a script; nothing where it is None.
+
+    Raises SpecError where there is no such site.
+    """
+    profile = search.load(name) if name else None
+    if profile is None or profile.scheduler != script.scheduler:
+        return
+    try:
+        loaded = _make_spec(script, profile)
+    except SpecError:  # what stands there is no number or name; other rules tell
+        return
+    # No rule is too old to be told, as each says of when it is.
+    decision = site_defaults.decide(Context(loaded, profile, today="2000-01-01"))
+    for problem in decision.problems:
+        place = _find_place(script, problem.path)
+        if place:
+            yield Fault(place.line, place.column, f"{name}: {problem.message}")
+
+
+def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
+    """What the directives ask for, as a spec with a program that does not matter."""
+    draft = Draft()
+    settle(script, draft, nodes=script.nodes or _count_nodes(script, profile))
+    if profile.slurm.queue_option == "qos":
+        draft.put("queue", script.value("--qos"))
+    for key in ("site", "tasks", "name"):
+        draft.values.pop(key, None)
+    draft.put("name", "a")
+    draft.put("run.module", "a")
+    node = yaml_nodes.parse(draft.yaml("a"), file=script.path)
+    spec, positions = bind(node, JobSpec)
+    return LoadedSpec(spec, script.path, "", positions)
+
+
+def _count_nodes(script: Script, profile: SiteProfile) -> int | None:
+    """How many nodes the totals of a job fill: as many as its GPUs, CPUs or memory need."""
+    queue = (profile.queues or {}).get(script.value("-q") or "")
+    counts = []
+    for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):
+        of_queue: int | None = getattr(queue.node, key) if queue else None
+        each: int | None = of_queue or getattr(profile.node, key)
+        text = script.resource(total) or ""
+        try:
+            asked = parse_memory(text) if key == "memory" else int(text)
+        except ValueError:
+            continue
+        counts.append(-(-asked // each) if each else 1)
+    return max(1, min(1000, max(counts))) if counts else None
+
+
+def _find_place(script: Script, path: str) -> DirectiveOption | None:
+    """The directive that a rule is about; the first where it is about one that is missing."""
+    read = [item for item in script.directives if item.read]
+    for key, options in _OPTIONS.items():
+        if path.removeprefix("resources.").startswith(key):
+            for option in options:
+                for item in read:
+                    words = re.split("[=,: ]", item.value) if item.option == "-l" else ()
+                    if item.option == option or option in words:
+                        return item
+    return read[0] if read else None
+
+
+def _find_recognised_faults(script: Script) -> Iterator[Fault]:
+    """What the site refuses that the script is seen to be for; `--site` says another."""
+    site = recognise_site(script)
+    if site is None:
+        return
+    name, signs = site
+    for fault in find_site_faults(script, name):
+        how = f"{name}, known by {' and '.join(signs)}"
+        yield fault._replace(message=fault.message.replace(f"{name}:", f"{how}:", 1))
+
+
+RULE = Rule(
+    "site-limit",
+    "What the site refuses",
+    "The queue or node cannot give what is asked for: the scheduler refuses the job, or lets it "
+    "wait for ever, or charges for the GPUs that its CPUs or memory keep from others.",
+    "ask for what the site has; 'jobgen sites show NAME' prints it with its sources",
+    SBATCH,
+    _find_recognised_faults,
+)

@@ -1,0 +1,323 @@
+"""One reader of batch scripts as people have them: what the scheduler reads, and what bash runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.expand import ShellVariables
+from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
+from jobgen.batchscript.walk import ExecutedCommand, Walk
+from jobgen.capabilities import get_capabilities
+from jobgen.errors import UsageError
+
+_PREFIX = {
+    "slurm": re.compile(r"#SBATCH(?=\s|$)"),
+    "pbs": re.compile(r"[ \t]*#PBS(?=\s|$)"),
+}
+_SHORT = {
+    "slurm": dict(
+        re.findall(
+            r"(\w) (--[\w-]+)",
+            "J --job-name A --account p --partition q --qos N --nodes n --ntasks c --cpus-per-task"
+            " t --time o --output e --error d --dependency D --chdir C --constraint w --nodelist"
+            " x --exclude L --licenses M --clusters G --gpus a --array H --hold k --no-kill",
+        )
+    ),
+    "pbs": {},
+}
+
+
+class DirectiveOption(NamedTuple):
+    """One option of a directive line. `read` is false where the scheduler never sees the line."""
+
+    line: int
+    column: int
+    option: str  # as `--nodes` for Slurm, also where it was written -N; as `-l` for PBS
+    value: str
+    text: str  # the whole line
+    read: bool
+
+
+class LaunchCommand(NamedTuple):
+    """A command of the body, or one inside its quotes, with what starts it."""
+
+    started: Started
+    command: Command
+
+    @property
+    def torchrun(self) -> Torchrun | None:
+        """The torchrun agent that it starts, if it does."""
+        return read_torchrun(self.started.program)
+
+    @property
+    def place(self) -> Word:
+        """Where to point."""
+        program = self.started.program
+        return program[0] if program else self.command.place
+
+
+class Script:
+    """A batch script. `scheduler` is slurm, pbs, or None where nothing tells."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.lines = re.split(r"\r?\n", text)
+        self.scheduler = self._scheduler()
+        self.body_line = self._body_line()
+        self.commands = parse(text.replace("\r\n", "\n"))
+
+    def _scheduler(self) -> str | None:
+        counts = {
+            name: sum(bool(pattern.match(line)) for line in self.lines)
+            for name, pattern in _PREFIX.items()
+        }
+        best = max(counts, key=lambda name: counts[name])
+        if counts[best]:
+            return best
+        match = re.search(r"\$\{?(PBS|SLURM)_", self.text)
+        return {"PBS": "pbs", "SLURM": "slurm"}[match[1]] if match else None
+
+    def _body_line(self) -> int:
+        """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
+        for number, line in enumerate(self.lines, 1):
+            bare = line.strip()
+            # A lone colon does not end what qsub reads.
+            if bare and not bare.startswith("#") and not (self.scheduler == "pbs" and bare == ":"):
+                return number
+        return len(self.lines) + 1
+
+    @cached_property
+    def directives(self) -> list[DirectiveOption]:
+        """Every directive of the script's own scheduler, in order; one for each option."""
+        directives = []
+        for number, line in enumerate(self.lines, 1):
+            match = self.scheduler and _PREFIX[self.scheduler].match(line)
+            if match and number not in self.documents:
+                read = number < self.body_line
+                for column, option, value in self._options(line, match.end()):
+                    directives.append(
+                        DirectiveOption(number, column, option, value, line.strip(), read)
+                    )
+        return directives
+
+    def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
+        column = start + len(line[start:]) - len(line[start:].lstrip()) + 1
+        line = line[start:]
+        if self.scheduler and get_capabilities(self.scheduler).comments:
+            line = re.sub(r"\s#.*", "", line)
+        try:
+            words = shlex.split(line)
+        except ValueError:  # a quote is open; the scheduler will complain
+            words = line.split()
+        short = _SHORT[self.scheduler or "slurm"]
+        index = 0
+        while index < len(words):
+            word = words[index]
+            index += 1
+            option, equals, value = word.partition("=")
+            if not word.startswith("-"):  # hetjob
+                yield column, word, ""
+                continue
+            if not word.startswith("--"):
+                option, value = word[:2], word[2:]
+                option = short.get(option[1:], option)
+            elif equals:
+                yield column, option, value
+                continue
+            if not value and index < len(words) and not re.match(r"-[-A-Za-z]", words[index]):
+                value = words[index]
+                index += 1
+            yield column, option, value
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return Walk(self.commands, ShellVariables(self.given, self.answers))
+
+    @property
+    def steps(self) -> list[ExecutedCommand]:
+        """The commands in the order in which bash runs them, with their variables put in."""
+        return self._walk.steps
+
+    @cached_property
+    def expanded(self) -> list[Command]:
+        """The commands in the order of the text, those that bash may run with variables put in."""
+        run: dict[tuple[int, int], Command] = {}
+        for step in self.steps:
+            place = step.source.place
+            run.setdefault((place.line, place.column), step.command)
+        return [
+            run.get((command.place.line, command.place.column), command)
+            for command in self.commands
+        ]
+
+    @cached_property
+    def documents(self) -> frozenset[int]:
+        """The lines of here-documents, which are not the script's own."""
+        lines: set[int] = set()
+        for command in self.commands:
+            for doc in command.heredocs:
+                lines |= set(range(doc.line, doc.line + doc.body.count("\n")))
+        return frozenset(lines)
+
+    @property
+    def variables(self) -> ShellVariables:
+        """The variables as they are at the end of the script."""
+        return self._walk.variables
+
+    @cached_property
+    def answers(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        """What commands print that count the nodes or GPUs of the job."""
+        answers = []
+        nodes = self.nodes or self.given.get("SLURM_NNODES")
+        if nodes:
+            ranks = re.search(r"mpiprocs=(\d{1,4})", self.resource("select") or "", re.ASCII)
+            lines = int(ranks[1]) if ranks else 1
+            answers += [
+                (re.compile(r"scontrol\s+show\s+host.*\|\s*wc\s+-l\s*[)`]$"), str(nodes)),
+                (
+                    re.compile(r"NODEFILE.*(sort -u|uniq).*wc\s+-l|(sort -u|uniq).*NODEFILE.*wc"),
+                    str(nodes),
+                ),
+                (
+                    re.compile(r"wc\s+-l\s*<?\s*\S*NODEFILE|cat\s+\S*NODEFILE\S*\s*\|\s*wc\s+-l"),
+                    str(int(nodes) * lines),
+                ),
+            ]
+        if self.gpus_per_node:
+            form = r"nvidia-smi\s+(-L|--list-gpus|--query-gpu.*)\s*\|\s*wc|device_count\(\)"
+            answers.append((re.compile(form), str(self.gpus_per_node)))
+        return tuple(answers)
+
+    @cached_property
+    def given(self) -> dict[str, str]:
+        """The variables of Slurm that follow from the directives."""
+        if self.scheduler != "slurm":
+            return {}
+        nodes, tasks, each = (
+            self._count("--nodes"),
+            self._count("--ntasks"),
+            self._count("--ntasks-per-node"),
+        )
+        nodes = nodes or (None if self.value("--nodes") or tasks else 1)
+        if (
+            tasks is None
+            and nodes
+            and not (self.value("--ntasks") or self.value("--nodes") is None)
+        ):
+            tasks = nodes * each if each else None if self.value("--ntasks-per-node") else nodes
+        elif tasks is None and nodes == 1:
+            tasks = each or 1
+        gpus = self.gpus_per_node
+        numbers = {
+            "SLURM_NNODES": nodes,
+            "SLURM_JOB_NUM_NODES": nodes,
+            "SLURM_NTASKS": tasks,
+            "SLURM_NPROCS": tasks,
+            "SLURM_NTASKS_PER_NODE": each,
+            "SLURM_CPUS_PER_TASK": self._count("--cpus-per-task"),
+            "SLURM_GPUS_ON_NODE": gpus,
+            "SLURM_GPUS_PER_NODE": self._count("--gpus-per-node"),
+            "SLURM_GPUS": self._count("--gpus"),
+        }
+        return {name: str(number) for name, number in numbers.items() if number}
+
+    def _count(self, option: str) -> int | None:
+        text = self.value(option) or ""
+        match = re.fullmatch(r"(?:\w[\w.-]*:)?(\d{1,6})", text, re.ASCII)
+        return int(match[1]) if match else None
+
+    @cached_property
+    def gpus_per_node(self) -> int | None:
+        """How many GPUs the directives ask for on each node; None where they do not say."""
+        if self.scheduler == "pbs":
+            text = self.resource("select") or self.resource("nodes") or ""
+            chunk = re.search(r"\b(?:ngpus|gpus)=(\d{1,4})", text, re.ASCII)
+            all_gpus = self.resource("ngpus") or ""
+            if chunk or not all_gpus.isdecimal():
+                return int(chunk[1]) if chunk else None
+            return int(all_gpus) // (self.nodes or 1)
+        gres = re.search(r"\bgpu(?::[\w.-]+)??:(\d{1,4})\b", self.value("--gres") or "", re.ASCII)
+        nodes = self._count("--nodes") or 1
+        each = self._count("--ntasks-per-node") or (self._count("--ntasks") or nodes) // nodes or 1
+        per_task, total = self._count("--gpus-per-task"), self._count("--gpus")
+        return (
+            self._count("--gpus-per-node")
+            or (int(gres[1]) if gres else None)
+            or (per_task * each if per_task else None)
+            or (total // nodes if total else None)
+        )
+
+    @cached_property
+    def launches(self) -> list[LaunchCommand]:
+        """Every command of the body and, after each, those inside its quotes and documents."""
+        return [
+            LaunchCommand(*pair) for command in self.expanded for pair in unwrap_nested(command)
+        ]
+
+    def value(self, *options: str) -> str | None:
+        """What the scheduler is told by one of these options; the last one counts."""
+        values = [item.value for item in self.directives if item.read and item.option in options]
+        return values[-1] if values else None
+
+    def resource(self, name: str) -> str | None:
+        """What PBS is told by `-l NAME=...`; the last one counts."""
+        text = None
+        for item in self.directives:
+            if item.read and item.option == "-l":
+                for part in re.split(r",(?=[A-Za-z_]+=)", item.value):
+                    key, equals, value = part.partition("=")
+                    text = value if equals and key.strip() == name else text
+        return text
+
+    @cached_property
+    def constants(self) -> dict[str, str]:
+        """ShellVariables that the body sets once, to a value that can be read here."""
+        values: dict[str, str | None] = {}
+        for command in self.commands:
+            for name, word, raw in command.variables():
+                value = Word(raw, word.line, word.column)
+                plain = (
+                    value.literal and not raw.startswith("(") and "heredoc" not in command.inside
+                )
+                values[name] = value.text if plain and name not in values else None
+        return {name: value for name, value in values.items() if value is not None}
+
+    def expand(self, text: str) -> str:
+        """`text` with the variables put in that are constants."""
+
+        def known(match: re.Match[str]) -> str:
+            return self.constants.get(match[1] or match[2], match[0])
+
+        return re.sub(r"\$(?:(\w+)|\{(\w+)\})", known, text, flags=re.ASCII)
+
+    @cached_property
+    def nodes(self) -> int | None:
+        """How many nodes the job has; None where the script does not say it plainly."""
+        if self.scheduler == "slurm":  # PBS counts chunks
+            match = re.match(r"(\d{1,6})$", self.value("--nodes") or "")
+            return int(match[1]) if match else None
+        select = self.resource("select") or self.resource("nodes")
+        if select:
+            counts = [re.match(r"(\d{1,6})(?=:|$)", chunk.strip()) for chunk in select.split("+")]
+            return sum(int(count[1]) if count else 1 for count in counts)
+        return None
+
+
+def read(path: str) -> Script:
+    """The script in a file; bytes that are no UTF-8 are kept. Raises UsageError if unreadable."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"{path!r}: not a file name") from None
+    if b"\0" in data:
+        raise UsageError(f"{path}: not a text file")
+    return Script(path, data.decode("utf-8-sig", "surrogateescape"))

@@ -1,0 +1,384 @@
+"""Commands about jobs that were submitted: how they stand, what they print, why they failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from jobgen.cli.options import FILE, complete_words, json_option, put_out, report_recoveries
+from jobgen.cli.remote import RemoteCommand
+
+if TYPE_CHECKING:
+    from jobgen.api import Job
+    from jobgen.jobs.status import StatusReport
+    from jobgen.schedulers.base import State
+
+job_argument = click.argument(
+    "job", required=False, shell_complete=complete_words("jobs.record", "list_words")
+)
+jobs_argument = click.argument(
+    "jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_words("jobs.record", "list_words")
+)
+
+
+@click.command(cls=RemoteCommand)
+@jobs_argument
+@click.option("--watch", is_flag=True, help="Keep showing it until all have ended.")
+@json_option
+def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
+    """Print how jobs stand: the latest when none is named, by id, name or run folder.
+
+    A job is queued, running, stopping, done, failed, cancelled, timeout (its walltime has ended
+    it), node lost or unknown. Of one job that word is all of stdout; the scheduler's reason, when
+    it is expected to start, its progress and the time left are on stderr. Several are a table.
+    """
+    if watch and as_json:
+        raise click.UsageError("--watch and --json exclude each other")
+    from jobgen import find_all, look
+    from jobgen.jobs import table
+    from jobgen.output import format_json
+
+    report_recoveries()
+    named, problems = find_all(jobs)
+    if watch:
+        _watch(named)
+        _raise_problems(problems)
+        return
+    seen = look(named)
+    rows = [table.build_row(each) for each in seen.jobs]
+    if as_json:
+        put_out(format_json({"jobs": rows}))
+    elif len(jobs) < 2:
+        for one in rows:
+            if not jobs:
+                click.echo(f"{one.name} {one.id}:", err=True)
+            put_out(f"{one.state}\n")
+            click.echo(table.format_details(one), err=True, nl=False)
+    else:
+        put_out(table.format_jobs(rows))
+    _raise_problems(problems, seen)
+
+
+@click.command("list", cls=RemoteCommand)
+@click.option("--state", metavar="STATE", help="Only jobs that stand so, such as running.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the latest N jobs.")
+@json_option
+def list_jobs(state: str | None, limit: int | None, as_json: bool) -> None:
+    """Print how all jobs stand that were submitted from here, the latest first."""
+    from typing import get_args
+
+    from jobgen import everything, look
+    from jobgen.jobs import table
+    from jobgen.output import format_json
+    from jobgen.schedulers.base import StateName
+
+    if state is not None and state not in get_args(StateName):
+        raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
+    report_recoveries()
+    known, problems = everything()
+    seen = look(known[:limit] if state is None else known)
+    chosen = [each for each in seen.jobs if state in (None, each.state.name)]
+    rows = [table.build_row(each) for each in chosen[:limit]]
+    put_out(format_json({"jobs": rows}) if as_json else table.format_jobs(rows))
+    _raise_problems(problems, seen)
+
+
+@click.command(cls=RemoteCommand)
+@jobs_argument
+@json_option
+def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
+    """End jobs, by id, name or run folder; the latest if none is named. Says what it has ended."""
+    import jobgen
+    from jobgen.errors import RefusedError
+    from jobgen.output import format_json
+
+    report_recoveries()
+    named, problems = jobgen.find_all(jobs)
+    _raise_problems(problems)  # half of what was meant is not meant
+    ended: tuple[str, ...] = ()
+    try:
+        ended = tuple(job.id for job in jobgen.cancel(named))
+    except RefusedError as error:
+        ended = error.cancelled
+        raise
+    finally:
+        for job in named:
+            if job.id in ended:
+                click.echo(f"{job.name} {job.id}: cancelled", err=True)
+        if as_json:
+            put_out(format_json({"cancelled": ended}))
+
+
+@click.command(cls=RemoteCommand)
+@jobs_argument
+@json_option
+def wait(jobs: tuple[str, ...], as_json: bool) -> None:
+    """Wait for jobs to end (the latest when none is named); exit 7 unless all are done.
+
+    Each is printed as it ends: its id and its state. The scheduler is asked once a minute.
+    """
+    from jobgen import Watch, find_all
+    from jobgen.errors import JobFailedError
+    from jobgen.jobs import table
+    from jobgen.output import format_json
+
+    report_recoveries()
+    named, problems = find_all(jobs)
+    _raise_problems(problems)
+    watch, printed, silences = Watch(named), set[int](), tuple[str, ...]()
+    for seen in watch.until_over():
+        if seen.silences != silences:
+            silences = seen.silences
+            click.echo("\n".join(silences), err=True, nl=bool(silences))
+        for index, each in enumerate(seen.jobs):
+            if index not in printed and watch.over(index):
+                printed.add(index)
+                if not as_json:
+                    put_out(f"{each.job.id} {each.state.name}\n")
+    if as_json:
+        put_out(format_json({"jobs": [table.build_row(each) for each in seen.jobs]}))
+    bad = [each for each in seen.jobs if each.state.name != "done"]
+    if bad:
+        lines = (f"job {each.job.id}: {each.state.described}" for each in bad)
+        raise JobFailedError("\n".join(lines))
+
+
+@click.command(cls=RemoteCommand)
+@job_argument
+@json_option
+def diagnose(job: str | None, as_json: bool) -> None:
+    """Tell what went wrong with a job first: which rank, why, what shows it, and what to do."""
+    from jobgen import find
+    from jobgen.output import format_json
+
+    report_recoveries()
+    cause = find(job).diagnose()
+    put_out(format_json(cause) if as_json else cause.as_text())
+
+
+@click.command(cls=RemoteCommand)
+@job_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")
+@click.option("--node", metavar="N", help="Of this node only, by its name.")
+@click.option("--stderr", is_flag=True, help="What processes printed on stderr, and the agents.")
+def logs(job: str | None, follow: bool, rank: int | None, node: str | None, stderr: bool) -> None:
+    """Print what a job's script and processes have printed, with the node and rank of each line.
+
+    A line that many ranks print alike is printed once, with their number.
+    """
+    import time
+
+    from jobgen import find
+
+    standing = StatusLine()
+
+    def pause(seconds: float) -> None:
+        sys.stdout.flush()
+        time.sleep(seconds)
+
+    report_recoveries()
+    named = find(job)
+    lines: Iterator[object] = named.logs(rank=rank, node=node, stderr=stderr)
+    if follow:
+        lines = named.follow(rank=rank, node=node, stderr=stderr, pause=pause, notice=standing.show)
+    nothing = True
+    for line in lines:
+        nothing = False
+        standing.clear()
+        sys.stdout.write(f"{line}\n")
+    standing.clear()
+    sys.stdout.flush()
+    if nothing:
+        where = os.path.relpath(named.run_dir)
+        click.echo(f"nothing of that kind has been printed yet; the files are in {where}", err=True)
+
+
+@click.command()
+@jobs_argument
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Write the page there; - is stdout. Else it is report.html in the run folder.",
+)
+@click.option("--text", "as_text", is_flag=True, help="Print it for a terminal; write no page.")
+@json_option
+def report(
+    jobs: tuple[str, ...],
+    output: str | None,
+    as_text: bool,
+    as_json: bool,
+) -> None:
+    """Report how a run went, in one HTML page: attempts, loss, speed, ranks, efficiency, cost.
+
+    Several jobs, or the tasks of an array, are compared; their page is comparison.html in the run
+    folder of the first. Prints where the page is.
+    """
+    import time
+    from pathlib import Path
+
+    from jobgen import find, report_of
+    from jobgen.output import format_json, write_file
+
+    if as_text and as_json:
+        raise click.UsageError("--text and --json exclude each other")
+    report_recoveries()
+    named = [find(word) for word in dict.fromkeys(jobs)] or [find()]
+    result = report_of(named)
+    if as_json:
+        put_out(format_json(result))
+    if as_text:
+        from jobgen.report.text import format_text
+
+        put_out(format_text(result))
+    if output is None and (as_json or as_text):
+        return
+    from jobgen.report.page import render_page
+
+    html = render_page(result, now=time.time())
+    if output == "-":
+        put_out(html)
+        return
+    name = "comparison.html" if result.comparison else "report.html"
+    file = Path(output) if output else named[0].run_dir / name
+    write_file(file, html.encode("utf-8", "replace"))
+    if not as_text and not as_json:
+        put_out(f"{os.path.relpath(file)}\n")
+
+
+class StatusLine:
+    """How a job stands, in one line of a terminal that is written anew at each change."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._shown = ""
+
+    def show(self, report: StatusReport) -> None:
+        """Write the line, if it has changed; nothing where stderr is not a terminal."""
+        if not self._on_terminal:
+            return
+        from shutil import get_terminal_size
+
+        from jobgen.jobs.table import format_brief
+
+        text = format_brief(report.jobs[0])[: get_terminal_size().columns - 1]
+        if text != self._shown:
+            sys.stdout.flush()
+            self._write(text)
+
+    def clear(self) -> None:
+        """Take the line away, before something else is printed."""
+        if self._shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+        self._shown = text
+
+
+def follow_job(job: Job) -> State:
+    """Pass on the lines of the script and of rank 0 until the job ends; return how it ended."""
+    standing = StatusLine()
+    lines = job.follow(rank=0, script=True, notice=standing.show)
+    try:
+        while True:
+            line = next(lines)
+            standing.clear()
+            click.echo(line.text if line.task is None else str(line), err=True)
+    except StopIteration as end:
+        standing.clear()
+        state: State = end.value
+        return state
+    except KeyboardInterrupt:
+        standing.clear()
+        hint = f"jobgen wait {job.id} waits for it, jobgen cancel {job.id} ends it"
+        click.echo(f"job {job.id} goes on; {hint}", err=True)
+        raise
+
+
+@click.command(cls=RemoteCommand)
+@job_argument
+@json_option
+def top(job: str | None, as_json: bool) -> None:
+    """Show what a job uses on each node: GPUs, CPUs, memory; and its step.
+
+    On a terminal the table is drawn anew until the job ends or Ctrl-C, which leaves the job alone.
+    Nodes note their use every 30 s; CPUs are those busy between the last two notes.
+    """
+    import time
+
+    from jobgen import Watch, find
+    from jobgen.errors import UsageError
+    from jobgen.jobs import table
+    from jobgen.jobs.top import format_nodes, list_nodes
+    from jobgen.output import format_json
+
+    report_recoveries()
+    one = find(job)
+    if one.tasks:
+        raise UsageError(f"{one.id} is an array; name one of its tasks, such as {one.task(0).id}")
+    watch = Watch([one])
+    live = sys.stdout.isatty() and not as_json
+    while True:
+        seen = watch.look()
+        row, nodes = table.build_row(seen.jobs[0]), list_nodes(one, now=time.time())
+        if as_json:
+            put_out(format_json({"job": row, "nodes": nodes}))
+            return
+        lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
+        lines += format_nodes(nodes) if nodes else ["no node has begun"]
+        text = "".join(f"{line}\n" for line in [*lines, *seen.silences])
+        put_out(f"\x1b[H\x1b[J{text}" if live else text)
+        if not live or watch.over(0):
+            return
+        time.sleep(2)
+
+
+def _watch(jobs: list[Job]) -> None:
+    """Draw the table again and again; off a terminal, print the jobs whose state has changed."""
+    from jobgen import Watch
+    from jobgen.jobs import table
+
+    before: dict[str, str] = {}
+    for seen in Watch(jobs).until_over():
+        rows = [table.build_row(each) for each in seen.jobs]
+        if sys.stdout.isatty():
+            put_out(
+                "\x1b[H\x1b[J"
+                + table.format_jobs(rows)
+                + "".join(map("{}\n".format, seen.silences))
+            )
+            continue
+        for each in rows:
+            if before.get(each.id) != each.state:
+                before[each.id] = each.state
+                put_out(f"{each.id} {each.state}\n")
+
+
+def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:
+    """Raise what is wrong: damaged records, words without a job, silent schedulers."""
+    from jobgen.errors import SchedulerUnavailableError, UsageError
+
+    if problems:
+        raise UsageError("\n".join([*problems, *(seen.silences if seen else ())]))
+    if seen and seen.silences:
+        raise SchedulerUnavailableError("\n".join(seen.silences))
+
+
+COMMANDS = {
+    "cancel": cancel,
+    "diagnose": diagnose,
+    "list": list_jobs,
+    "logs": logs,
+    "report": report,
+    "status": status,
+    "top": top,
+    "wait": wait,
+}

@@ -1,0 +1,192 @@
+"""The commands about clusters and this machine: `jobgen doctor`, `jobgen init`, `jobgen sites`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from jobgen.capabilities import SCHEDULERS
+from jobgen.cli.options import (
+    DEFAULT_SPEC,
+    FILE,
+    add_target_options,
+    complete_words,
+    json_option,
+    load_plan,
+    put_out,
+)
+from jobgen.errors import FaultsFoundError, UsageError
+
+
+@click.command()
+@click.argument("path", required=False, type=FILE, metavar="[SPEC]")
+@json_option
+@add_target_options
+def doctor(path: str | None, as_json: bool, **target: Any) -> None:
+    """Check that this machine can submit jobs; with a spec, also its queue, account and paths.
+
+    Takes a few seconds at most. Exit 8 if something would make jobs fail.
+    """
+    from jobgen.machine.checks import find_worst, format_checks
+    from jobgen.machine.doctor import check_machine
+    from jobgen.output import format_json
+
+    plan, site = None, None
+    if path is not None:
+        loaded, plan = load_plan(path, target)
+        site = target["site"] or loaded.spec.site
+    elif any(target.values()):
+        raise UsageError("--scheduler, --site, --set and --no-limits are for a spec; name one")
+    checks = check_machine(plan, site)
+    if as_json:
+        put_out(format_json({"verdict": find_worst(checks), "checks": checks}))
+    else:
+        put_out(format_checks(checks))
+    if failed := [check.what for check in checks if check.verdict == "fail"]:
+        raise FaultsFoundError(f"not ready: {', '.join(failed)}")
+
+
+@click.command()
+@click.argument("file", default=DEFAULT_SPEC, type=FILE, metavar="[FILE]")
+@click.option(
+    "--site",
+    metavar="NAME",
+    help="A cluster's profile, not the one that is found.",
+    shell_complete=complete_words("sites.search", "list_names"),
+)
+@click.option(
+    "--scheduler",
+    type=click.Choice(list(SCHEDULERS)),
+    help="Without a site's profile.",
+)
+@click.option("--account", metavar="NAME", help="Who pays.")
+@click.option("--queue", metavar="NAME", help="On Slurm, the partition.")
+@click.option("--nodes", type=click.IntRange(1), metavar="N")
+@click.option("--gpus-per-node", type=click.IntRange(0), metavar="N")
+@click.option("--walltime", metavar="TIME", help="Such as 4h or 00:30:00.")
+@click.option("--script", metavar="FILE", help="The Python file to run; or --module.")
+@click.option("--module", metavar="NAME", help="The Python module to run.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+def init(file: str, force: bool, **given: Any) -> None:
+    """Write a commented job.yaml for this machine, which it looks at.
+
+    On a terminal it asks for what it cannot find.
+    """
+    from pathlib import Path
+
+    from jobgen.machine.first_spec import Wishes, inspect_machine, list_questions, write
+    from jobgen.output import write_file
+
+    wishes = Wishes(**given)
+    if wishes.site and wishes.scheduler:
+        raise UsageError("--site and --scheduler exclude each other")
+    if wishes.script and wishes.module:
+        raise UsageError("--script and --module exclude each other")
+    if os.path.lexists(file) and not force:
+        raise UsageError(f"{file} already exists; --force overwrites it")
+    machine = inspect_machine()
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        for key, words, default in list_questions(machine, wishes):
+            answer = click.prompt(words, default=default, err=True)
+            wishes = wishes._replace(**{key: None if answer == "" else answer})
+    written = write(machine, wishes, file=file)
+    write_file(Path(file), written.text)
+    for note in written.plan.notes:
+        click.echo(note, err=True)
+    click.echo(f"{file}: written; read it, then: jobgen explain, jobgen submit", err=True)
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def sites(context: click.Context, as_json: bool) -> None:
+    """List the site profiles; `show` and `test` look into one, `capture` makes one."""
+    from jobgen.output import format_json
+    from jobgen.sites import describe, search
+
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise click.UsageError(f"give --json to {context.invoked_subcommand}")
+        return
+    profiles = {name: search.find(name) for name in search.list_names()}
+    if as_json:
+        put_out(
+            format_json({"sites": [describe.summarise(name, profiles[name]) for name in profiles]})
+        )
+    else:
+        put_out("".join(describe.format_line(name, profile) for name, profile in profiles.items()))
+
+
+@sites.command()
+@click.argument("name", shell_complete=complete_words("sites.search", "list_names"))
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the profile as a file.")
+@json_option
+def show(name: str, as_yaml: bool, as_json: bool) -> None:
+    """Show what jobgen knows of a cluster: queues, GPUs, network, rules, and where it is from."""
+    import time
+
+    from jobgen.output import format_json
+    from jobgen.sites import describe, search
+    from jobgen.sites.sheet import format_sheet
+
+    site = search.find(name)
+    if as_json:
+        data = {"name": name, "files": site.files, "profile": describe.make_data(site.profile)}
+        put_out(format_json(data))
+    elif as_yaml:
+        put_out(describe.format_text(site))
+    else:
+        put_out(format_sheet(name, site, today=time.strftime("%Y-%m-%d")))
+
+
+@sites.command()
+@click.argument("file", type=FILE)
+@json_option
+def test(file: str, as_json: bool) -> None:
+    """Check a profile before it is shipped: its form, what it extends, its sources."""
+    from jobgen.output import format_json
+    from jobgen.sites import describe, search
+
+    site = search.read(file)
+    if as_json:
+        data = {"file": file, "scheduler": site.profile.scheduler}
+        put_out(format_json({**data, "remarks": describe.list_remarks(site)}))
+    else:
+        put_out(describe.report_test(file, site))
+
+
+@sites.command()
+@click.option("--name", metavar="NAME", help="Keep it as your own profile of that name.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write it there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def capture(name: str | None, output: str | None, force: bool) -> None:
+    """Print a profile of this cluster: queues, limits and nodes, as its scheduler tells them.
+
+    With --name, jobs can say `site: NAME` from then on.
+    """
+    import time
+    from pathlib import Path
+
+    from jobgen.machine import capture as capturing
+    from jobgen.output import write_file
+    from jobgen.process import TIMEOUT_SECONDS
+    from jobgen.sites import search
+
+    if name is not None and output is not None:
+        raise click.UsageError("--name and --output exclude each other")
+    if name is not None:
+        output = search.name_own_file(name)
+    if output is not None and os.path.exists(output) and not force:
+        raise click.UsageError(f"{output} already exists; --force overwrites it")
+    captured = capturing.capture(today=time.strftime("%Y-%m-%d"), timeout=TIMEOUT_SECONDS)
+    if output is None:
+        put_out(capturing.write_profile(captured))
+        return
+    write_file(Path(output), capturing.write_profile(captured))
+    click.echo(f"{output}: what {captured.name} tells; 'jobgen sites test' checks it", err=True)
+
+
+COMMANDS = {"doctor": doctor, "init": init, "sites": sites}

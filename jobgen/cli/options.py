@@ -1,0 +1,126 @@
+"""What the commands share that take a spec: its options, its plan, and how they print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobgen.capabilities import SCHEDULERS
+
+if TYPE_CHECKING:
+    from jobgen.plan.plan import Plan
+    from jobgen.spec.load import LoadedSpec
+
+Command = Callable[..., Any]
+DEFAULT_SPEC = "job.yaml"
+FILE = click.Path(readable=False)  # completes names of files, and checks nothing
+json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+def complete_words(module: str, function: str) -> Callable[..., list[str]]:
+    """Return a shell's completion by the words that a function of a module of jobgen returns."""
+
+    def complete(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+        from importlib import import_module
+
+        words: list[str] = getattr(import_module(f"jobgen.{module}"), function)()
+        return [word for word in words if word.startswith(begun)]
+
+    return complete
+
+
+def _complete_setting(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Complete what follows --set."""
+    from jobgen.cli.editors import list_settings
+
+    params = context.params
+    # Click leaves arguments in `args` while the option at the end has no value.
+    paths = (*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC)
+    overrides = params.get("overrides") or ()
+    return list_settings(begun, spec=paths[0], site=params.get("site"), overrides=overrides)
+
+
+def report_recoveries() -> None:
+    """Report what became of interrupted submissions, before a command looks at jobs."""
+    from jobgen import settle
+
+    for message in settle():
+        click.echo(message, err=True)
+
+
+def add_target_options(command: Command) -> Command:
+    """Add --scheduler, --site, --set and --no-limits, which every command takes that renders."""
+    for decorate in (
+        click.option(
+            "--no-limits", is_flag=True, help="Do not check what the site's profile forbids."
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="PATH=VALUE",
+            help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
+            shell_complete=_complete_setting,
+        ),
+        click.option(
+            "--site",
+            metavar="NAME",
+            help="The cluster's profile, not the spec's.",
+            shell_complete=complete_words("sites.search", "list_names"),
+        ),
+        click.option(
+            "--scheduler",
+            type=click.Choice(list(SCHEDULERS)),
+            help="The scheduler, not the spec's.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def load_plan(
+    path: str, target: Mapping[str, Any], task: int | None = None
+) -> tuple[LoadedSpec, Plan]:
+    """Return the spec in a file and its plan, by the target options; print the plan's notes.
+
+    With `task`, the plan is that of this task of its array alone.
+    """
+    loaded = _load(path, target)
+    plan = _resolve(loaded, target, task)
+    for note in plan.notes:
+        click.echo(note, err=True)
+    return loaded, plan
+
+
+def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
+    """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
+    loaded = _load(path, target)
+    if loaded.spec.array is None:
+        return [load_plan(path, target)[1]]
+    plans = [_resolve(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
+    for note in plans[0].notes:
+        click.echo(note, err=True)
+    return plans
+
+
+def _load(path: str, target: Mapping[str, Any]) -> LoadedSpec:
+    from jobgen import load
+
+    given = target["scheduler"] or target["site"]
+    return load(path, target["overrides"], user=True, target=given)
+
+
+def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) -> Plan:
+    from jobgen import resolve
+
+    limits, site = not target["no_limits"], target["site"]
+    return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)
+
+
+def put_out(text: str) -> None:
+    """Write data to stdout now: a closed pipe is noticed here and not when Python ends."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,73 @@
+"""The commands that look at what a spec says: `jobgen check` and `jobgen explain`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jobgen.cli.options import (
+    DEFAULT_SPEC,
+    FILE,
+    add_target_options,
+    json_option,
+    load_plan,
+    put_out,
+)
+from jobgen.errors import SpecError, StaleError, UsageError
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=FILE, metavar="[SPEC or SCRIPT]...")
+@click.option(
+    "--out-dir",
+    type=FILE,
+    metavar="DIR",
+    help="Where the scripts of the specs are; by default beside them.",
+)
+@json_option
+def check(paths: tuple[str, ...], out_dir: str | None, as_json: bool) -> None:
+    """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
+    from jobgen.output import format_json
+    from jobgen.rendering.check import compare
+
+    report = compare(paths or (DEFAULT_SPEC,), out_dir)
+    if as_json:
+        put_out(format_json(report))
+    else:
+        put_out("".join(script.diff for script in report.scripts))
+    for script in report.scripts:
+        if script.note:
+            click.echo(script.note, err=True)
+    if report.problems:
+        raise SpecError(report.problems)
+    stale = dict.fromkeys(script.script for script in report.scripts if script.stale)
+    if stale or report.missing:
+        lines = [f"{path}: stale; render it again" for path in stale]
+        raise StaleError("\n".join([*lines, *report.missing]))
+
+
+@click.command()
+@click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
+@json_option
+@click.option("--svg", type=FILE, metavar="FILE", help="Draw who runs where, to this file.")
+@add_target_options
+def explain(path: str, as_json: bool, svg: str | None, **target: Any) -> None:
+    """Print who runs where, the cost, and each directive and variable with reason and origin."""
+    from jobgen.rendering.explain import explain as explain_plan
+
+    if svg and as_json:
+        raise UsageError("--svg and --json exclude each other")
+    explanation = explain_plan(*load_plan(path, target))
+    if svg is None:
+        put_out(explanation.as_json() if as_json else explanation.as_text())
+        return
+    from pathlib import Path
+
+    from jobgen.output import write_file
+    from jobgen.rendering.drawing import draw
+
+    write_file(Path(svg), draw(explanation))
+
+
+COMMANDS = {"check": check, "explain": explain}

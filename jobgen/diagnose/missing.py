@@ -1,0 +1,137 @@
+"""Who is missing where all that failed have only lost another: a node, a rank that left, a job.
+
+Nothing of it is a message: it follows from what has not been written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen.diagnose import matching
+from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
+from jobgen.diagnose.evidence import Evidence, Failure
+from jobgen.diagnose.matching import Match, find_cause
+from jobgen.diagnose.reading import Line
+from jobgen.errors import JobgenError, UsageError
+from jobgen.jobs import record, run_folder
+from jobgen.jobs.record import JobRecord
+from jobgen.schedulers.base import folder_name
+from jobgen.spec.load import load
+from jobgen.spec.model import After
+
+_DEPENDENCY = next(cause for cause in matching.CAUSES if cause.id == "dependency")
+
+LEFT_EARLY = Cause(
+    "left-early",
+    RANK,
+    "",
+    "it left with exit code 0 while the others were still at work",
+    "look for a return, sys.exit() or a `break` that only this rank reaches, such as at the end of "
+    "its data: all ranks must take the same number of steps",
+)
+SILENT_NODE = Cause(
+    "node-lost",
+    SCHEDULER,
+    "",
+    "it has gone silent: its agent has neither ended nor said anything, while others lost the "
+    "connection to it",
+    "submit again; {leave_out}, and tell your administrators",
+)
+RANK_MISMATCH = Cause(
+    "rank-mismatch",
+    RANK,
+    "",
+    "the program takes its rank from the scheduler and not from torchrun, so that two processes "
+    "are rank 0",
+    "start it as it expects, one task for each process: launch: {{mode: direct}}; or read RANK, "
+    "LOCAL_RANK and WORLD_SIZE",
+)
+CAUSES = (LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
+_SCHEDULERS_RANK = re.compile(r"\b(SLURM_PROCID|PMIX?_RANK|OMPI_COMM_WORLD_RANK|PALS_RANKID)\b")
+_MOST_BYTES = 1 << 20
+
+
+class Absent(NamedTuple):
+    """What is missing, and the line that shows it best."""
+
+    cause: Cause
+    node: str | None
+    rank: int | None
+    line: Line | None
+
+
+def find_absent(evidence: Evidence, lost: set[int]) -> Absent | None:
+    """Return who the ranks in `lost` lost; None where that cannot be told."""
+    codes = evidence.exit_codes()
+    for node in evidence.unended_nodes():
+        ranks = {rank for rank, place in evidence.ranks.items() if place == node}
+        # Where the launcher has killed its agent, that or its processes noticed something before.
+        if not ranks & (lost | codes.keys()) and not any(
+            _has_lost(evidence, node, rank) for rank in ranks
+        ):
+            return Absent(SILENT_NODE, node, None, evidence.last_word(node))
+    left = [
+        rank
+        for rank, node in evidence.ranks.items()
+        if rank not in lost and codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
+    ]
+    if len(left) == 1:
+        (rank,) = left
+        log = evidence.read_log(evidence.ranks[rank], rank)
+        return Absent(LEFT_EARLY, evidence.ranks[rank], rank, log[-1] if log else None)
+    return None
+
+
+def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:
+    """Whether a process has noticed that another is gone, before its agent has ended it."""
+    match = find_cause(evidence.read_log(node, rank), "rank")
+    return match is not None and match[0].symptom
+
+
+def find_rank_mismatch(
+    evidence: Evidence, failure: Failure, cause: Cause
+) -> tuple[Cause, Line | None] | None:
+    """Return that the program and torchrun count ranks differently, where that took a port."""
+    store = next((line for line in failure.lines if "EADDRINUSE" in line.text), None)
+    if cause.id != "port-in-use" or store is None or evidence.direct:
+        return None
+    if not any("init_process_group" in line.text for line in failure.lines):
+        return None
+    if failure.rank == 0:  # it may be the one that came second
+        file = failure.place.rpartition(":")[0]
+        try:
+            with open(file, encoding="utf-8", errors="replace") as program:
+                if not _SCHEDULERS_RANK.search(program.read(_MOST_BYTES)):
+                    return None
+        except OSError:
+            return None
+    return RANK_MISMATCH, store
+
+
+def find_dependency(job: JobRecord) -> Match | None:
+    """Return which of the jobs that `job` needs to end well did not, so that it was deleted."""
+    for job_id in _list_needed(job):
+        for path in Path(job.folder, record.RUNS).glob(f"*/{folder_name(job_id)}/{record.RECORD}"):
+            with contextlib.suppress(UsageError):
+                other = record.read_record(path)
+                ended = run_folder.read_outcome(other)
+                if ended and ended[0] != "done":
+                    last = run_folder.list_attempts(other.run_dir)[-1] / "outcome"
+                    return _DEPENDENCY, Line(last, 1, f"job {other.id} {' '.join(map(str, ended))}")
+    return None
+
+
+def _list_needed(job: JobRecord) -> list[str]:
+    """The ids of jobs that have to end well, by the spec and by how it was submitted."""
+    needed: list[str] = []
+    with contextlib.suppress(JobgenError):
+        after = load(os.path.relpath(job.run_dir / "job.yaml")).spec.after
+        needed += map(str, (after.afterok if isinstance(after, After) else after) or ())
+    for word in job.argv:
+        for ids in re.findall(r"afterok:([^,\s]+)", word):
+            needed += ids.split(":")
+    return needed

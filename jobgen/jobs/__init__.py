@@ -1,0 +1,1 @@
+"""Jobs that were submitted: records, submission, status, logs."""

@@ -1,0 +1,54 @@
+"""Jobs that were started by plain sbatch, qsub or bash: their scripts leave what a record needs.
+
+A script leaves plan.json in its run folder, the header's line for programs, and the id that its
+scheduler gave the job. From these the record is made that `jobgen submit` would have made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from glob import glob
+from pathlib import Path
+
+from jobgen.capabilities import get_capabilities
+from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_run_file, write_run_file
+from jobgen.rendering import header
+from jobgen.schedulers.base import folder_name
+
+PLAN = "plan.json"
+
+
+def adopt_jobs() -> None:
+    """Record the jobs below ./runs that nobody has recorded; those of others are left alone."""
+    for path in glob(f"{RUNS}/*/*/{PLAN}"):
+        run_dir = Path(os.path.abspath(path)).parent
+        array = re.fullmatch(r"(.*)_[0-9]+", run_dir.name)
+        recorded = run_dir.with_name(array[1]) if array else run_dir
+        if (recorded / RECORD).exists():
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            _adopt_job(run_dir)
+
+
+def _adopt_job(run_dir: Path) -> None:
+    about = header.read_json(read_run_file(run_dir / PLAN).decode())
+    job_id = read_run_file(run_dir / "attempts" / "0" / "job").decode().strip()
+    if about is None or about.name != run_dir.parent.name or folder_name(job_id) != run_dir.name:
+        return
+    if about.tasks:
+        bracketed = get_capabilities(about.scheduler).bracketed_tasks
+        pattern, form = (r"\[[0-9]+\]", "[]") if bracketed else (r"_[0-9]+$", "")
+        job_id = re.sub(pattern, form, job_id)
+    job = JobRecord(
+        id=job_id,
+        name=about.name,
+        scheduler=about.scheduler,
+        folder=str(run_dir.parent.parent.parent),
+        submitted=os.stat(run_dir / PLAN).st_mtime,
+        argv=(),
+        tasks=about.tasks,
+    )
+    write_run_file(job.run_dir / "script", read_run_file(run_dir / "attempts" / "0" / "script"))
+    job.save()

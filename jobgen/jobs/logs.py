@@ -1,0 +1,227 @@
+"""What a job prints, on all its nodes and in all its starts, as lines that say whose they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen import schedulers
+from jobgen.errors import SchedulerUnavailableError
+from jobgen.jobs import run_folder
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.status import StatusReport
+from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
+from jobgen.jobs.watch import Watch
+from jobgen.schedulers.base import State
+
+# A scheduler is restarted now and then: so many questions in a row may stay without an answer.
+_PATIENCE = 10
+# Files are looked at this often, and rarer where there are many: so many looks a second together.
+_LOOK_SECONDS = 0.3
+_LOOKS_PER_SECOND = 400
+_RANK = re.compile(r"rank-([0-9]+)(\.out|\.err)")
+
+
+class LogLine(NamedTuple):
+    """A line, and who printed it: processes, a node's agent (then no `ranks`), or the script.
+
+    Of many processes that printed the same there is one line. `nodes` are theirs, each once; the
+    script's are none. `task` is the index in an array.
+    """
+
+    text: str
+    nodes: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    task: int | None = None
+
+    def __str__(self) -> str:
+        """The line for a person: `n1 rank 3 | text`, or `64 ranks, 0-63 | text`."""
+        who = [] if self.task is None else [f"task {self.task}"]
+        if len(self.ranks) > 1:
+            who.append(f"{len(self.ranks)} ranks, {_format_spans(self.ranks)}")
+        else:
+            who += [*self.nodes, *(f"rank {rank}" for rank in self.ranks)]
+        return f"{' '.join(who)} | {self.text}" if who else self.text
+
+
+def read_logs(
+    job: JobRecord, *, rank: int | None = None, node: str | None = None, stderr: bool = False
+) -> Iterator[LogLine]:
+    """Yield what the job has printed so far: its script, and its processes on stdout.
+
+    With `rank` or `node`, only that process or those of that node. With `stderr` it is what the
+    processes printed there, and the agents of their nodes.
+    """
+    yield from _Logs(job, rank, node, stderr, rank is None and node is None).lines(sure=True)
+
+
+def follow_logs(
+    job: JobRecord,
+    *,
+    rank: int | None = None,
+    node: str | None = None,
+    stderr: bool = False,
+    script: bool | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    notice: Callable[[StatusReport], object] | None = None,
+) -> Generator[LogLine, None, State]:
+    """Yield the same as it grows, until the job's end; return its last state.
+
+    `script` says whether to follow the script's own output too; otherwise it is as for `read_logs`.
+    `pause` is called with the seconds to wait if there is nothing new, `notice` with each report of
+    how the job stands. A job that is unknown twice is over. Raises SchedulerUnavailableError if
+    only the scheduler can tell, and has not answered ten times.
+    """
+    if script is None:
+        script = rank is None and node is None
+    logs = _Logs(job, rank, node, stderr, script)
+    watch = Watch([job])
+    while True:
+        report = watch.look()
+        if notice:
+            notice(report)
+        if watch.over(0):
+            yield from logs.lines(sure=True)
+            return report.jobs[0].state
+        yield from logs.lines(sure=False)
+        if watch.silent >= _PATIENCE:
+            raise SchedulerUnavailableError("\n".join(report.silences))
+        pause(logs.rest)
+
+
+class _Folder:
+    """The names in a folder, which is listed again only after a change."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: list[str] = []
+        self._changed: int | None = None
+        self._settled = False
+
+    def names(self, *, sure: bool) -> list[str]:
+        try:
+            changed = os.stat(self._path).st_mtime_ns
+            if sure or changed != self._changed or not self._settled:
+                self._names = sorted(os.listdir(self._path))
+                # What came within the same tick of the clock is found by looking twice.
+                self._settled = changed == self._changed
+                self._changed = changed
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return self._names
+
+
+class _RunLogs:
+    """The files of one run folder: a job's, or those of a task of an array."""
+
+    def __init__(self, job: JobRecord, task: int | None) -> None:
+        self.job, self.task = job, task
+        self.folders: dict[str, _Folder] = {"": _Folder(job.run_dir / "logs")}
+        self.plain: dict[tuple[str, str], Tail] = {}  # by node and name; the script has no node
+        self.ranks: dict[tuple[int, str], Tail] = {}  # by rank and node
+
+
+class _Logs:
+    """The files of a job that are asked for, as far as they are there."""
+
+    def __init__(
+        self, job: JobRecord, rank: int | None, node: str | None, stderr: bool, script: bool
+    ) -> None:
+        self._rank, self._node, self._script = rank, node, script and not stderr
+        self._ending = ".err" if stderr else ".out"
+        many = [_RunLogs(job.task(index), index) for index in range(job.tasks)]
+        self._runs = many or [_RunLogs(job, None)]
+
+    @property
+    def rest(self) -> float:
+        """Seconds until the next look."""
+        count = sum(1 + len(run.folders) + len(run.plain) + len(run.ranks) for run in self._runs)
+        return max(_LOOK_SECONDS, count / _LOOKS_PER_SECOND)
+
+    def lines(self, *, sure: bool) -> Iterator[LogLine]:
+        """Yield what is new since the last time; with `sure`, to the end of what will come."""
+        for run in self._runs:
+            self._find(run, sure=sure)
+            for (node, _), tail in run.plain.items():
+                for text in _read_lines(tail, sure=sure):
+                    yield LogLine(_make_printable(text), (node,) if node else (), (), run.task)
+            yield from self._of_ranks(run, sure=sure)
+
+    def _of_ranks(self, run: _RunLogs, *, sure: bool) -> Iterator[LogLine]:
+        who = sorted(run.ranks)
+        tails = [run.ranks[each] for each in who]
+        for tail in tails:
+            tail.look(sure=sure)
+        last: Sequence[bool] = (False, True) if sure else (False,)
+        for end in last:
+            if end:
+                for tail in tails:
+                    tail.finish()
+            for indices, text in fold_lines(tails):
+                nodes = dict.fromkeys(who[index][1] for index in indices)
+                ranks = tuple(who[index][0] for index in indices)
+                yield LogLine(_make_printable(text), tuple(nodes), ranks, run.task)
+
+    def _find(self, run: _RunLogs, *, sure: bool) -> None:
+        """Take up the files that are there since the last time."""
+        if self._script:
+            output_file = schedulers.get_scheduler(run.job.scheduler).output_file
+            for job_id in run_folder.list_chain(run.job):
+                name = output_file(run.job.name, job_id)
+                if ("", name) not in run.plain:
+                    run.plain["", name] = Tail(Path(run.job.folder, name))
+        logs = run.job.run_dir / "logs"
+        for node in run.folders[""].names(sure=sure):
+            if self._node not in (None, node, node.partition(".")[0]):
+                continue
+            folder = run.folders.setdefault(node, _Folder(logs / node))
+            for name in folder.names(sure=sure):
+                if (match := _RANK.fullmatch(name)) and match[2] == self._ending:
+                    rank = int(match[1])
+                    if self._rank in (None, rank) and (rank, node) not in run.ranks:
+                        run.ranks[rank, node] = Tail(logs / node / name)
+                elif name == "agent.log" and self._ending == ".err" and self._rank is None:
+                    run.plain.setdefault((node, name), Tail(logs / node / name))
+
+
+def _read_lines(tail: Tail, *, sure: bool) -> Iterator[bytes]:
+    tail.look(sure=sure)
+    limit = choose_chunk(1)
+    tail.fill(limit)
+    while tail.lines:
+        yield tail.lines.popleft()
+        tail.fill(limit)
+    if sure:
+        tail.finish()
+        yield from tail.lines
+        tail.lines.clear()
+
+
+def _make_printable(line: bytes) -> str:
+    """Return what can be printed of a line; anything else becomes U+FFFD."""
+    text = line.decode(errors="replace")
+    if text.isprintable():
+        return text
+    # Of what a terminal obeys colours alone are passed on: others write files, clipboards, titles.
+    return _NO_COLOUR.sub("\ufffd", text.translate(_HARMLESS))
+
+
+_NO_COLOUR = re.compile(r"\x1b(?!\[[0-9;:]*m)")
+# Control characters but for tabs and the escape of colours.
+_HARMLESS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 27)}
+
+
+def _format_spans(numbers: Sequence[int]) -> str:
+    """`0-3,5`, of the first four."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans[:4]]
+    return ",".join(words) + ",..." * (len(spans) > 4)

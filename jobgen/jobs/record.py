@@ -1,0 +1,343 @@
+"""Run folders and the records in them: `runs/NAME/ID/` below the folder of submission.
+
+A record is one JSON file, replaced as a whole: home folders are NFS or Lustre, where locks and
+databases are not to be trusted. A file that is damaged, or something else, is not a record. A
+cloned repository or a shared folder may hold what a stranger has made: a record counts only in the
+folder of its own name and id, and as the user's own file, and nothing is read or written through a
+link below `runs`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from glob import escape, glob
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from jobgen import schedulers
+from jobgen.errors import UsageError
+from jobgen.schedulers.base import folder_name
+
+RUNS = "runs"
+RECORD = "job.json"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One submission.
+
+    `pid` and `started` (clock ticks since boot) tell a local job's process, on the machine `host`.
+    `first_attempt` is the number of the attempts that were in the run folder before: schedulers use
+    ids again. `token` is the submission's own name and `digest` that of what was submitted (see
+    `pending`); both are empty in records of earlier versions.
+    """
+
+    id: str
+    name: str
+    scheduler: str
+    folder: str  # where it was submitted, absolute
+    submitted: float  # seconds since 1970
+    argv: tuple[str, ...]
+    pid: int | None = None
+    started: int | None = None
+    first_attempt: int = 0
+    links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
+    tasks: int = 0  # of the array that it is
+    earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks, but for 0
+    array: str = ""  # the id of the array that it is a task of
+    token: str = ""
+    digest: str = ""
+    host: str = ""  # where it was submitted
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder, as the script names it."""
+        return Path(self.run_folder)
+
+    @property
+    def run_folder(self) -> str:
+        """The path of the run folder; for thousands of jobs a text is quicker than a Path."""
+        return f"{self.folder}/{RUNS}/{self.name}/{folder_name(self.id)}"
+
+    def task(self, index: int) -> JobRecord:
+        """Return one task of the array, as a job."""
+        first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)
+        task_id = self.id.replace("[]", f"[{index}]") if "[]" in self.id else f"{self.id}_{index}"
+        one = replace(self, id=task_id, array=self.id, first_attempt=first)
+        return replace(one, links=(), tasks=0, earlier={})
+
+    def save(self) -> None:
+        """Write the record into the run folder, which is made if it is missing."""
+        write_run_file(self.run_dir / RECORD, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def read_record(path: str | Path) -> JobRecord:
+    """Return the job whose record is the file at `path`; raise UsageError if it is not one.
+
+    Its folder is where the record lies, so that a project may be moved. Keys that are not known
+    belong to a later version, and are left out.
+    """
+    path = os.path.abspath(path)
+    try:
+        job = parse_record(json.loads(read_run_file(path)))
+        if path != f"{job.run_folder}/{RECORD}":
+            where = path.split(os.sep)
+            job = replace(job, folder=os.sep.join(where[:-4]))
+            if where[-4:] != [RUNS, job.name, folder_name(job.id), RECORD]:
+                raise ValueError(f"it is of {job.name}/{folder_name(job.id)}")
+        return job
+    except OSError as error:
+        raise UsageError(f"{os.path.relpath(path)}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # JSON's and Unicode's are ValueErrors too
+        raise UsageError(f"{os.path.relpath(path)}: not the record of a job: {error}") from None
+
+
+def parse_record(values: Any) -> JobRecord:
+    """Return the job that a record's keys and values describe; raise ValueError if they do not."""
+    if not isinstance(values, dict):
+        raise ValueError("it is not a JSON object")
+    if missing := [name for name in _REQUIRED if name not in values]:
+        raise ValueError(f"{missing[0]} is missing")
+    known: dict[str, Any] = {}
+    for name in _FIELDS.keys() & values.keys():
+        value, (kind, words) = values[name], _KINDS[str(_FIELDS[name].type)]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r} and not {words}")
+        known[name] = tuple(map(str, value)) if isinstance(value, list) else value
+    if known["scheduler"] not in schedulers.NAMES:
+        raise ValueError(f"scheduler is {known['scheduler']!r}")
+    for name, pattern in _FORMS.items():
+        texts = known.get(name, ())
+        for text in (texts,) if isinstance(texts, str) else texts:
+            if not re.fullmatch(pattern, text):
+                raise ValueError(f"{name} is {text!r}")
+    for name, most in _MOST.items():
+        if not 0 <= (known.get(name) or 0) <= most:
+            raise ValueError(f"{name} is {known[name]!r}")
+    return JobRecord(**known)
+
+
+def read_run_file(path: str | Path) -> bytes:
+    """Return the content of a file below `runs`; raise OSError if it is not the user's own."""
+    folder, name = os.path.split(path)
+    with _enter(folder, make=False) as number:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=number)
+        with open(file, "rb") as opened:
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                raise OSError(0, "not a file")
+            if about.st_uid != os.geteuid():
+                raise OSError(0, "it belongs to another user")
+            return opened.read(_MOST_BYTES)
+
+
+def write_run_file(path: Path, content: str | bytes, *, sync: bool = True) -> None:
+    """Replace a file below `runs` as a whole, on the disk with its name, and make its folders.
+
+    A link in its place is replaced, and one on the way to it is an OSError.
+    """
+    data = content if isinstance(content, bytes) else content.encode("utf-8")
+    temporary = f".{path.name}.{os.urandom(6).hex()}"
+    with _enter(str(path.parent), make=True) as number:
+        try:
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=number)
+            with open(file, "wb") as opened:
+                opened.write(data)
+                if sync:
+                    opened.flush()
+                    os.fsync(file)
+            os.replace(temporary, path.name, src_dir_fd=number, dst_dir_fd=number)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=number)
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        if sync:
+            os.fsync(number)
+
+
+@contextlib.contextmanager
+def _enter(folder: str, *, make: bool) -> Iterator[int]:
+    """Open a folder below `runs`, without going through a link there; with `make`, make it.
+
+    What is made is on the disk, with its name, before anything is put into it.
+    """
+    parts = os.path.abspath(folder).split(os.sep)
+    last = len(parts) - 1 - parts[::-1].index(RUNS) if RUNS in parts else len(parts) - 1
+    above = os.sep.join(parts[:last]) or os.sep
+    if make:
+        os.makedirs(above, exist_ok=True)
+    number = os.open(above, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for depth, part in enumerate(parts[last:]):
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=number)
+                    os.fsync(number)
+            follow = 0 if depth == 0 else os.O_NOFOLLOW  # `runs` itself may lie elsewhere
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=number)
+            os.close(number)
+            number = inner
+        yield number
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or folder) from None
+    finally:
+        os.close(number)
+
+
+_FIELDS: dict[str, Field[Any]] = {field.name: field for field in fields(JobRecord)}
+_REQUIRED = [
+    name
+    for name, one in _FIELDS.items()
+    if one.default is MISSING and one.default_factory is MISSING
+]
+# A record is a few kilobytes, and an intent has a spec with it.
+_MOST_BYTES = 8 << 20
+_ID = r"[0-9]+[0-9_-]{0,60}(\[[0-9]*\])?(\.[A-Za-z0-9._-]+)?"
+# What texts of a record look like, so that none leads out of its run folder.
+_FORMS = {
+    "id": f"({_ID})?",  # empty in an intent
+    "links": _ID,
+    "name": r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}",
+    "token": r"([0-9]+-[0-9]+-[0-9a-f]+)?",
+    "folder": r"/[^\0]*",
+}
+_MOST = {"submitted": 1e11, "tasks": 10**6, "first_attempt": 10**6, "pid": 2**22, "started": 2**63}
+# By the annotation of a field: the types that JSON may have there, and what they are called.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "str": (str, "a text"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "int | None": ((int, NoneType), "a whole number or null"),
+    "tuple[str, ...]": (list, "a list"),
+    "dict[str, int]": (dict, "an object"),
+}
+
+
+def find_job(word: str | None = None) -> JobRecord:
+    """Find a job by its run folder, its id below ./runs, its name, or how its id alone begins.
+
+    Of several it is the latest, and so it is without a word. An id may be that of an array's task.
+    Raises UsageError if nothing matches, or the record is damaged.
+    """
+    _adopt_jobs()
+    if word is None:
+        job = _read_latest("*/*")
+    else:
+        job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
+        job = job or _find_by_prefix(word)
+    if job is None:
+        wanted = "no job" if word is None else f"no job {word!r}"
+        raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
+    return job
+
+
+def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
+    """Find jobs by id, name or run folder (default: the latest).
+
+    Also returns one message for each word that matches nothing. Of many words the records are read
+    together.
+    """
+    known: dict[str, JobRecord] = {}
+    if len(words) > 20:
+        for job in list_jobs()[0]:
+            known.setdefault(folder_name(job.id), job)
+    jobs, problems = [], []
+    for word in words or (None,):
+        try:
+            jobs.append((word and known.get(folder_name(word))) or find_job(word))
+        except UsageError as error:
+            problems.append(str(error))
+    return jobs, problems
+
+
+def list_jobs() -> tuple[list[JobRecord], list[str]]:
+    """Return all jobs below ./runs, the latest first, and a message for each damaged record."""
+    _adopt_jobs()
+    jobs, damaged = [], []
+    for record in glob(f"{RUNS}/*/*/{RECORD}"):
+        try:
+            jobs.append(read_record(record))
+        except UsageError as error:
+            damaged.append(str(error))
+    return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
+
+
+def _adopt_jobs() -> None:
+    from jobgen.jobs.by_hand import adopt_jobs
+
+    adopt_jobs()
+
+
+def list_words() -> list[str]:
+    """Return what names the jobs below ./runs: their ids, then their names; each sorted."""
+    paths = [record.split(os.sep) for record in glob(f"{RUNS}/*/*/{RECORD}")]
+    return sorted(path[-2] for path in paths) + sorted({path[-3] for path in paths})
+
+
+def find_same(job: JobRecord) -> list[JobRecord]:
+    """Return the other recorded jobs that were submitted from the same script, the latest first."""
+    same = []
+    for path in Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"):
+        try:
+            other = read_record(path)
+        except UsageError:  # a damaged record says nothing about another job
+            continue
+        if other.digest == job.digest and other.token != job.token:
+            same.append(other)
+    return sorted(same, key=lambda other: other.submitted, reverse=True)
+
+
+def _find_by_id(word: str) -> JobRecord | None:
+    direct = os.path.join(word, RECORD)
+    if os.path.isfile(direct):
+        return read_record(direct)
+    if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
+        return None
+    records = (os.path.join(RUNS, name, folder, RECORD) for name in os.listdir(RUNS))
+    return _pick_newest(filter(os.path.isfile, records))
+
+
+def _find_by_prefix(word: str) -> JobRecord | None:
+    if not re.fullmatch(r"[0-9][0-9-]*", word):
+        return None
+    records = glob(f"{RUNS}/*/{word}*/{RECORD}")
+    if len(records) > 1:
+        ids = ", ".join(sorted(record.split(os.sep)[-2] for record in records)[:5])
+        raise UsageError(f"{len(records)} jobs have ids that begin with {word}, such as {ids}")
+    return read_record(records[0]) if records else None
+
+
+def _find_task(word: str) -> JobRecord | None:
+    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
+    array = _find_by_id(match[1]) if match else None
+    if match is None or array is None:
+        return None
+    index = int(match[2] or match[3])
+    return array.task(index) if index < array.tasks else None
+
+
+def _read_latest(pattern: str) -> JobRecord | None:
+    """Return the one submitted last of those whose folder, NAME/ID, matches `pattern`."""
+    if not re.fullmatch(r"[^/]+/[^/]+", pattern):
+        return None
+    return _pick_newest(glob(f"{RUNS}/{pattern}/{RECORD}"))
+
+
+def _pick_newest(records: Iterable[str]) -> JobRecord | None:
+    """Return the job submitted last; raise UsageError if all of several records are damaged."""
+    jobs, damage = [], None
+    for path in records:
+        try:
+            jobs.append(read_record(path))
+        except UsageError as error:
+            damage = error
+    if damage and not jobs:
+        raise damage
+    return max(jobs, key=lambda job: job.submitted, default=None)

@@ -1,0 +1,152 @@
+"""What is to be submitted: a script, rendered just now or committed, and how."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from jobgen import process, schedulers
+from jobgen.errors import SpecError, StaleError, UsageError
+from jobgen.jobs import pending
+from jobgen.jobs.record import RUNS
+from jobgen.plan.plan import Dependency, Plan
+from jobgen.plan.requests import parse_dependency
+from jobgen.rendering import header
+from jobgen.rendering.check import read_script
+from jobgen.rendering.render import render
+from jobgen.spec.load import LoadedSpec
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A script that is ready to be handed over, from the folder that is current then."""
+
+    text: str
+    name: str
+    scheduler: str
+    source: str | None = None  # the spec's text, to be kept beside the script
+    warning: str = ""
+    tasks: int = 0  # of the array that it is
+    after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
+    jobs: int = 1  # that are submitted, each to go on where the one before has ended
+
+    def argv(self, script: str) -> list[str]:
+        """Return the command that submits it from the file `script`."""
+        argv = schedulers.get_scheduler(self.scheduler).submit_argv(script)
+        if self.after:
+            scheduler = schedulers.get_batch_scheduler(self.scheduler)
+            own = scheduler.dependencies(self.head)  # which the command's would replace
+            argv[1:1] = scheduler.after_argv(",".join(filter(None, [own, *map(str, self.after)])))
+        return argv
+
+    def file(self, token: str = "TOKEN") -> str:
+        """Return what the scheduler reads: a copy under the submission's own name."""
+        return str(pending.name_script(self.name, token, self.scheduler))
+
+    @property
+    def head(self) -> str:
+        """The part of the script that sbatch and qsub read: up to the first command."""
+        lines = self.text.splitlines(keepends=True)
+        return "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
+
+    @property
+    def folders(self) -> list[str]:
+        """Folders that must be there before: neither sbatch nor qsub makes the output's."""
+        outputs = schedulers.get_scheduler(self.scheduler).output_folders(self.head)
+        return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
+
+    @property
+    def digest(self) -> str:
+        """Of what two submissions of the same have in common: the script, what it waits for."""
+        waits = "".join(f"\n{dependency}" for dependency in self.after)
+        return hashlib.sha256((self.text + waits).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what is submitted and how, for programs."""
+        return {
+            "name": self.name,
+            "scheduler": self.scheduler,
+            "argv": self.argv(self.file()),
+            "folder": os.getcwd(),
+            "makes": self.folders,
+            "script": self.file(),
+            "sha256": hashlib.sha256(self.text.encode()).hexdigest(),
+        }
+
+    def preview(self) -> str:
+        """Return the commands that would be run here, and the script."""
+        lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
+        lines.append(f"# write the script below to {self.file()}, then")
+        lines.append(shlex.join(self.argv(self.file())))
+        if self.jobs > 1:
+            scheduler = schedulers.get_chain_scheduler(self.scheduler)
+            argv = scheduler.next_argv(self.file(), text=self.head, after="BEFORE", first="FIRST")
+            lines.append(f"{shlex.join(argv)}    # {self.jobs - 1} times")
+        lines.append("# the script:")
+        return "\n".join(lines) + "\n" + self.text
+
+
+def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ()) -> Submission:
+    """Return the script that a spec renders; raise SpecError if it could not run from here.
+
+    `after` are jobs to wait for beside those of the spec, as `parse_dependency` reads them. What
+    the plan notes is the submission's warning.
+    """
+    waits = tuple(parse_dependency(word, plan.scheduler) for word in after)
+    if schedulers.is_local(plan.scheduler):  # only the script itself can wait
+        requests = plan.requests._replace(after=plan.requests.after + waits)
+        plan, waits = plan._replace(requests=requests), ()
+    script = loaded.spec.run.script
+    if loaded.spec.environment.container is not None:
+        script = None  # it may lie in the image
+    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
+        hint = "paths are relative to the folder you submit from"
+        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
+    text = render(plan)
+    process.check_syntax(text, loaded.where("environment.setup"))
+    described = header.read(text)
+    return Submission(
+        text,
+        plan.name,
+        plan.scheduler,
+        source=Path(loaded.file).read_text(encoding="utf-8"),
+        warning="\n".join(plan.notes),
+        tasks=len(plan.array.tasks) if plan.array else 0,
+        after=waits,
+        jobs=described.jobs if described else 1,
+    )
+
+
+def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Submission:
+    """Return a rendered script; raise StaleError if its spec no longer renders it.
+
+    `after` are jobs to wait for beside those of the script.
+    """
+    script = read_script(Path(path))
+    spec_path = script.path.parent / script.header.spec
+    source, warning = None, ""
+    if spec_path.is_file():
+        source = spec_path.read_text(encoding="utf-8")
+        if not stale_ok and script.compare(spec_path).stale:
+            hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
+            raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
+    elif not stale_ok:
+        warning = f"{path}: {spec_path} does not exist; the script may be stale"
+    name, scheduler = script.header.name, script.header.scheduler
+    waits = tuple(parse_dependency(word, scheduler) for word in after)
+    if waits and schedulers.is_local(scheduler):
+        raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
+    return Submission(
+        script.text,
+        name,
+        scheduler,
+        source=source,
+        warning=warning,
+        tasks=script.header.tasks,
+        after=waits,
+        jobs=script.header.jobs,
+    )

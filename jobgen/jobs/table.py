@@ -1,0 +1,225 @@
+"""What is shown of how jobs stand and how far they have come: words, a table, or a record."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jobgen.jobs.run_folder import read_nodes
+from jobgen.jobs.status import JobStatus
+from jobgen.output import format_table
+from jobgen.rendering import header
+from jobgen.spec.units import format_duration
+
+# A run may write gigabytes of it; so much of its end, and of its beginning, is read.
+_BYTES = 64 * 1024
+
+
+class Progress(NamedTuple):
+    """What rank 0 has written last to `metrics.jsonl`; what it leaves out is None."""
+
+    step: int
+    steps: int | None  # of the whole training
+    loss: float | None
+    per_second: float | None  # tokens, or what else `unit` says, over all ranks
+    unit: str
+    time: float  # when that was, in seconds since 1970
+    left: float | None  # seconds until all steps are done
+
+    def as_text(self) -> str:
+        """Return it for a person to read."""
+        of_all = "" if self.steps is None else f" of {self.steps}"
+        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        speed = "" if self.per_second is None else f", {self.per_second:,.0f} {self.unit}/s"
+        return f"step {self.step}{of_all}{loss}{speed}"
+
+
+class TaskState(NamedTuple):
+    """One task of an array."""
+
+    task: int
+    state: str
+    reason: str
+
+
+class JobRow(NamedTuple):
+    """A job as `--json` prints it; times are in seconds since 1970."""
+
+    id: str
+    name: str
+    scheduler: str
+    run_folder: str
+    submitted: float
+    state: str
+    reason: str
+    start: float | None  # of a queued job, when that is expected
+    limit: float | None  # when its walltime ends
+    starts: int  # so far; 0 of an array
+    at_most: int | None  # starts of a chain; null where it is none, or has ended
+    progress: Progress | None
+    tasks: tuple[TaskState, ...]
+
+    def details(self) -> list[str]:
+        """Return all about it beyond the state, a sentence a line."""
+        lines = [self.reason] if self.reason else []
+        if self.state == "queued" and self.start is not None:
+            lines.append(f"expected to start {_format_moment(self.start)}")
+        if self.at_most:
+            lines.append(f"start {max(1, self.starts)} of at most {self.at_most}")
+        elif self.starts > 1:
+            lines.append(f"start {self.starts}")
+        if self.progress:
+            lines.append(self.progress.as_text())
+        lines += self._time_left()
+        return lines
+
+    def _time_left(self) -> list[str]:
+        if self.state != "running":
+            return []
+        parts = []
+        if self.limit is not None:
+            parts.append(f"{_format_span(self.limit - time.time())} of the walltime")
+        if self.progress and self.progress.left is not None:
+            done = self.progress.time + self.progress.left
+            parts.append(f"{_format_span(done - time.time())} of the training")
+        return [f"left: {', '.join(parts)}"] if parts else []
+
+
+def build_row(status: JobStatus) -> JobRow:
+    """Return what is known of one job."""
+    job, state = status.job, status.state
+    begun = bool(status.starts)
+    return JobRow(
+        id=job.id,
+        name=job.name,
+        scheduler=job.scheduler,
+        run_folder=os.path.relpath(job.run_folder),
+        submitted=job.submitted,
+        state=state.name,
+        reason=state.reason,
+        start=state.start,
+        limit=state.limit,
+        starts=status.starts,
+        at_most=None if state.ended else _read_at_most(status),
+        progress=read_progress(job.run_dir) if begun and not state.ended else None,
+        tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
+    )
+
+
+def format_jobs(rows: Sequence[JobRow]) -> str:
+    """Return a line for each job, under the names of the columns."""
+    lines = [("JOB", "NAME", "STATE", "SUBMITTED", "")]
+    lines += [
+        (each.id, each.name, each.state, _format_moment(each.submitted), "; ".join(each.details()))
+        for each in rows
+    ]
+    return "".join(f"{line}\n" for line in format_table(lines))
+
+
+def format_details(one: JobRow) -> str:
+    """Return all about one job beyond its state, with the tasks of an array."""
+    lines = one.details()
+    for task in one.tasks:
+        reason = f"  {task.reason}" if task.reason else ""
+        lines.append(f"task {task.task}: {task.state}{reason}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def format_brief(status: JobStatus) -> str:
+    """Return one line for who waits: `queued: Priority, starts about 14:05`, `running on n1-n4`."""
+    row = build_row(status)
+    parts = [row.state]
+    if row.state == "queued":
+        parts[0] += f": {row.reason}" if row.reason else ""
+        if row.start is not None:
+            parts.append(f"starts about {_format_moment(row.start)}")
+    elif row.state == "running":
+        nodes = read_nodes(status.job)
+        if nodes:
+            parts[0] += f" on {nodes[0]}" + (f"-{nodes[-1]}" if len(nodes) > 1 else "")
+        parts += [row.reason] if row.reason else []
+        parts += [row.progress.as_text()] if row.progress else []
+        if row.progress and row.progress.left is not None:
+            done = row.progress.time + row.progress.left
+            parts.append(f"{_format_span(done - time.time())} left")
+        elif row.limit is not None:
+            parts.append(f"{_format_span(row.limit - time.time())} of the walltime left")
+    else:
+        parts += [row.reason] if row.reason else []
+    return ", ".join(parts)
+
+
+def _read_at_most(status: JobStatus) -> int | None:
+    try:
+        script = (status.job.run_dir / "script").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    about = header.read(script)
+    return about.at_most if about else None
+
+
+def _format_moment(moment: float) -> str:
+    """Return a time of this machine's zone, without the date if that is today."""
+    when, today = time.localtime(moment), time.localtime()
+    return time.strftime("%H:%M" if when[:3] == today[:3] else "%Y-%m-%d %H:%M", when)
+
+
+def _format_span(seconds: float) -> str:
+    return format_duration(max(0, round(seconds)))
+
+
+def read_progress(run_dir: Path) -> Progress | None:
+    """Return how far the program has come by its metrics; None if there are none to read."""
+    try:
+        with (run_dir / "metrics.jsonl").open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _BYTES))
+            end = file.read()
+            step, start = _read_last("step", end), _read_last("start", end)
+            if step and start is None:
+                file.seek(0)
+                start = _read_last("start", file.read(_BYTES))
+        return _build_progress(step, start or {}) if step else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _read_last(kind: str, data: bytes) -> dict[str, Any] | None:
+    """Return the last complete line of this kind."""
+    for text in reversed(data.splitlines()):
+        if f'"{kind}"'.encode() not in text:  # far quicker than to read it
+            continue
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and line.get("kind") == kind:
+            return line
+    return None
+
+
+def _build_progress(last: dict[str, Any], start: dict[str, Any]) -> Progress:
+    speed = next((key for key in last if key.endswith("_per_s")), None)
+    step, steps = int(last["step"]), start.get("steps")
+    seconds = _read_number(last.get("step_s"))
+    left = None
+    if isinstance(steps, int) and seconds is not None:
+        left = max(0, steps - step) * seconds
+    return Progress(
+        step=step,
+        steps=steps if isinstance(steps, int) else None,
+        loss=_read_number(last.get("loss")),
+        per_second=_read_number(last[speed]) if speed else None,
+        unit=speed.removesuffix("_per_s") if speed else "",
+        time=float(last["time"]),
+        left=left,
+    )
+
+
+def _read_number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -1,0 +1,173 @@
+"""Lines of files that other machines are writing, and of many such files as one sequence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+# A longer line is passed on in pieces: a program may never end one.
+LONGEST = 64 * 1024
+# What a terminal would show of a line that writes over itself, at most this often, in seconds.
+_PROGRESS = 10.0
+# Bytes that are held of all files together, and the least and most that are read of one at a time.
+_HELD = 2 << 20
+_LEAST, _MOST = 4 << 10, 256 << 10
+
+
+class Tail:
+    """A file that grows. Nothing is read before `look`.
+
+    `lines` are those that have been read and not been taken yet, without their ends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Follow `path`, from its beginning."""
+        self.path = path
+        self.lines: deque[bytes] = deque()
+        self._partial = b""
+        self._shown = time.monotonic()
+        self._offset = self._size = 0
+
+    def look(self, *, sure: bool = False) -> None:
+        """See what there is to read: `fill` reads that, and not what is written meanwhile.
+
+        With `sure` the file server is asked; otherwise the client may believe what it knows. A file
+        that is shorter than before is another one, and read from its beginning.
+        """
+        size = _read_size(self.path, sure=sure)
+        if size is not None and size < self._offset:
+            self._offset = 0
+            self.finish()
+            text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
+            self.lines.append(text.encode())
+        self._size = self._offset if size is None else size
+        if b"\r" in self._partial and time.monotonic() - self._shown > _PROGRESS:
+            self.finish()
+
+    def fill(self, limit: int) -> None:
+        """Read on by `limit` bytes, and by more if they hold no line.
+
+        If that adds no `lines` it is the end of what `look` has seen.
+        """
+        held = len(self.lines)
+        while self._offset < self._size and len(self.lines) == held:
+            data = _read_bytes(self.path, self._offset, min(limit, self._size - self._offset))
+            if not data:
+                return
+            self._offset += len(data)
+            self._add(data)
+
+    def finish(self) -> None:
+        """What has been read of a line is a line."""
+        if self._partial:
+            self._take(self._partial)
+            self._partial = b""
+
+    def _add(self, data: bytes) -> None:
+        whole, newline, self._partial = (self._partial + data).rpartition(b"\n")
+        if newline:
+            for line in whole.split(b"\n"):
+                self._take(line)
+        if b"\r" in self._partial:  # of what overwrites itself the last is kept
+            kept = self._partial.rstrip(b"\r").rpartition(b"\r")[2]
+            self._partial = kept + b"\r" * self._partial.endswith(b"\r")
+        while len(self._partial) > LONGEST:
+            cut = LONGEST
+            while cut > LONGEST - 4 and self._partial[cut] & 0xC0 == 0x80:  # inside a character
+                cut -= 1
+            self._take(self._partial[:cut])
+            self._partial = self._partial[cut:]
+
+    def _take(self, line: bytes) -> None:
+        if b"\r" in line:
+            line = line.rstrip(b"\r").rpartition(b"\r")[2]
+        self.lines.append(line)
+        self._shown = time.monotonic()
+
+
+def choose_chunk(files: int) -> int:
+    """Return how many bytes to read of each of so many files at a time."""
+    return min(_MOST, max(_LEAST, _HELD // max(1, files)))
+
+
+def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Yield all that the tails have to read, each line with the indices of those that have it.
+
+    Each tail's lines keep their order. Those of one stay together up to a line that others are
+    about to say too; that one waits for them.
+    """
+    limit = choose_chunk(len(tails))
+    read: Counter[bytes] = Counter()  # the lines that are held
+    heads: dict[bytes, list[int]] = {}  # the next line of each
+    ready: list[bytes] = []  # of these, those that no other is about to say
+    last: list[int] = []  # how many lines each gave when it was read last
+
+    def fill() -> None:
+        """Read on in all that run low together, so that what they say alike is held at a time."""
+        for index, tail in enumerate(tails):
+            held = len(tail.lines)
+            if held <= last[index] // 2:
+                tail.fill(limit)
+                last[index] = len(tail.lines) - held
+                read.update(islice(tail.lines, held, None))
+
+    def advance(index: int) -> None:
+        lines = tails[index].lines
+        if not lines and last[index]:
+            fill()
+        if lines:
+            here = heads.setdefault(lines[0], [])
+            here.append(index)
+            if len(here) == read[lines[0]]:
+                ready.append(lines[0])
+
+    for tail in tails:
+        read.update(tail.lines)
+        last.append(2 * len(tail.lines))
+    fill()
+    for index in reversed(range(len(tails))):
+        advance(index)
+    while heads:
+        line = ready.pop() if ready else next(iter(heads))
+        if line not in heads:
+            continue
+        here = sorted(heads.pop(line))
+        read[line] -= len(here)
+        if not read[line]:
+            del read[line]
+        yield tuple(here), line
+        for index in reversed(here):
+            tails[index].lines.popleft()
+            advance(index)
+
+
+def _read_size(path: Path, *, sure: bool) -> int | None:
+    try:
+        if not sure:
+            return os.stat(path).st_size
+        with path.open("rb") as file:  # close-to-open consistency: nfs(5)
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        if _is_gone(error):
+            return None
+        raise
+
+
+def _read_bytes(path: Path, offset: int, count: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(count)
+    except OSError as error:
+        if _is_gone(error):
+            return b""
+        raise
+
+
+def _is_gone(error: OSError) -> bool:
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

@@ -1,0 +1,106 @@
+"""`usage/<node>.jsonl`: what the job's processes use on each node, noted by its own script.
+
+A line each half minute: CPU seconds so far, memory now and at most, and the node's GPUs. Schedulers
+may count less: PBS without its cgroups hook does not see what torchrun starts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# Of a longer file the end is read; what was held at most stands in each line.
+_MOST_BYTES = 1 << 20
+_LAST_BYTES = 1 << 14
+
+
+class GpuSample(NamedTuple):
+    """One GPU at one moment: percent of the time it was busy, bytes, and watts."""
+
+    use: float | None
+    memory: float | None
+    total: float | None
+    power: float | None
+
+
+class Sample(NamedTuple):
+    """A node at one moment; `most` is the most memory that was held so far in this start."""
+
+    time: float
+    attempt: int
+    cpu_seconds: float
+    memory: float
+    most: float
+    processes: int
+    gpus: tuple[GpuSample, ...]
+
+
+def read_usage(run_dir: Path) -> dict[str, list[Sample]]:
+    """Return the samples of each node, in the order of time; damaged lines are left out."""
+    return {
+        path.stem: samples
+        for path in sorted(run_dir.glob("usage/*.jsonl"))
+        if (samples := list(_read_samples(path, _MOST_BYTES)))
+    }
+
+
+def read_last_samples(run_dir: Path, node: str) -> list[Sample]:
+    """Return a few samples of a node, the last at the end."""
+    return list(_read_samples(run_dir / "usage" / f"{node}.jsonl", _LAST_BYTES))
+
+
+def measure_busy(samples: list[Sample]) -> float | None:
+    """Return how many CPUs were busy between the last two samples of a node."""
+    if len(samples) < 2:
+        return None
+    before, last = samples[-2:]
+    seconds = last.time - before.time
+    if before.attempt != last.attempt or seconds <= 0:
+        return None
+    return max(0.0, last.cpu_seconds - before.cpu_seconds) / seconds
+
+
+def _read_samples(path: Path, most: int) -> Iterator[Sample]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return
+    for line in lines[1:] if size > most else lines:  # the first one may be cut
+        try:
+            fields = json.loads(line)
+            gpus = tuple(_read_gpu(gpu) for gpu in fields.get("gpus") or ())
+            numbers = [_read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
+            time, cpu, memory, peak = numbers
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            continue
+        if time is None or cpu is None or memory is None:
+            continue
+        attempt, processes = fields.get("attempt"), fields.get("processes")
+        yield Sample(
+            time=time,
+            attempt=attempt if isinstance(attempt, int) else 0,
+            cpu_seconds=cpu,
+            memory=memory,
+            most=max(memory, peak or 0.0),
+            processes=processes if isinstance(processes, int) else 0,
+            gpus=gpus,
+        )
+
+
+def _read_gpu(fields: dict[str, Any]) -> GpuSample:
+    use, memory, total, power = (
+        _read_number(fields.get(key)) for key in ("use", "memory", "total", "power")
+    )
+    return GpuSample(use, memory, total, power)
+
+
+def _read_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,0 +1,65 @@
+"""Look at jobs again and again, with few questions to their schedulers, until they have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from jobgen.jobs import status
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.status import StatusReport
+
+# Sites ask scripts to leave a minute between questions to the scheduler, and never less than half;
+# files may be read freely.
+POLL_SECONDS = 60.0
+LEAST_SECONDS = 30.0
+# The end of a script is worth one question, a moment later: then the scheduler has noticed it too.
+_AFTER_END_SECONDS = 3.0
+
+
+class Watch:
+    """Some jobs, and the last report of how they stand."""
+
+    def __init__(self, jobs: Sequence[JobRecord]) -> None:
+        self.jobs = jobs
+        self._seen: StatusReport | None = None
+        self._marks: list[tuple[int, str]] = []
+        self._asked = self._due = 0.0
+        self._unknown = [0] * len(jobs)
+        self.silent = 0  # questions in a row that a scheduler has not answered
+
+    def look(self) -> StatusReport:
+        """Return how they stand now; while it is too soon to ask, by what they write themselves."""
+        now = time.monotonic()
+        marks = status.read_marks(self.jobs)
+        new = {word for mark, (_, word) in zip(self._marks, marks, strict=False) if mark[1] != word}
+        self._marks = marks
+        if new & {"failed", "cancelled"}:  # only the scheduler knows if it starts the job again
+            self._due = min(self._due, now + _AFTER_END_SECONDS)
+        elif "continued" in new:
+            self._due = min(self._due, self._asked + LEAST_SECONDS)
+        if self._seen is None or now >= self._due:
+            self._seen = status.look(self.jobs)
+            self._asked, self._due = now, now + POLL_SECONDS
+            self.silent = self.silent + 1 if self._seen.silences else 0
+            if not self._seen.silences:
+                for index, each in enumerate(self._seen.jobs):
+                    unknown = each.state.name == "unknown"
+                    self._unknown[index] = self._unknown[index] + 1 if unknown else 0
+        else:
+            again = status.look(self.jobs, before=self._seen)
+            self._seen = again._replace(silences=self._seen.silences)
+        return self._seen
+
+    def over(self, index: int) -> bool:
+        """Return whether the wait is over: the job has ended, or was unknown twice."""
+        assert self._seen is not None
+        return self._seen.jobs[index].state.ended or self._unknown[index] > 1
+
+    def until_over(self) -> Iterator[StatusReport]:
+        """Yield every report until all of them are over."""
+        while True:
+            yield self.look()
+            if all(map(self.over, range(len(self.jobs)))):
+                return
+            time.sleep(1 if len(self._marks) < 20 else 5)

@@ -1,0 +1,231 @@
+"""The checks of what a job needs beside its cluster: folder, script, environment, torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from jobgen.errors import RefusedError, SchedulerUnavailableError
+from jobgen.output import format_table
+from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
+from jobgen.process import run
+
+Verdict = Literal["ok", "warn", "fail", "unknown"]
+
+
+class Check(NamedTuple):
+    """`remedy` is empty if nothing needs doing."""
+
+    what: str
+    verdict: Verdict
+    message: str
+    remedy: str = ""
+
+
+def format_checks(checks: list[Check]) -> str:
+    """A line for each, and one more for its remedy."""
+    rows: list[tuple[str, str, str]] = []
+    for check in checks:
+        rows.append((check.verdict, check.what, check.message))
+        if check.remedy:
+            rows.append(("", "", f"-> {check.remedy}"))
+    return "".join(f"{line}\n" for line in format_table(rows))
+
+
+def find_worst(checks: list[Check]) -> Verdict:
+    """The verdict of all together."""
+    order: tuple[Verdict, ...] = ("fail", "warn", "unknown", "ok")
+    return min((check.verdict for check in checks), key=order.index)
+
+
+# --- the folder that jobs are submitted from: shared, room, time -------------------------
+
+# File systems that several machines mount, as /proc/self/mountinfo calls them; and those of one.
+_SHARED = re.compile(
+    r"nfs4?|lustre|gpfs|mmfs|beegfs|ceph|panfs|pvfs2|orangefs|afs|cifs|smb3|9p|virtiofs|wekafs|dvs"
+    r"|fuse\.(sshfs|ceph|glusterfs|beegfs|juicefs|cephfs|weka.*)"
+)
+_OWN = re.compile(r"ext[234]|xfs|btrfs|zfs|f2fs|jfs|tmpfs|ramfs|overlay|vfat|squashfs")
+_MIB = 1024**2
+_LEAST_SPACE, _LEAST_FILES = 1024 * _MIB, 10_000  # below these, a warning
+_NO_SPACE, _NO_FILES = 10 * _MIB, 100  # below these, not even logs
+_SECONDS_APART = 5
+_EARLIEST = time.mktime((2025, 1, 1, 0, 0, 0, 0, 1, -1))  # a clock before this is wrong
+
+
+def check_folder(folder: str, *, several_machines: bool) -> Iterator[Check]:
+    """Writable, shared, room and files left, and its server's clock against this machine's."""
+    yield _check_kind(os.path.realpath(folder), several_machines=several_machines)
+    yield from _check_room(folder)
+    yield _check_writable(folder)
+
+
+def find_file_system(path: str) -> tuple[str, str]:
+    """Where the file system of a path without links is mounted, and its type."""
+    best = ("", "unknown")
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            before, _, after = line.partition(" - ")
+            point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), before.split()[4])
+            inside = point == "/" or path == point or path.startswith(f"{point}/")
+            if inside and len(point) >= len(best[0]):  # of two at one place, the later is on top
+                best = (point, after.split()[0])
+    return best
+
+
+def _check_kind(path: str, *, several_machines: bool) -> Check:
+    try:
+        point, kind = find_file_system(path)
+    except OSError as error:
+        return Check(
+            "shared folder", "unknown", f"what is mounted cannot be read: {error.strerror}"
+        )
+    about = f"{path} is on {point}, of type {kind}"
+    if _SHARED.fullmatch(kind):
+        known = "which machines share; whether all compute nodes mount it cannot be known from here"
+        return Check("shared folder", "ok", f"{about}, {known}")
+    if not several_machines:
+        return Check("shared folder", "ok", f"{about}; all nodes of a local job are here")
+    remedy = "submit from a folder that all nodes see, such as your project's or scratch"
+    if _OWN.fullmatch(kind):
+        says = "a disk or memory of this machine: nodes see it only if they mount it from here"
+        return Check("shared folder", "warn", f"{about}, {says}", remedy)
+    return Check("shared folder", "unknown", f"{about}, of which jobgen knows nothing", remedy)
+
+
+def _check_room(folder: str) -> Iterator[Check]:
+    room = os.statvfs(folder)
+    free = room.f_bavail * room.f_frsize
+    remedy = "delete what is not needed, or submit from another file system"
+    message = f"{free // _MIB:,} MiB free, quotas not counted (`quota -s`, `lfs quota`)"
+    if free < _NO_SPACE:
+        yield Check("space", "fail", message, remedy)
+    elif free < _LEAST_SPACE:
+        yield Check("space", "warn", message, remedy)
+    else:
+        yield Check("space", "ok", message)
+    if not room.f_files:
+        yield Check("inodes", "unknown", "this file system does not tell how many files it takes")
+        return
+    message = f"{room.f_favail:,} more files, quotas not counted"
+    if room.f_favail < _NO_FILES:
+        yield Check("inodes", "fail", message, remedy)
+    elif room.f_favail < _LEAST_FILES:
+        yield Check("inodes", "warn", message, remedy)
+    else:
+        yield Check("inodes", "ok", message)
+
+
+def _check_writable(folder: str) -> Check:
+    """Make a file, whose time is of the file system's server."""
+    now = time.time()
+    if now < _EARLIEST:
+        message = f"this machine says it is {time.strftime('%Y-%m-%d', time.localtime(now))}"
+        return Check("clock", "fail", message, "tell your administrators")
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".jobgen-") as file:
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+            there = os.stat(file.name).st_mtime
+    except OSError as error:
+        remedy = "submit from a folder that you may write to"
+        return Check("clock", "fail", f"cannot make a file in {folder}: {error.strerror}", remedy)
+    return compare_clocks("the file system's", there - (now + time.time()) / 2)
+
+
+def compare_clocks(whose: str, seconds: float) -> Check:
+    """What to say of another clock that is `seconds` ahead of this machine's."""
+    if abs(seconds) <= _SECONDS_APART:
+        return Check("clock", "ok", f"agrees with {whose} within {_SECONDS_APART} s")
+    ahead = "ahead of" if seconds > 0 else "behind"
+    message = f"{whose} is {abs(seconds):,.0f} s {ahead} this machine's"
+    remedy = "times of logs cannot be compared, and logins may fail: tell your administrators"
+    return Check("clock", "warn", message, remedy)
+
+
+# --- script, environment, torch ---------------------------------------------------------
+
+
+def check_paths(plan: Plan) -> Iterator[Check]:
+    """The script and environment that the spec names."""
+    own = plan.environment
+    conda = own.conda if own.conda and "/" in own.conda else None
+    for what, path, inner in (
+        ("script", plan.program.script, ""),
+        ("image", own.image_file, ""),
+        ("archive", own.stage, ""),
+        ("venv", own.venv, "bin/activate"),
+        ("conda", conda, "bin/python"),
+    ):
+        if path is None or (inner and _name_enclosure(own)):
+            continue
+        real, unset = expand_path(path)
+        if unset:
+            yield Check(what, "unknown", f"{path}: {unset} is not set here; jobs may know it")
+        elif os.path.exists(os.path.join(real, inner).rstrip("/")):
+            yield Check(what, "ok", f"{real} is there")
+        else:
+            made = {"venv": f"python3 -m venv {real}, then install torch in it"}
+            yield Check(what, "fail", f"{real} is not there", made.get(what, "see the path"))
+
+
+def _name_enclosure(own: NodeEnvironment) -> str:
+    """What the job's Python is in, where it cannot be looked at from here."""
+    if own.container is not None or own.step_options:
+        return "container"
+    return "archive" if own.stage else ""
+
+
+def expand_path(path: str) -> tuple[str, str]:
+    """A path as the job will read it, and the first variable that is not set here."""
+    real = os.path.expanduser(path)
+    if isinstance(path, ShellPath):
+        real = os.path.expandvars(real)
+        unset = re.search(r"\$\{?[A-Za-z_]\w*\}?", real, re.ASCII)
+        return real, unset[0] if unset else ""
+    return real, ""
+
+
+def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
+    """Whether torch can be imported where a job will import it, as far as that is known here."""
+    python, own = "python3", plan.environment if plan is not None else NodeEnvironment()
+    if where := _name_enclosure(own):
+        yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
+        return
+    if own.venv or (own.conda and "/" in own.conda):
+        real, unset = expand_path(own.venv or own.conda or "")
+        python = os.path.join(real, "bin", "python3")
+        if unset or not os.access(python, os.X_OK):
+            return  # check_paths reports the path
+    elif own.modules or own.conda:
+        what = f"conda environment {own.conda}" if own.conda else "modules"
+        message = f"not tried: the job's {what} are not loaded here"
+        yield Check("torch", "unknown", message, "load them, then: python3 -c 'import torch'")
+        return
+    here = shutil.which(python)
+    remedy = "name an environment that has it: environment.venv, conda or modules"
+    if here is None:
+        yield Check(
+            "torch",
+            "unknown" if plan is None else "fail",
+            f"{python} is not installed here",
+            remedy,
+        )
+        return
+    try:
+        program = "import torch; print(torch.__version__)"
+        version = run([here, "-c", program], timeout=timeout).strip()
+    except RefusedError as error:
+        message = f"{here}: {str(error).strip().splitlines()[-1]}"
+        yield Check("torch", "unknown" if plan is None else "fail", message, remedy)
+    except SchedulerUnavailableError:
+        message = f"{here} has not imported it within {timeout:.0f} s; its file system may be slow"
+        yield Check("torch", "unknown", message, f"try: time {here} -c 'import torch'")
+    else:
+        yield Check("torch", "ok", f"{version}, imported by {here}")

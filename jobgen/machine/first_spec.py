@@ -1,0 +1,320 @@
+"""A first job.yaml for this machine: what this machine shows is filled in, with how it is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from jobgen.capabilities import get_capabilities
+from jobgen.errors import JobgenError
+from jobgen.machine import cluster as live
+from jobgen.machine.cluster import get_host_name, recognise
+from jobgen.plan import site_defaults
+from jobgen.plan.plan import Plan
+from jobgen.plan.resolve import resolve
+from jobgen.sites import search
+from jobgen.sites.profile import Node, SiteProfile
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import bind
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
+from jobgen.spec.units import format_memory
+
+SECONDS = 4.0
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@-]*|[0-9]+([hms]|[KMGT]B)")
+_WORDS = {"true", "false", "null"}
+_COLUMN = 30  # of comments, as in the README
+
+
+class Machine(NamedTuple):
+    """What this machine shows: scheduler, site and how it is known, accounts, Python."""
+
+    scheduler: str | None = None
+    site: str | None = None
+    how: str = ""
+    accounts: tuple[str, ...] = ()
+    venv: str | None = None
+    conda: str | None = None
+
+
+class Wishes(NamedTuple):
+    """What the user asks for; None leaves it to jobgen."""
+
+    site: str | None = None
+    scheduler: str | None = None
+    account: str | None = None
+    queue: str | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    walltime: str | None = None
+    script: str | None = None
+    module: str | None = None
+
+
+class SpecLine(NamedTuple):
+    """One key of the spec, at the top or in a part of it; a value of None leaves it to the user."""
+
+    part: str
+    key: str
+    value: Any
+    comment: str = ""
+
+
+class Written(NamedTuple):
+    """The text of a job.yaml, and the plan that it makes."""
+
+    text: str
+    plan: Plan
+
+
+def inspect_machine() -> Machine:
+    """Ask scheduler and environment, for a few seconds at most."""
+    clock = live.Deadline.of(SECONDS)
+    here = live.detect_scheduler(timeout=clock.left)
+    cluster, accounts = None, []
+    with suppress(JobgenError):  # without a name it may still be known by the host's
+        cluster = live.ask_cluster_name(here.name, timeout=clock.left) if here.name else None
+    with suppress(JobgenError):  # some Slurms keep no accounts
+        if here.name and get_capabilities(here.name).lists_accounts:
+            accounts = live.list_own_accounts(timeout=clock.left)
+    host = get_host_name(timeout=clock.left)
+    known = recognise(host=host, cluster=cluster, environment=os.environ).sites
+    venv = os.environ.get("VIRTUAL_ENV")
+    if venv is None:
+        venv = next(
+            (name for name in (".venv", "venv") if os.path.isfile(f"{name}/bin/activate")), None
+        )
+    conda = os.environ.get("CONDA_DEFAULT_ENV") if venv is None else None
+    return Machine(
+        scheduler=here.name,
+        site=known[0].name if known else None,
+        how=known[0].how if known else "",
+        accounts=tuple(accounts),
+        venv=venv,
+        conda=None if conda == "base" else conda,
+    )
+
+
+def list_questions(machine: Machine, wishes: Wishes) -> Iterator[tuple[str, str, Any]]:
+    """What to ask where somebody answers: a field of Wishes, the words, and the default."""
+    name, profile = _choose_target(machine, wishes)
+    shape = _describe_node(profile, wishes.queue or _choose_queue(profile))
+    if profile.can.batch:
+        account = _choose_account(machine, name, profile)
+        if wishes.account is None and profile.account and profile.account.required:
+            yield "account", "Account that pays", account or ""
+    if wishes.nodes is None:
+        yield "nodes", "Nodes", 1
+    if wishes.gpus_per_node is None:
+        yield "gpus_per_node", "GPUs on each node", shape.gpus or 0
+    if wishes.walltime is None:
+        yield "walltime", "Walltime", "1h"
+    if wishes.script is None and wishes.module is None:
+        yield "script", "Python script to run", "train.py"
+
+
+def write(machine: Machine, wishes: Wishes, *, file: str) -> Written:
+    """The spec, for `file`; raises SpecError where what was wished for cannot be."""
+    name, profile = _choose_target(machine, wishes)
+    text = _format_lines(_list_lines(machine, wishes, name, profile), profile.title or name)
+    spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
+    return Written(text, resolve(LoadedSpec(spec, file, "", positions)))
+
+
+def _choose_target(machine: Machine, wishes: Wishes) -> tuple[str, SiteProfile]:
+    """The site to write for, and its profile."""
+    scheduler = wishes.scheduler or machine.scheduler or "local"
+    name = wishes.site or (None if wishes.scheduler else machine.site)
+    if name is None:
+        name = get_capabilities(scheduler).generic_site
+    return name, search.load(name)
+
+
+def _list_lines(
+    machine: Machine, wishes: Wishes, site: str, profile: SiteProfile
+) -> Iterator[SpecLine]:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
+    yield SpecLine("", "name", name or "job", "what the queue, and the folder below runs/, call it")
+    if site == profile.can.generic_site:
+        why = "" if profile.can.batch else profile.can.title
+        yield SpecLine("", "scheduler", profile.scheduler, why)
+    else:
+        yield SpecLine("", "site", site, f"as {machine.how}" if site == machine.site else "")
+    local = not profile.can.batch
+    queue = wishes.queue or _choose_queue(profile)
+    if not local:
+        yield _write_account(machine, wishes, site, profile)
+        yield from _write_queue(queue, wishes, profile)
+    if profile.filesystems is not None and profile.filesystems.required:
+        known = list(profile.filesystems.known or ("NAME",))
+        yield SpecLine("", "filesystems", known, "those that the job uses")
+    yield from _list_resources(wishes, profile, queue, local=local)
+    yield from _list_environment(machine, profile)
+    yield from _list_run(wishes)
+
+
+def _write_account(machine: Machine, wishes: Wishes, site: str, profile: SiteProfile) -> SpecLine:
+    account = wishes.account or _choose_account(machine, site, profile)
+    about = profile.account
+    if account is not None:
+        others = [name for name in machine.accounts if name != account]
+        return SpecLine("", "account", account, f"or {', '.join(others[:4])}" if others else "")
+    needed = (
+        "every job here needs one" if about and about.required else "who pays, if you are asked"
+    )
+    meaning = f": {about.meaning}" if about and about.meaning else ""
+    return SpecLine("", "account", None, needed + meaning)
+
+
+def _choose_account(machine: Machine, site: str, profile: SiteProfile) -> str | None:
+    """The user's first account that the site takes."""
+    if machine.site not in (None, site):
+        return None
+    pattern = profile.account.pattern if profile.account else None
+    fit = (name for name in machine.accounts if re.fullmatch(pattern or ".*", name))
+    return next(fit, None)
+
+
+def _choose_queue(profile: SiteProfile) -> str | None:
+    """A queue where jobgen chooses none: the first."""
+    queues = profile.queues or {}
+    if any(queue.choose for queue in queues.values()):
+        return None
+    return next((name for name, queue in queues.items() if not queue.routed_from), None)
+
+
+def _write_queue(queue: str | None, wishes: Wishes, profile: SiteProfile) -> Iterator[SpecLine]:
+    names = [name for name, record in (profile.queues or {}).items() if not record.routed_from]
+    rest = [name for name in names if name != queue]
+    others = ", ".join(rest[:4]) + (", ..." if rest[4:] else "")
+    if queue is not None:
+        yield SpecLine("", "queue", queue, f"or {others}" if others and not wishes.queue else "")
+    elif names:
+        yield SpecLine("", "queue", None, f"jobgen chooses by size and walltime: {others}")
+    else:
+        yield SpecLine(
+            "", "queue", None, "Slurm's partition" if profile.can.queue_word == "partition" else ""
+        )
+
+
+def _describe_node(profile: SiteProfile, queue: str | None) -> Node:
+    """A node of the queue, or of the first that jobgen may choose."""
+    if queue is None:
+        queue = next(
+            (name for name, record in (profile.queues or {}).items() if record.choose), None
+        )
+    gpu_type = _choose_gpu_type(profile) or profile.gpu_type
+    return site_defaults.describe_node(profile, queue, gpu_type)[0]
+
+
+def _choose_gpu_type(profile: SiteProfile) -> str | None:
+    """The type that the spec has to name."""
+    if profile.gpu_type_required and profile.gpu_type is None:
+        return next(iter(profile.gpu_types or {}), None)
+    return None
+
+
+def _list_resources(
+    wishes: Wishes, profile: SiteProfile, queue: str | None, *, local: bool
+) -> Iterator[SpecLine]:
+    node, part = _describe_node(profile, queue), "resources"
+    yield SpecLine(part, "nodes", wishes.nodes or 1)
+    gpus = node.gpus if wishes.gpus_per_node is None else wishes.gpus_per_node
+    if gpus is None:
+        gpus = _find_fewest_gpus(profile, queue)
+    if gpus is not None:
+        what = node.device or node.gpu
+        all_of_it = f"all of a node{f'; one is {what}' if what else ''}"
+        yield SpecLine(part, "gpus_per_node", gpus, all_of_it if gpus == node.gpus else "")
+    elif not local:
+        yield SpecLine(part, "gpus_per_node", None, "such as 4")
+    if name := _choose_gpu_type(profile):
+        others = [other for other in profile.gpu_types or {} if other != name]
+        yield SpecLine(part, "gpu_type", name, f"or {', '.join(others)}" if others else "")
+    if gpus and node.cpus_rule == "required" and node.cpus_per_gpu is None:
+        yield SpecLine(part, "cpus_per_gpu", 8, "a GPU job has one CPU here unless it asks")
+    elif not local and node.cpus_per_gpu is None:
+        yield SpecLine(part, "cpus_per_gpu", None, "such as 8: left out, it may be one CPU")
+    if node.memory_rule == "required":
+        memory = node.memory or 16 * 1024**2
+        yield SpecLine(
+            part, "memory_per_node", "{}{}B".format(*format_memory(memory)), "all of a node"
+        )
+    longest = _find_longest(profile, queue)
+    walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
+    yield SpecLine(part, "walltime", walltime, "then the job is ended")
+
+
+def _find_fewest_gpus(profile: SiteProfile, queue: str | None) -> int | None:
+    """The fewest GPUs that the queue takes, where it takes no job without."""
+    queues = profile.queues or {}
+    if queue is None:
+        queue = next((name for name, record in queues.items() if record.choose), None)
+    fewest = [limit.gpus[0] if limit.gpus else 0 for limit in queues[queue].limits] if queue else []
+    return min(fewest, default=0) or None
+
+
+def _find_longest(profile: SiteProfile, queue: str | None) -> int | None:
+    """The longest walltime of a queue, in seconds."""
+    limits = profile.queues[queue].limits if profile.queues and queue in profile.queues else ()
+    times = [limit.times[1] for limit in limits]
+    return None if None in times else max((time for time in times if time), default=None)
+
+
+def _list_environment(machine: Machine, profile: SiteProfile) -> Iterator[SpecLine]:
+    part, modules = "environment", ", ".join(profile.modules.load if profile.modules else ())
+    if machine.venv is not None:
+        loaded = f"after the site's modules {modules}" if modules else "on every node"
+        yield SpecLine(part, "venv", machine.venv, loaded)
+    elif machine.conda is not None:
+        yield SpecLine(part, "conda", machine.conda, "the one that is active here")
+    else:
+        loaded = f"unless you name some, the site's: {modules}" if modules else ""
+        yield SpecLine(part, "modules", None, loaded or "such as [python, cuda]")
+        yield SpecLine(part, "venv", None, "the folder of a virtual environment with torch in it")
+
+
+def _list_run(wishes: Wishes) -> Iterator[SpecLine]:
+    if wishes.module is not None:
+        yield SpecLine("run", "module", wishes.module, "as by python -m, once for each GPU")
+    elif wishes.script is not None or os.path.isfile("train.py"):
+        yield SpecLine("run", "script", wishes.script or "train.py", "once for each GPU")
+    else:
+        yield SpecLine("run", "module", "jobgen.trainer", "jobgen's own; or script: train.py")
+    yield SpecLine("run", "args", None, "such as {lr: 3e-4, epochs: 10}, for --lr 3e-4 --epochs 10")
+
+
+def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
+    rows = [
+        "# yaml-language-server: $schema=job.schema.json",
+        f"# A job for {title}, begun by `jobgen init`.",
+        "# `jobgen explain` says what follows from it; `jobgen schema job > job.schema.json` lets",
+        "# editors complete and check it.",
+    ]
+    part = ""
+    keys = list(lines)
+    for index, line in enumerate(keys):
+        if line.part != part:
+            part = line.part
+            rest = [other for other in keys[index:] if other.part == part]
+            filled = any(other.value is not None for other in rest)
+            rows.append(f"{part}:" if filled else f"# {part}:")
+        indent = "  " if part else ""
+        if line.value is None:
+            row = f"# {indent}{line.key}:"
+        else:
+            row = f"{indent}{line.key}: {_format_value(line.value)}"
+        rows.append(f"{row:{_COLUMN}} # {line.comment}" if line.comment else row)
+    return "\n".join(rows) + "\n"
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_value, value))}]"
+    if isinstance(value, int) or (_PLAIN.fullmatch(value) and value.lower() not in _WORDS):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)

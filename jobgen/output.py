@@ -1,0 +1,78 @@
+"""What leaves the program: JSON, tables and files, each in one form."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def simplify(value: Any) -> Any:
+    """Turn records into mappings of their fields, all the way down."""
+    if hasattr(value, "_asdict"):
+        return {key: simplify(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: simplify(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [simplify(item) for item in value]
+    return value
+
+
+def format_json(value: Any) -> str:
+    """Return the text that a command with --json prints (`docs/reference/json.md`)."""
+    return json.dumps(simplify(value), indent=2) + "\n"
+
+
+def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
+    """Return a line for each row, its cells in columns.
+
+    With `right` they are aligned to the right, but for those of the last column.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        padded = [cell.rjust(width) if right else cell.ljust(width) for cell, width in cells]
+        lines.append("  ".join([*padded[:-1], row[-1]]).rstrip())
+    return lines
+
+
+def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+    """Replace the file at `path` as a whole, and make its folder; a reader never sees half of it.
+
+    Where `path` is a symbolic link, what it leads to is replaced. With `sync` the file and its name
+    are on the disk, or with the server, when this returns.
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    if os.path.exists(path) and not os.path.isfile(path):
+        temporary = target = str(path)  # a pipe or a device is written to, not replaced
+    else:
+        os.makedirs(folder, exist_ok=True)
+        # Process ids are not enough: many hosts may write into one folder.
+        temporary = f"{folder}/.{name}.{os.urandom(6).hex()}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        if temporary != target:
+            os.replace(temporary, target)
+    except BaseException:
+        if temporary != target and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+    if sync:
+        sync_folder(folder)
+
+
+def sync_folder(folder: str | Path) -> None:
+    """Have the names in a folder on the disk."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,97 @@
+"""The array of a job: its tasks in the order of their indices, and what each is given."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jobgen.errors import Problem
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import ArrayTask, Plan, TaskArray
+from jobgen.spec.array import Choice, name_argument, name_variable
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.value_types import make_option, make_words
+
+
+class TaskRow(NamedTuple):
+    """What one task of an array has for itself."""
+
+    task: int
+    arguments: tuple[str, ...]
+    variables: dict[str, str]
+
+    def __str__(self) -> str:
+        named = (f"{name}={shlex.quote(value)}" for name, value in self.variables.items())
+        return " ".join([f"{self.task:4}", *named, shlex.join(self.arguments)]).rstrip()
+
+
+def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
+    """Decide the array; one task is a job of its own and no array, as PBS refuses those."""
+    asked = context.spec.array
+    if asked is None:
+        return Decision(None)
+    tasks = () if context.task is not None else list_tasks(context.loaded)
+    if len(tasks) < 2:
+        return Decision(None, left_out=[] if asked.at_once is None else ["array.at_once"])
+    return Decision(TaskArray(tasks, asked.at_once), problems=_find_conflicts(context, plan))
+
+
+def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
+    """Return the tasks of the spec's array, in the order of their indices."""
+    choices, own = _list_choices(loaded), loaded.spec.run.args
+    written = own if isinstance(own, dict) else {}
+    otherwise = {make_option(key): value for key, value in written.items()}
+    arguments = (key for choice in choices for key in choice if not name_variable(key))
+    options = tuple(dict.fromkeys(make_option(name_argument(key)) for key in arguments))
+    tasks = []
+    for choice in choices:
+        values = {make_option(name_argument(key)): value for key, value in choice.items()}
+        words: list[str] = []
+        for option in options:  # a task without it keeps what run.args says
+            words += make_words(option, values.get(option, otherwise.get(option, False)))
+        named = {name_variable(key): value for key, value in choice.items()}
+        variables = {name: _format(value) for name, value in named.items() if name}
+        tasks.append(ArrayTask(tuple(words), variables))
+    return tuple(tasks)
+
+
+def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
+    """Return the keys of `run.args` that the tasks give themselves."""
+    choices, own = _list_choices(loaded), loaded.spec.run.args
+    options = {make_option(name_argument(key)) for choice in choices for key in choice}
+    keys = own if isinstance(own, dict) else {}
+    return frozenset(key for key in keys if make_option(key) in options)
+
+
+def list_variables(loaded: LoadedSpec) -> frozenset[str]:
+    """Return the variables that the tasks of the spec's array have for themselves."""
+    keys = {key for choice in _list_choices(loaded) for key in choice}
+    return frozenset(name for key in keys if (name := name_variable(key)))
+
+
+def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:
+    """Return the table of an array's tasks."""
+    tasks = enumerate(array.tasks if array else ())
+    return tuple(TaskRow(index, task.arguments, dict(task.variables)) for index, task in tasks)
+
+
+def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
+    """Yield what cannot be an array."""
+    loaded, walltime = context.loaded, context.spec.walltime
+    if plan.can.components and plan.nodes.unequal:
+        hint = "write a script for each task with jobgen render --expand"
+        message = f"{plan.can.title} has no arrays of jobs whose nodes are unequal"
+        yield loaded.problem("array", message, hint)
+    if walltime is not None and walltime.then == "resubmit":
+        hint = "write requeue on Slurm, or a script for each task with jobgen render --expand"
+        message = "jobs that go on one after the other cannot be tasks of an array"
+        yield loaded.problem("walltime.then", message, hint)
+
+
+def _list_choices(loaded: LoadedSpec) -> list[Choice]:
+    return list(loaded.spec.array.choices()) if loaded.spec.array else []
+
+
+def _format(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,118 @@
+"""Containers: what each runtime is told on a node, or on the command line of srun."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.errors import Problem
+from jobgen.plan.decision import Context
+from jobgen.plan.plan import ContainerCommand, GpuOptions, ShellPath
+
+# Those that srun itself enters, with a task; the others are commands.
+_OF_SRUN = ("pyxis", "edf", "uenv")
+_PODMAN = "run --rm --interactive --env-host --network=host --ipc=host --pid=host"
+
+
+_OF_APPTAINER = GpuOptions(("--nv",), ("--rocm",))
+_OF_PODMAN = GpuOptions(("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
+
+
+def choose_runtime(context: Context) -> str | None:
+    """Return what runs the container: as the spec says, else the site."""
+    own, site = context.spec.environment.container, context.site.container
+    return (own and own.runtime) or (site and site.runtime)
+
+
+def find_conflicts(context: Context) -> Iterator[Problem]:
+    """Yield what cannot be: no runtime, or srun's without srun or with modules to load first."""
+    loaded, site = context.loaded, context.site
+    own, runtime = context.spec.environment.container, choose_runtime(context)
+    where = "environment.container"
+    if own is None:
+        return
+    if runtime is None:
+        hint = "add runtime: apptainer, singularity, podman-hpc, pyxis or edf"
+        yield loaded.problem(where, "names no runtime, nor does the site", hint)
+    elif runtime in _OF_SRUN and not site.can.enters_containers:
+        hint = "use apptainer, singularity or podman-hpc"
+        yield loaded.problem(f"{where}.runtime", f"{runtime} is for srun, Slurm's launcher", hint)
+    elif runtime in _OF_SRUN and context.spec.environment.modules:
+        message = f"srun enters the container of {runtime} before a module could be loaded"
+        yield loaded.problem("environment.modules", message, "leave them out")
+    if runtime == "edf" and own.runtime is None and own.binds:
+        hint = "write them as mounts in the environment file"
+        yield loaded.problem(f"{where}.binds", "are of no use to edf, this site's runtime", hint)
+
+
+def find_image_file(runtime: str, image: str) -> ShellPath | None:
+    """Return the file or folder of an image; None if the image is known by a name."""
+    if runtime in ("apptainer", "singularity"):
+        return None if re.match(r"[a-z]+://", image) else ShellPath(image)
+    suffix = {"pyxis": ".sqsh", "edf": ".toml"}.get(runtime)
+    if suffix is None or not (image.endswith(suffix) or re.match(r"[/.~$]", image)):
+        return None
+    # srun takes a path from the root, or from a folder that it names, for one.
+    return ShellPath(image if re.match(r"[/~$]", image) else f"$PWD/{image}")
+
+
+def enter_by_command(
+    context: Context, *, vendor: str | None, gpus: bool
+) -> ContainerCommand | None:
+    """Return the command that enters the container on a node; None if srun does it.
+
+    `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
+    """
+    own, site = context.spec.environment.container, context.site
+    runtime = choose_runtime(context)
+    if own is None or runtime is None or runtime in _OF_SRUN:
+        return None
+    binds = [*(site.container.binds if site.container else ()), *own.binds]
+    if runtime == "podman-hpc":
+        words = [runtime, *_PODMAN.split(), "--workdir", ShellPath("$PWD")]
+        option, for_gpus = "--volume", _OF_PODMAN
+    else:
+        words = [runtime, "exec", "--pwd", ShellPath("$PWD")]
+        option, for_gpus = "--bind", _OF_APPTAINER
+    if gpus and vendor is not None:
+        words += getattr(for_gpus, vendor, ())
+    more: list[str] = []
+    for bind in binds:
+        more += [option, _write_both_sides(bind)]
+    return ContainerCommand(
+        runtime=runtime,
+        words=tuple(words),
+        bind=option,
+        more=(*more, *own.options, _expand_home(own.image)),
+        any_gpu=for_gpus if gpus and vendor is None else None,
+    )
+
+
+def list_step_options(context: Context) -> tuple[str, ...]:
+    """Return the options by which srun enters the container; empty if a command does it."""
+    own, site = context.spec.environment.container, context.site
+    runtime = choose_runtime(context)
+    if own is None or runtime not in _OF_SRUN:
+        return ()
+    image = _expand_home(find_image_file(runtime, own.image) or own.image)
+    if runtime in ("edf", "uenv"):
+        option = "--environment" if runtime == "edf" else "--uenv"
+        return (ShellPath(f"{option}={image}"), *own.options)
+    binds = ["$PWD", "/tmp", *(site.container.binds if site.container else ()), *own.binds]
+    mounts = ",".join(map(_write_both_sides, binds))
+    return (
+        ShellPath(f"--container-image={image}"),
+        ShellPath(f"--container-mounts={mounts}"),
+        *own.options,
+    )
+
+
+def _write_both_sides(bind: str) -> ShellPath:
+    """SOURCE:TARGET; a runtime may have another idea of SOURCE alone."""
+    text = _expand_home(bind)
+    return ShellPath(text if ":" in text else f"{text}:{text}")
+
+
+def _expand_home(text: str) -> ShellPath:
+    """A path, or two, whose ~ expands also where it is not the first sign of a word."""
+    return ShellPath(re.sub(r"(^|:)~(?=/|:|$)", r"\1$HOME", text))

@@ -1,0 +1,49 @@
+"""What a part of a plan is decided from, and what a decision says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from jobgen.errors import Problem
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
+
+T = TypeVar("T", covariant=True)
+
+
+class Context(NamedTuple):
+    """The spec, its site, and what the command line says beside them.
+
+    `today` (YYYY-MM-DD) is the day by which a site's limits are old; with `limits` they are
+    checked. `task` is the task of the spec's array that becomes a job of its own.
+    """
+
+    loaded: LoadedSpec
+    site: SiteProfile
+    limits: bool = True
+    today: str | None = None
+    task: int | None = None
+
+    @property
+    def spec(self) -> JobSpec:
+        """What the user wrote."""
+        return self.loaded.spec
+
+
+class Decision(Generic[T]):
+    """The value of a part; its conflicts, what to tell the user, and keys that have no use here."""
+
+    def __init__(
+        self,
+        value: T,
+        *,
+        problems: Iterable[Problem] = (),
+        notes: Iterable[str] = (),
+        left_out: Iterable[str] = (),
+    ) -> None:
+        self.value = value
+        self.problems = tuple(problems)
+        self.notes = tuple(notes)
+        self.left_out = tuple(left_out)

@@ -1,0 +1,95 @@
+"""What is set up on every node, decided: the spec's own, and the site's where it is silent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
+from jobgen.plan.program import make_path
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.model import Environment, Modules
+
+# Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
+# the home folder by default: slow where that is shared, and MIOpen's databases break there.
+_CACHES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "MIOPEN_USER_DB_PATH",
+    "MIOPEN_CUSTOM_CACHE_DIR",
+)
+
+
+def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
+    """Decide the environment; the site's where the spec is silent."""
+    own, site, local = context.spec.environment, context.site, not context.site.can.batch
+    variables: dict[str, str] = {
+        key: ShellPath(value) for key, value in plan.defaults.variables.items()
+    }
+    variables |= {**(own.variables or {}), **plan.program.variables}
+    conda = own.conda
+    if site.modules and not (own.modules is not None or own.container or own.venv or own.stage):
+        conda = conda or site.modules.conda
+    vendor = _guess_vendor(plan.defaults.node.gpu)
+    decided = NodeEnvironment(
+        modules=None if local else _choose_modules(own, site),
+        stage=None if own.stage is None else ShellPath(own.stage),
+        venv=None if own.venv is None else make_path(own.venv),
+        conda=None if conda is None else ShellPath(conda),
+        variables=variables,
+        setup=own.setup,
+        caches=tuple(_list_caches(variables)),
+    )
+    left_out = ["environment.modules"] if local and own.modules else []
+    if own.container is None:
+        return Decision(decided, left_out=left_out)
+    from jobgen.plan import container
+
+    gpus = local or plan.nodes.gpus > 0  # this machine has what it has
+    runtime = container.choose_runtime(context) or ""
+    step_options = container.list_step_options(context)
+    decided = decided._replace(
+        modules=None if step_options else decided.modules,
+        container=container.enter_by_command(context, vendor=vendor, gpus=gpus),
+        step_options=step_options,
+        image_file=container.find_image_file(runtime, own.container.image),
+    )
+    return Decision(decided, problems=container.find_conflicts(context), left_out=left_out)
+
+
+def _choose_modules(own: Environment, site: SiteProfile) -> Modules | None:
+    """The spec's own, or the site's; beside a container only those that its runtime needs."""
+    if isinstance(own.modules, Modules):
+        modules = own.modules
+    elif own.modules is not None:
+        modules = Modules(load=own.modules)
+    elif site.modules is not None and own.container is None:
+        modules = Modules(site.modules.first, site.modules.use, site.modules.load)
+    else:
+        modules = Modules()
+    if own.container is not None and site.container is not None:
+        first, use, load = site.container.modules
+        modules = Modules(modules.first or first, use + modules.use, load + modules.load)
+    modules = modules._replace(use=tuple(map(make_path, modules.use)))
+    return None if modules == Modules() else modules
+
+
+def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
+    """The caches that the spec has no place for."""
+    for name in _CACHES:
+        # Triton's folder follows from TRITON_HOME unless it is named.
+        named = {name, name.replace("CACHE_DIR", "HOME")} & variables.keys()
+        if not named:
+            yield name
+
+
+def _guess_vendor(gpu: str | None) -> str | None:
+    """Who makes a GPU, by its name in a profile; None where the name does not tell."""
+    if gpu is None:
+        return None
+    if re.match(r"MI[0-9]", gpu):
+        return "amd"
+    if gpu.startswith("PVC"):
+        return "intel"
+    return "nvidia" if re.match(r"([AVHBL]|G[HB])[0-9]{2,3}\b|RTX|T4\b", gpu) else None

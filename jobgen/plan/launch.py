@@ -1,0 +1,171 @@
+"""How a job's processes start: by torchrun's agents or one by one, and through which launcher."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from jobgen.capabilities import SCHEDULERS
+from jobgen.errors import Problem
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import Heartbeat, Nodes, Plan, Start
+from jobgen.spec.model import NodeRange
+
+LAUNCHERS = (*(row.launcher for row in SCHEDULERS.values()), "mpiexec")
+
+
+def decide(context: Context, plan: Plan) -> Decision[Start]:
+    """Decide what starts the processes, and how they find one another."""
+    launch, defaults = context.spec.launch, plan.defaults
+    local = not context.site.can.batch
+    start = _choose_start(context, plan.nodes)
+    if _needs_no_launcher(context, plan.nodes, start):
+        start = start._replace(launcher="local")
+    start = start._replace(
+        rendezvous="env" if start.direct else launch.rendezvous or "c10d",
+        max_restarts=launch.max_restarts or 0,
+        interface=None if local else launch.interface or defaults.interface,
+        address=defaults.address,
+        cores=tuple(_read_cores(start.words, max(plan.nodes.processes))) if start.numbers else (),
+        watch=Heartbeat(reaches=not local and plan.nodes.total > 1),
+    )
+    return Decision(
+        start,
+        problems=_find_conflicts(context, plan.nodes, start),
+        notes=_compare_to_site(context, start),
+        left_out=_list_left_out(context),
+    )
+
+
+def _choose_start(context: Context, nodes: Nodes) -> Start:
+    """What the spec says, else what the site does, else torchrun through the scheduler's own."""
+    asked, site = context.spec.launch, context.site.launch
+    torchrun_keys = tuple(
+        f"launch.{key}" for key in ("rendezvous", "max_restarts") if getattr(asked, key) is not None
+    )
+    if isinstance(context.spec.resources.nodes, NodeRange):
+        torchrun_keys += ("resources.nodes",)
+    mode: str
+    keys: tuple[str, ...]
+    if asked.mode is not None:
+        mode, keys = asked.mode, ("launch.mode",)
+    elif torchrun_keys or site is None:
+        mode, keys = "torchrun", torchrun_keys
+    else:
+        mode, keys = site.family, ("site.launch.family",)
+    launcher: str = (site.launcher if site else None) or context.site.can.launcher
+    if not context.site.can.batch:
+        launcher = context.site.can.launcher
+    elif asked.launcher not in (None, "auto"):
+        launcher = asked.launcher
+    if site is None or site.launcher != launcher:
+        return Start(mode, launcher, decided_by=keys)
+    if mode != "direct":
+        return Start(mode, launcher, site.mpiexec, site.agent_options, decided_by=keys)
+    whole = all(group.gpus == len(site.devices or ()) for group in nodes.groups)
+    own = "CUDA_VISIBLE_DEVICES" in (context.spec.environment.variables or {})
+    devices = site.devices if whole and not own else None
+    return Start(mode, launcher, site.mpiexec, site.options, devices, keys)
+
+
+def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
+    """Whether the script itself starts the one agent there is; srun has to enter its containers."""
+    if nodes.total > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
+        return False
+    if context.spec.environment.container is None:
+        return True
+    from jobgen.plan import container
+
+    return not container.list_step_options(context)
+
+
+def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
+    """Yield what this scheduler's launchers cannot do."""
+    loaded, resources, launch = context.loaded, context.spec.resources, context.spec.launch
+    can = context.site.can
+    for key, value in (("mode", "direct"), ("launcher", "mpiexec")):
+        if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
+            message = (
+                f"{value} is told how many processes there are, and resources.nodes is a range"
+            )
+            yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
+    split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
+    if split and can.components and any(group.cpus is None for group in nodes.groups):
+        given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
+        hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
+        message = f"unequal nodes on {can.title} are parts of a job, each with its own CPUs"
+        path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
+        yield loaded.problem(path, message, hint)
+    asked = launch.launcher
+    hint = f"write {can.launcher}, mpiexec or auto"
+    if asked == "mpiexec" and can.components and nodes.unequal:
+        message = f"unequal nodes on {can.title} are parts of a job; mpiexec sees only the first"
+        yield loaded.problem("launch.launcher", message, f"write {can.launcher}")
+    if not can.batch or asked in (None, "auto", "mpiexec", can.launcher):
+        return
+    owner = next(row for row in SCHEDULERS.values() if row.launcher == asked)
+    if owner.batch:
+        yield loaded.problem("launch.launcher", f"{asked} is for {owner.title} alone", hint)
+    elif nodes.total > 1:
+        yield loaded.problem("launch.launcher", "local starts nothing on other nodes", hint)
+
+
+def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
+    """Yield the cores of each process of a node that a launcher's options name.
+
+    They are --cpu-bind=list:0-7:8-15 or mask_cpu:0xff,0xff00, and PALS's depth with --depth=8.
+    """
+    text = " ".join(words)
+    binding = re.search(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:|depth\b)(\S*)", text)
+    depth = re.search(r"--depth[= ](\d+)", text)
+    if binding is None:
+        return
+    if binding[1] == "list:":
+        yield from binding[2].split(":")
+    elif binding[1] == "mask_cpu:":
+        for mask in binding[2].split(","):
+            numbers = [bit for bit in range(512) if int(mask, 16) >> bit & 1]
+            yield _format_ranges(numbers)
+    elif depth:
+        each = int(depth[1])
+        yield from (
+            _format_ranges(range(rank * each, (rank + 1) * each)) for rank in range(processes)
+        )
+
+
+def _format_ranges(numbers: Iterable[int]) -> str:
+    """Write numbers in order as `0-7,16`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
+    """Yield a note if the job starts in another way than its site does."""
+    profile, site = context.site, context.site.launch
+    if site is None or not profile.can.batch or site.family == start.mode:
+        return
+    from jobgen.plan.limits import cite
+
+    usual, this = "one process for each GPU", "one torchrun agent on each node"
+    if start.direct:
+        usual, this = this, usual
+    advice = f"; {site.note}" if site.note else ""
+    yield (
+        f"note: {profile.title or 'this site'} starts {usual} by {site.launcher}, this script"
+        f" {this}{cite(profile, site)}{advice}"
+    )
+
+
+def _list_left_out(context: Context) -> Iterator[str]:
+    """Yield the keys of no use to a job that stays on this machine."""
+    launch, can = context.spec.launch, context.site.can
+    if not can.batch:
+        if launch.interface:
+            yield "launch.interface"
+        if launch.launcher not in (None, "auto", can.launcher):
+            yield "launch.launcher"

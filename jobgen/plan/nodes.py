@@ -1,0 +1,103 @@
+"""The nodes of a job: how many, with what on each, those alike put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from jobgen.errors import Problem
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
+from jobgen.sites.profile import Node, SiteProfile
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import NodeRange
+
+
+def decide(context: Context, plan: Plan) -> Decision[Nodes]:
+    """Decide the nodes, on those that the site has for the job."""
+    spec, node = context.spec, plan.defaults.node
+    groups = tuple(group_nodes(context.loaded, context.site, node))
+    cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
+    ranged = spec.resources.nodes
+    nodes = Nodes(
+        groups=groups,
+        fewest=ranged.min if isinstance(ranged, NodeRange) else None,
+        cpus_asked=node.cpus_rule != "implied" or cpus_given,
+        device=node.device,
+        preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
+    )
+    return Decision(
+        nodes,
+        problems=_find_conflicts(context, nodes),
+        left_out=_list_left_out(context),
+    )
+
+
+def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
+    """Yield the nodes, those alike put together; most GPUs first, as PBS fills chunks in order.
+
+    Of a range these are the most that there can be.
+
+    OpenPBS places the chunks of a select one after the other and never goes back: small chunks
+    first can take the large nodes, and then the job waits for ever.
+    """
+    resources, launch = loaded.spec.resources, loaded.spec.launch
+    gpus, processes = resources.gpus_per_node, launch.processes_per_node
+    written = resources.nodes.max if isinstance(resources.nodes, NodeRange) else resources.nodes
+    lists = (len(value) for value in (gpus, processes) if isinstance(value, tuple))
+    nodes = written or next(lists, 1)
+    gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
+    if processes is None:
+        process_list = tuple(max(1, count) for count in gpu_list)
+    else:
+        process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
+    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu
+    local = not site.can.batch  # this machine has what it has
+    single = [
+        NodeGroup(
+            nodes=1,
+            processes=process_count,
+            gpus=gpu_count,
+            cpus=None
+            if local
+            else resources.cpus_per_node or (cpus_per_gpu or 0) * gpu_count or None,
+            memory=None
+            if local
+            else resources.memory_per_node or (node.memory_per_gpu or 0) * gpu_count or None,
+        )
+        for gpu_count, process_count in zip(gpu_list, process_list, strict=True)
+    ]
+    single.sort(key=lambda group: -group.gpus)
+    for group, members in groupby(single):
+        yield group._replace(nodes=len(list(members)))
+
+
+def _plan_preflight(groups: tuple[NodeGroup, ...], site: SiteProfile) -> Preflight:
+    """Plan what the nodes compare; this machine has the GPUs that it has."""
+    batch = site.can.batch
+    return Preflight(tuple(g.gpus if batch else 0 for g in groups for _ in range(g.nodes)))
+
+
+def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
+    """Yield what this scheduler or site cannot do."""
+    loaded, site, resources = context.loaded, context.site, context.spec.resources
+    if resources.cpus_per_gpu is not None and not nodes.gpus:
+        hint = "write cpus_per_node"
+        yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
+    if isinstance(resources.nodes, NodeRange) and not site.can.node_range:
+        who = f"{site.can.title} gives" if site.can.batch else "this machine has"
+        message = f"{who} as many nodes as are asked for, and no range"
+        yield loaded.problem("resources.nodes", message, f"write nodes: {resources.nodes.max}")
+    if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
+        yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")
+    if nodes.unequal and site.pbs.resources == "totals":
+        message = "this site takes totals of the whole job, so all nodes must be alike"
+        yield loaded.problem("resources.gpus_per_node", message)
+
+
+def _list_left_out(context: Context) -> Iterator[str]:
+    """Yield the keys that say what this machine simply has."""
+    if not context.site.can.batch:
+        for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node"):
+            if getattr(context.spec.resources, key) is not None:
+                yield f"resources.{key}"

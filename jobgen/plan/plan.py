@@ -1,0 +1,434 @@
+"""The plan: everything that a script says, decided, in the parts that `resolve` puts together.
+
+Only records stand here. Each part is decided in the module of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from jobgen.capabilities import Capabilities
+from jobgen.sites.profile import Address, Node, SiteProfile
+from jobgen.spec.model import Modules
+from jobgen.spec.units import format_duration
+
+
+class ShellPath(str):
+    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
+
+
+class SiteDefaults(NamedTuple):
+    """What a site adds to a spec; directives lack their `#PBS` or `#SBATCH`."""
+
+    queue: str | None = None
+    partition: str | None = None  # what Slurm calls the queue, if the profile has another name
+    qos: str | None = None  # that goes with the queue
+    node: Node = Node()
+    gpu_type: str | None = None
+    filesystems: tuple[str, ...] = ()
+    directives: tuple[str, ...] = ()
+    variables: Mapping[str, str] = MappingProxyType({})
+    network: str = ""  # what the user has to know of it, if it is not all set up
+    interface: str | None = None
+    address: Address | None = None
+
+
+class Provenance(NamedTuple):
+    """What a plan was made from, so that the same can be rendered again."""
+
+    source: str  # the spec's file name, without its folder
+    digest: str
+    site_given: str | None = None  # the site given in the place of the spec's own
+    overrides: tuple[str, ...] = ()  # PATH=VALUE given on top of the spec
+    limits: bool = True  # whether the site's limits were checked
+
+
+class NodeGroup(NamedTuple):
+    """Consecutive nodes that are alike. Memory in KiB; None leaves it to the site."""
+
+    nodes: int
+    processes: int
+    gpus: int
+    cpus: int | None
+    memory: int | None
+
+    @property
+    def shape(self) -> tuple[int, int | None, int | None]:
+        """What the scheduler is asked for on each node."""
+        return (self.gpus, self.cpus, self.memory)
+
+
+class Preflight(NamedTuple):
+    """The GPUs that each node must see at least, in order; 0 where any number will do."""
+
+    gpus: tuple[int, ...]
+
+    @property
+    def everywhere(self) -> int | None:
+        """The number of GPUs on every node; None where nodes differ."""
+        return self.gpus[0] if len(set(self.gpus)) == 1 else None
+
+    @property
+    def alike(self) -> bool:
+        """Whether all nodes must see the same number."""
+        return self.everywhere is not None
+
+
+class Nodes(NamedTuple):
+    """The nodes of the job, and how many processes each runs."""
+
+    groups: tuple[NodeGroup, ...] = ()
+    fewest: int | None = None  # set where the scheduler may give fewer nodes than `groups` has
+    cpus_asked: bool = True  # False where the CPUs follow from the nodes or GPUs
+    device: str | None = None  # what the site says one torch device is, if not a whole GPU
+    preflight: Preflight | None = None  # what the nodes compare before the program starts
+
+    @property
+    def total(self) -> int:
+        """How many nodes the job has."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return sum(group.nodes * group.gpus for group in self.groups)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Processes of each node, in order."""
+        return tuple(group.processes for group in self.groups for _ in range(group.nodes))
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the job."""
+        return sum(group.nodes * group.processes for group in self.groups)
+
+    @property
+    def topology(self) -> str:
+        """Nodes and processes in words, such as `2 nodes x 4 processes`."""
+        parts = []
+        for group in self.groups:
+            nodes = "1 node" if group.nodes == 1 else f"{group.nodes} nodes"
+            if self.fewest is not None:
+                nodes = f"{self.fewest} to {nodes}"
+            processes = "1 process" if group.processes == 1 else f"{group.processes} processes"
+            parts.append(f"{nodes} x {processes}")
+        return " + ".join(parts)
+
+    @property
+    def unequal(self) -> bool:
+        """Whether the scheduler is asked for nodes of several shapes."""
+        return len({group.shape for group in self.groups}) > 1
+
+    @property
+    def threads(self) -> int | None:
+        """OMP_NUM_THREADS that suits every node; None where only the node knows its CPUs."""
+        if any(group.cpus is None for group in self.groups):
+            return None
+        return max(1, min((group.cpus or 1) // group.processes for group in self.groups))
+
+
+class Program(NamedTuple):
+    """What each process runs. `task` is the index of an array's task that is a job of its own."""
+
+    name: str = ""
+    command: tuple[str, ...] = ()  # a ShellPath among the words expands
+    script: ShellPath | None = None  # the program's file, if there is one to look for
+    variables: Mapping[str, str] = MappingProxyType({})  # of that task
+    task: str | None = None
+    task_given: bool = False  # by the command line, and not because the array has one task
+
+
+class Heartbeat(NamedTuple):
+    """How the loss of a node is noticed: each node rewrites a file, the first checks their age.
+
+    A node counts as lost after twice an NFS client's longest belief in what it knows of a file
+    (nfs(5), acregmax: 60 s): 120 s without a sign of life, or 300 s if none ever came. With
+    `reaches` a node gives a sign only while the first one answers it.
+    """
+
+    beat: int = 20  # seconds between two signs of life, and between two looks
+    silent: int = 6  # looks without a new sign
+    missing: int = 15  # looks without a first sign, or without the agent that others have
+    reaches: bool = False  # where the network can part the nodes
+    patience: int = 5  # seconds after which the first node counts as not answering
+    parting: int = 3  # beats after the job's end in which a node should have been told of it
+
+
+class Start(NamedTuple):
+    """What starts the processes, and how they find one another.
+
+    `mode` is torchrun, with an agent on each node, or direct. `options` are the site's, for the
+    launcher in direct mode; `devices` the order in which the processes of a node take its GPUs.
+    """
+
+    mode: str = "torchrun"
+    launcher: str = "srun"
+    flavor: str | None = None  # of mpiexec: pals, hydra or openmpi; None: the job finds out
+    options: tuple[str, ...] = ()
+    devices: tuple[int, ...] | None = None
+    decided_by: tuple[str, ...] = ()  # the keys that decided the mode
+    cores: tuple[str, ...] = ()  # of each process of a node, if the options say so, as 0-7
+    rendezvous: str = "c10d"
+    max_restarts: int = 0
+    interface: str | None = None
+    address: Address | None = None  # how the nodes' addresses follow from their names
+    watch: Heartbeat = Heartbeat()
+
+    @property
+    def direct(self) -> bool:
+        """Whether processes start one by one."""
+        return self.mode == "direct"
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the launcher starts, and numbers, each process itself."""
+        return self.direct and self.launcher in ("srun", "mpiexec")
+
+    @property
+    def deals_evenly(self) -> bool:
+        """Whether each node of a component gets the same number of processes, as srun deals."""
+        return self.direct and self.launcher == "srun"
+
+    @property
+    def part(self) -> str:
+        """What the launcher starts: one process, or all that a node runs."""
+        return "process" if self.numbers else "node"
+
+    @property
+    def bindings(self) -> dict[str, tuple[str, ...]]:
+        """What each mpiexec is told of CPUs: the site's options, else to leave them to the node."""
+        options: dict[str, tuple[str, ...]] = {
+            "pals": ("--cpu-bind", "none"),
+            "hydra": ("-bind-to", "none"),
+            "openmpi": ("--bind-to", "none"),
+        }
+        if self.flavor and self.options:
+            options[self.flavor] = self.words
+        return options
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The site's options, word by word."""
+        return tuple(word for text in self.options for word in text.split())
+
+
+class GpuOptions(NamedTuple):
+    """Options that make the GPUs visible in a container, by who made them."""
+
+    nvidia: tuple[str, ...]
+    amd: tuple[str, ...]
+
+
+class ContainerCommand(NamedTuple):
+    """A container that a command enters: `words`, a `bind` for each path, then `more`."""
+
+    runtime: str
+    words: tuple[str, ...]
+    bind: str  # the option
+    more: tuple[str, ...]  # the image last
+    any_gpu: GpuOptions | None = None  # where only the node knows who made them
+
+
+class NodeEnvironment(NamedTuple):
+    """What a node's part of the script sets up. Paths in it are ShellPaths."""
+
+    modules: Modules | None = None
+    container: ContainerCommand | None = None
+    step_options: tuple[str, ...] = ()  # by which srun enters a container
+    image_file: ShellPath | None = None
+    stage: ShellPath | None = None
+    venv: ShellPath | None = None
+    conda: ShellPath | None = None
+    variables: Mapping[str, str] = MappingProxyType({})
+    setup: str | None = None
+    caches: tuple[str, ...] = ()  # variables that name a folder of the node's own
+
+    @property
+    def purge(self) -> tuple[str, ...]:
+        """The words that unload modules; some versions call it a failure that sticky ones stay."""
+        words = {"purge": ("purge",), "force-purge": ("--force", "purge")}
+        return words.get((self.modules and self.modules.first) or "", ())
+
+    @property
+    def reset(self) -> bool:
+        """Whether the modules that the system loads come back first."""
+        return self.modules is not None and self.modules.first == "reset"
+
+
+class Mail(NamedTuple):
+    """E-mail to `email`, else to the user who submits, at some of begin, end and fail."""
+
+    email: str | None
+    on: tuple[str, ...]
+
+
+class Dependency(NamedTuple):
+    """Jobs, as this scheduler writes their ids, and what has to become of them."""
+
+    kind: str
+    jobs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ":".join([self.kind, *self.jobs])
+
+
+class Requests(NamedTuple):
+    """What the scheduler is asked for beside nodes and time, as far as it knows it."""
+
+    account: str | None = None
+    queue: str | None = None
+    gpu_type: str | None = None
+    filesystems: tuple[str, ...] = ()
+    qos: str | None = None
+    reservation: str | None = None
+    constraint: str | None = None
+    disk: int | None = None  # KiB of each node's own
+    exclusive: bool = False
+    mail: Mail | None = None
+    after: tuple[Dependency, ...] = ()  # what the job waits for
+    site_directives: tuple[str, ...] = ()  # without '#PBS' or '#SBATCH'
+    directives: tuple[str, ...] = ()  # the user's own, for this scheduler
+
+
+class Chain(NamedTuple):
+    """What happens before the walltime ends, and after. Times in seconds before its end."""
+
+    notice: int  # the program is told to stop
+    last_call: int  # what still runs is told by SIGTERM
+    then: str  # stop; requeue: the same job again; resubmit: another job, which this one submits;
+    # held: jobs that were submitted with the first and wait for it
+    at_most: int = 1  # starts
+    timer: bool = True  # the script keeps the time itself, and is told nothing by the scheduler
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there may be a further start."""
+        return self.then != "stop"
+
+    @property
+    def of_jobs(self) -> bool:
+        """Whether that is a job of its own, with another id."""
+        return self.then in ("resubmit", "held")
+
+    @property
+    def requeues(self) -> bool:
+        """Whether the script puts its own job back into the queue."""
+        return self.then == "requeue"
+
+    @property
+    def resubmits(self) -> bool:
+        """Whether the script submits the next job."""
+        return self.then == "resubmit"
+
+    @property
+    def held(self) -> bool:
+        """Whether all jobs are submitted at once, each to wait for the one before."""
+        return self.then == "held"
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """What happens, and why so."""
+        notice = f"{format_duration(self.notice)} before the end the program is told to stop"
+        starts = f"{self.at_most} starts in all"
+        return {
+            "stop": (notice, "so that it can save what it has"),
+            "requeue": (f"{notice}; then the job is requeued, {starts}", "it goes on with its id"),
+            "resubmit": (f"{notice}; another job goes on, {starts}", "the script submits it"),
+            "held": (
+                f"{notice}; another job goes on, {starts}",
+                "jobgen submit queues them all: inside a job PBS refuses qsub",
+            ),
+        }[self.then]
+
+    @property
+    def patience(self) -> int:
+        """Seconds from the notice to the last call."""
+        return self.notice - self.last_call
+
+
+class TimeLimit(NamedTuple):
+    """How long the job may run, and what happens before that time ends."""
+
+    seconds: int | None = None
+    chain: Chain | None = None
+
+
+class ArrayTask(NamedTuple):
+    """What one task has for itself: words at the end of its program's, and variables."""
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+class TaskArray(NamedTuple):
+    """Two tasks or more, and how many run at a time; None sets no bound."""
+
+    tasks: tuple[ArrayTask, ...]
+    at_once: int | None
+
+    @property
+    def last(self) -> int:
+        """The last task's index."""
+        return len(self.tasks) - 1
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables that some task has."""
+        return tuple(dict.fromkeys(name for task in self.tasks for name in task.variables))
+
+    @property
+    def range(self) -> str:
+        """As sbatch and qsub -J write it, such as `0-5%2`."""
+        throttle = "" if self.at_once is None else f"%{self.at_once}"
+        return f"0-{self.last}{throttle}"
+
+
+class Plan(NamedTuple):
+    """Everything that a script says, decided."""
+
+    site: SiteProfile
+    provenance: Provenance
+    defaults: SiteDefaults = SiteDefaults()
+    nodes: Nodes = Nodes()
+    array: TaskArray | None = None
+    program: Program = Program()
+    launch: Start = Start()
+    environment: NodeEnvironment = NodeEnvironment()
+    requests: Requests = Requests()
+    walltime: TimeLimit = TimeLimit()
+    left_out: tuple[str, ...] = ()  # keys of the spec that this scheduler has no use for
+    notes: tuple[str, ...] = ()  # what the user should hear; not part of the script
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.program.name
+
+    @property
+    def scheduler(self) -> str:
+        """The name of the scheduler."""
+        return self.site.scheduler
+
+    @property
+    def can(self) -> Capabilities:
+        """What the scheduler can do."""
+        return self.site.can
+
+    @property
+    def components(self) -> tuple[NodeGroup, ...]:
+        """The groups, with those merged that ask the scheduler for the same.
+
+        In direct mode srun starts the same number of tasks on every node of a component.
+        """
+        merged: list[NodeGroup] = []
+        for group in self.nodes.groups:
+            if merged and merged[-1].shape == group.shape and not self.launch.deals_evenly:
+                nodes, most = merged[-1].nodes + group.nodes, merged[-1].processes
+                most = max(most, group.processes)
+                merged[-1] = merged[-1]._replace(nodes=nodes, processes=most)
+            else:
+                merged.append(group)
+        return tuple(merged)

@@ -1,0 +1,73 @@
+"""The program: the words that each process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from jobgen.errors import Problem, UsageError
+from jobgen.plan.array import list_tasks, list_varied_keys
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import Plan, Program, ShellPath
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.value_types import NAME, make_words
+
+
+def decide(context: Context, plan: Plan) -> Decision[Program]:
+    """Decide the program: of all tasks of an array, or of one that is a job of its own."""
+    loaded, spec, task = context.loaded, context.spec, context.task
+    command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
+    program = Program(spec.name, command, _find_script(loaded))
+    if spec.array is None and task is not None:
+        raise UsageError(f"--task {task}: {loaded.file} has no array")
+    if spec.array is None or plan.array is not None:
+        return Decision(program)
+    tasks, name = list_tasks(loaded), spec.name
+    if task is not None:
+        if not 0 <= task < len(tasks):
+            raise UsageError(f"--task {task}: the tasks are 0 to {len(tasks) - 1}")
+        name += f"-{task:0{len(str(len(tasks) - 1))}}"
+    arguments, variables = tasks[task or 0]
+    problems: list[Problem] = []
+    if not NAME.matches(name):
+        problems.append(loaded.problem("name", f"{name!r}, its task's, is too long for a name"))
+    program = program._replace(
+        name=name,
+        command=(*command, *arguments),
+        variables=variables,
+        task=str(task or 0),
+        task_given=task is not None,
+    )
+    return Decision(program, problems=problems)
+
+
+def make_path(text: str) -> ShellPath:
+    """Return a path that no program reads as an option."""
+    return ShellPath(f"./{text}" if text.startswith("-") else text)
+
+
+def _find_script(loaded: LoadedSpec) -> ShellPath | None:
+    """Return the program's file; None without one, or if it may lie in a container's image."""
+    script = loaded.spec.run.script
+    if script is None or loaded.spec.environment.container is not None:
+        return None
+    return make_path(script)
+
+
+def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]:
+    """Yield the words that one process runs, `without` these keys of its arguments.
+
+    The interpreter is the environment's own python3.
+    """
+    run = loaded.spec.run
+    if run.command is not None:
+        yield from run.command
+    elif run.script is not None:
+        yield from ("python3", "-u", make_path(run.script))
+    else:
+        yield from ("python3", "-u", "-m", run.module or "")
+    if isinstance(run.args, tuple):
+        yield from run.args
+        return
+    for key, value in (run.args or {}).items():
+        if key not in without:
+            yield from make_words(key, value)

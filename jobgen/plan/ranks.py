@@ -1,0 +1,117 @@
+"""Who runs where: the nodes of a plan with their ranks and devices, and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jobgen.output import format_table
+from jobgen.plan.plan import Plan
+from jobgen.spec.units import format_memory
+
+
+class NodeRow(NamedTuple):
+    """One node, by its number in the job; CPUs and memory that are None are left to the site.
+
+    `global_ranks` is None where only the job itself will tell. `devices` has the device of each
+    local rank, such as `GPU 0` or `CPU`; it is empty where the processes share fewer GPUs, and the
+    program decides. `cores` has those that each local rank is bound to; it is empty if the profile
+    of the site names none.
+    """
+
+    node: int
+    local_ranks: tuple[int, ...]
+    global_ranks: tuple[int, ...] | None
+    gpus: int
+    devices: tuple[str, ...]
+    cpus: int | None
+    cores: tuple[str, ...]
+    memory_kib: int | None
+    hosts_rendezvous: bool
+
+    @property
+    def devices_in_words(self) -> str:
+        """The devices of all its processes, shortly."""
+        processes = len(self.local_ranks)
+        if not self.gpus:
+            return "CPU"
+        if not self.devices:
+            return f"{self.gpus} shared by {processes}"
+        if self.devices != tuple(f"GPU {rank}" for rank in self.local_ranks):
+            return f"GPU {','.join(device.removeprefix('GPU ') for device in self.devices)}"
+        of_more = f" of {self.gpus}" if self.gpus > processes else ""
+        return f"GPU {format_span(self.local_ranks)}{of_more}"
+
+    @property
+    def memory(self) -> str:
+        """The memory, such as 180GB; empty where it is the site's."""
+        return "" if self.memory_kib is None else "{}{}B".format(*format_memory(self.memory_kib))
+
+    @property
+    def ranks(self) -> str:
+        """The global ranks in words."""
+        return "by address" if self.global_ranks is None else format_span(self.global_ranks)
+
+
+def list_nodes(plan: Plan) -> Iterator[NodeRow]:
+    """Yield every node of the job, in order."""
+    known = plan.nodes.total == 1 or plan.launch.rendezvous in ("static", "env")
+    first = index = 0
+    for group in plan.nodes.groups:
+        local = tuple(range(group.processes))
+        devices: tuple[str, ...] = ()
+        if group.gpus == 0:
+            devices = ("CPU",) * group.processes
+        elif group.gpus >= group.processes:
+            devices = tuple(
+                f"GPU {number}" for number in (plan.launch.devices or local)[: len(local)]
+            )
+        for _ in range(group.nodes):
+            yield NodeRow(
+                node=index,
+                local_ranks=local,
+                global_ranks=tuple(first + rank for rank in local) if known else None,
+                gpus=group.gpus,
+                devices=devices,
+                cpus=group.cpus,
+                cores=plan.launch.cores[: group.processes],
+                memory_kib=group.memory,
+                hosts_rendezvous=index == 0,
+            )
+            first += group.processes
+            index += 1
+
+
+def group_alike(nodes: Iterable[NodeRow]) -> list[list[NodeRow]]:
+    """Return the nodes in runs that differ in their numbers alone."""
+    runs: list[list[NodeRow]] = []
+    for row in nodes:
+        shape = row._replace(node=0, global_ranks=None)
+        if runs and runs[-1][0]._replace(node=0, global_ranks=None) == shape:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
+
+
+def format_nodes(nodes: Iterable[NodeRow]) -> list[str]:
+    """Right-aligned columns; nodes that are alike share a line where their ranks are not known."""
+    nodes = list(nodes)
+    bound = any(node.cores for node in nodes)
+    head = ("node", "local ranks", "global ranks", "devices", "CPUs")
+    cells = [(*head, *(["cores"] if bound else []), "memory", "")]
+    for run in group_alike(nodes):
+        shared = run[0].global_ranks is None
+        for row in run[:1] if shared else run:
+            numbers = [member.node for member in run] if shared else [row.node]
+            host = "hosts the rendezvous" if row.hosts_rendezvous else ""
+            cpus = "" if row.cpus is None else str(row.cpus)
+            ranks = (format_span(row.local_ranks), row.ranks, row.devices_in_words)
+            cores = [" ".join(row.cores)] if bound else []
+            cells.append((format_span(numbers), *ranks, cpus, *cores, row.memory, host))
+    return [f"  {line}" for line in format_table(cells, right=True)]
+
+
+def format_span(numbers: tuple[int, ...] | list[int]) -> str:
+    """`3`, or `0-7`."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

@@ -1,0 +1,249 @@
+"""What a job asks of its scheduler beside nodes and time: queue, features, e-mail, other jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.capabilities import Capabilities, get_capabilities
+from jobgen.errors import Problem, UsageError
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import Dependency, Mail, Plan, Requests
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import After, JobSpec
+
+_EVENTS = ("begin", "end", "fail")
+KINDS = ("afterok", "afterany", "afternotok", "after")
+
+
+def decide(context: Context, plan: Plan) -> Decision[Requests]:
+    """Decide what the scheduler is asked for, as far as it knows it."""
+    spec, can, defaults = context.spec, context.site.can, plan.defaults
+    left_out = tuple(_list_left_out(context))
+    after = tuple(_list_dependencies(context.loaded, can))
+    problems = [*_find_conflicts(context), *_find_foreign_ids(context.loaded, can)]
+    if not can.batch:
+        requests = Requests(filesystems=defaults.filesystems, after=after)
+        return Decision(requests, problems=problems, left_out=left_out)
+    requests = Requests(
+        account=_add_suffix(spec.account, defaults.node.account_suffix),
+        queue=defaults.queue,
+        gpu_type=defaults.gpu_type,
+        filesystems=defaults.filesystems,
+        qos=None if "qos" in left_out else spec.qos or defaults.qos,
+        reservation=spec.reservation,
+        constraint=None
+        if "resources.constraint" in left_out
+        else _join_constraints(defaults.node.constraint, spec.resources.constraint),
+        disk=None if "resources.disk_per_node" in left_out else spec.resources.disk_per_node,
+        exclusive=bool(spec.resources.exclusive) and "resources.exclusive" not in left_out,
+        mail=_plan_mail(spec),
+        after=after,
+        site_directives=defaults.directives,
+        directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
+    )
+    problems += _find_repeats(context, plan._replace(requests=requests))
+    return Decision(requests, problems=problems, notes=_advise(can, requests), left_out=left_out)
+
+
+def parse_dependency(text: str, scheduler: str) -> Dependency:
+    """Parse `ID` (which has to end well) or `KIND:ID[:ID]...`; raises UsageError."""
+    kind, colon, rest = text.partition(":")
+    if not colon:
+        kind, rest = "afterok", text
+    names = []
+    can = get_capabilities(scheduler)
+    for job in rest.split(":"):
+        name = _write_id(job, can)
+        if kind not in KINDS or not job:
+            hint = f"write an id, or KIND:ID with one of {', '.join(KINDS)}"
+            raise UsageError(f"--after {text!r}: {hint}")
+        if name is None:
+            raise UsageError(f"--after {text!r}: {_explain_id(job, can)}")
+        names.append(name)
+    return Dependency(kind, tuple(names))
+
+
+def list_options(text: str) -> Iterator[str]:
+    """Yield the options of a directive without its sign: `-l walltime`, `--gres gpu`, `--time`."""
+    words = text.split()
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if not word.startswith("-"):
+            continue
+        option, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            option, value = word[:2], word[2:] or following
+        elif not equals:
+            value = following
+        if option in ("-l", "-W"):
+            yield from (f"{option} {part.partition('=')[0]}" for part in value.split(","))
+        elif option == "--gres":
+            yield f"{option} {value.partition(':')[0]}"
+        else:
+            yield option
+
+
+def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
+    """Yield each option of the user's or the site's directives that jobgen writes, too."""
+    loaded, can, written = context.loaded, plan.can, set(_list_written(plan))
+    keys = dict(can.options)
+    if context.site.slurm.queue_option == "qos":
+        keys |= {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
+    for index, line in enumerate(context.spec.directives):
+        sign, _, text = line.partition(" ")
+        for option in list_options(text) if sign == can.sign else ():
+            if keys.get(option) in written:
+                message = f"jobgen writes {option} by itself"
+                hint = f"leave it out, and set {keys[option]}"
+                yield loaded.problem(f"directives[{index}]", message, hint)
+    for text in plan.requests.site_directives:
+        for option in list_options(text):
+            key = keys.get(option)
+            # A switch may stand in both; it is written once.
+            if key in written and "=" in text:
+                message = f"this site asks for {text} by itself"
+                yield loaded.problem(key or "", message, "leave it out")
+
+
+def _list_written(plan: Plan) -> Iterator[str]:
+    """Yield the keys that the directives of a plan say, whether the spec or the site decided."""
+    requests, groups, chain = plan.requests, plan.nodes.groups, plan.walltime.chain
+    yield from ("name", "resources.nodes", "launch.processes_per_node")
+    for key, value in {
+        "account": requests.account,
+        "queue": requests.queue or (plan.can.reservation_queue and requests.reservation),
+        "qos": requests.qos,
+        "reservation": requests.reservation,
+        "resources.gpus_per_node": plan.nodes.gpus,
+        "resources.cpus_per_node": plan.nodes.cpus_asked and any(group.cpus for group in groups),
+        "resources.memory_per_node": any(group.memory for group in groups),
+        "resources.constraint": requests.constraint,
+        "resources.exclusive": requests.exclusive,
+        "resources.walltime": plan.walltime.seconds,
+        "walltime.notice": chain and not chain.timer,
+        "array": plan.array,
+        "after": requests.after,
+        "notify.email": requests.mail and requests.mail.email,
+        "notify.on": requests.mail,
+    }.items():
+        if value:
+            yield key
+
+
+def _add_suffix(account: str | None, suffix: str | None) -> str | None:
+    """Add what the site has after the account of such a job, unless the user wrote it."""
+    return account + suffix if account and suffix and not account.endswith(suffix) else account
+
+
+def _join_constraints(site: str | None, own: str | None) -> str | None:
+    """Join the site's constraint and the spec's own, as sbatch takes one --constraint alone."""
+    if site is None or own is None:
+        return site or own
+    if site in re.split(r"[&|,()\[\]*]", own):
+        return own
+    return f"{site}&({own})" if "|" in own and own[0] not in "[(" else f"{site}&{own}"
+
+
+def _plan_mail(spec: JobSpec) -> Mail | None:
+    if spec.notify is None:
+        return None
+    on = spec.notify.on or ("end", "fail")
+    return Mail(spec.notify.email, tuple(event for event in _EVENTS if event in on))
+
+
+def _list_left_out(context: Context) -> Iterator[str]:
+    """Yield the keys of the spec that the scheduler or site has no use for."""
+    spec, site, resources = context.spec, context.site, context.spec.resources
+    can = site.can
+    if resources.gpu_type is not None and not (can.gpu_type or site.pbs.gpu_type):
+        yield "resources.gpu_type"
+    if spec.filesystems is not None and site.filesystems is None:
+        yield "filesystems"
+    if not can.batch:
+        yield from (key for key in ("account", "queue") if getattr(spec, key) is not None)
+    if any(not line.startswith(f"{can.sign} ") for line in spec.directives):
+        yield "directives of another scheduler"
+    if spec.qos is not None and not can.qos:
+        yield "qos"
+    if spec.reservation is not None and not can.reservation:
+        yield "reservation"
+    if spec.queue is not None and spec.reservation is not None and can.reservation_queue:
+        yield "queue"
+    if resources.constraint is not None and not (can.constraint or site.pbs.constraint):
+        yield "resources.constraint"
+    if resources.exclusive and (not can.exclusive or site.pbs.resources == "totals"):
+        yield "resources.exclusive"
+    if resources.disk_per_node is not None and not (can.disk or site.pbs.disk):
+        yield "resources.disk_per_node"
+    if spec.notify is not None and not can.mail:
+        yield "notify"
+
+
+def _find_conflicts(context: Context) -> Iterator[Problem]:
+    """Yield what of the requests the site cannot do."""
+    loaded, spec, site = context.loaded, context.spec, context.site
+    if spec.qos is not None and site.slurm.queue_option == "qos":
+        hint = "write queue, and leave qos out"
+        yield loaded.problem("qos", "what is called queue here is this site's QoS", hint)
+    constraint = spec.resources.constraint
+    mapped = site.pbs.constraint is not None
+    if mapped and constraint and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
+        title = site.can.title
+        message = f"{constraint!r} is more than a name, and {title} takes one value for a chunk"
+        yield loaded.problem("resources.constraint", message)
+
+
+def _advise(can: Capabilities, requests: Requests) -> Iterator[str]:
+    """Yield what the user should hear about the requests."""
+    if not can.mails_any_failure and requests.mail and requests.mail.on == ("fail",):
+        yield (
+            f"note: notify.on: {can.title} says that a program failed only in its mail at the end; "
+            "with fail alone it writes only when it ends the job itself"
+        )
+
+
+def _list_dependencies(loaded: LoadedSpec, can: Capabilities) -> Iterator[Dependency]:
+    """Yield what the spec waits for, without ids that are not of this scheduler's jobs."""
+    for kind, jobs, _ in _list_after(loaded):
+        names = [name for job in jobs if (name := _write_id(job, can))]
+        yield Dependency(kind, tuple(names))
+
+
+def _find_foreign_ids(loaded: LoadedSpec, can: Capabilities) -> Iterator[Problem]:
+    """Yield a problem for each id that is not of this scheduler's jobs."""
+    for _, jobs, path in _list_after(loaded):
+        for index, job in enumerate(jobs):
+            if _write_id(job, can) is None:
+                yield loaded.problem(f"{path}[{index}]", _explain_id(job, can))
+
+
+def _list_after(loaded: LoadedSpec) -> Iterator[tuple[str, tuple[int | str, ...], str]]:
+    """Yield kind, ids and path of each list of the spec."""
+    after = loaded.spec.after
+    if after is None:
+        return
+    if isinstance(after, After):
+        for kind, jobs in after._asdict().items():
+            if jobs is not None:
+                yield kind, jobs, f"after.{kind}"
+    else:
+        yield "afterok", after, "after"
+
+
+def _write_id(job: int | str, can: Capabilities) -> str | None:
+    """Spell an id as the scheduler does: Slurm 12_3, PBS 12[3]; None if it is another's."""
+    match = re.fullmatch(can.job_id, str(job))
+    if match is None:
+        return None
+    number, underscored, bracketed, server = match.groups()
+    task = underscored or bracketed
+    if not can.bracketed_tasks:
+        return f"{number}_{task}" if task else number
+    array = "" if task is None else f"[{task}]"
+    return f"{number}{array}{server or ''}"
+
+
+def _explain_id(job: int | str, can: Capabilities) -> str:
+    owner = can.title if can.batch else "this machine"
+    example = can.job_id_example
+    return f"{str(job)!r} is not the id of a job of {owner}; such an id looks like {example}"

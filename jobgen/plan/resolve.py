@@ -1,0 +1,89 @@
+"""From a spec to its plan: every part decided in turn, all problems reported at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from jobgen.capabilities import get_capabilities
+from jobgen.errors import SpecError
+from jobgen.plan import array, environment, launch, nodes, program, requests, walltime
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import Plan, Provenance, SiteDefaults
+from jobgen.sites import search
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.load import LoadedSpec
+
+
+def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
+    """Decide what the site adds; of a generic one nothing is known, so nothing is imported."""
+    if context.site == SiteProfile(context.site.scheduler):
+        spec = context.spec
+        return Decision(SiteDefaults(spec.queue, gpu_type=spec.resources.gpu_type))
+    from jobgen.plan import site_defaults
+
+    return site_defaults.decide(context)
+
+
+# In this order: each part may ask the plan for those above it.
+PARTS: dict[str, Callable[[Context, Plan], Decision[Any]]] = {
+    "defaults": decide_defaults,
+    "nodes": nodes.decide,
+    "array": array.decide,
+    "program": program.decide,
+    "launch": launch.decide,
+    "environment": environment.decide,
+    "walltime": walltime.decide,
+    "requests": requests.decide,
+}
+
+
+def resolve(
+    loaded: LoadedSpec,
+    *,
+    scheduler: str | None = None,
+    site: str | None = None,
+    limits: bool = True,
+    today: str | None = None,
+    task: int | None = None,
+) -> Plan:
+    """Decide `loaded` for a scheduler and site; those given here win over the spec's.
+
+    With `task`, only that task of the spec's array, as a job of its own; UsageError without one.
+    `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
+    checked. Raises SpecError with every conflict.
+    """
+    profile = load_site(loaded, scheduler=scheduler, site=site)
+    context = Context(loaded, profile, limits=limits, today=today, task=task)
+    given = None if site == loaded.spec.site else site
+    source = os.path.basename(loaded.file)
+    plan = Plan(profile, Provenance(source, loaded.digest, given, loaded.overrides, limits))
+    decisions: list[Decision[Any]] = []
+    for part, decide in PARTS.items():
+        decisions.append(decide(context, plan))
+        plan = plan._replace(**{part: decisions[-1].value})
+    if problems := [problem for decision in decisions for problem in decision.problems]:
+        raise SpecError(problems)
+    return plan._replace(
+        left_out=tuple(key for decision in decisions for key in decision.left_out),
+        notes=tuple(note for decision in decisions for note in decision.notes),
+    )
+
+
+def load_site(loaded: LoadedSpec, *, scheduler: str | None, site: str | None) -> SiteProfile:
+    """Load the profile of the site that the command line names, else of the spec's."""
+    name = site or loaded.spec.site
+    scheduler = scheduler or (None if site else loaded.spec.scheduler)
+    if name is None:
+        if scheduler is None:
+            hint = "write site: NAME or scheduler: slurm, pbs or local; or give --scheduler"
+            raise SpecError([loaded.problem("", "says neither site nor scheduler", hint)])
+        name = get_capabilities(scheduler).generic_site
+    elif site is None and not search.exists(name):
+        raise SpecError([loaded.problem("site", f"unknown site {name!r}", search.suggest(name))])
+    profile = search.load(name)
+    if scheduler not in (None, profile.scheduler):
+        message = f"{name} runs {profile.scheduler}, not {scheduler}"
+        raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])
+    return profile

@@ -1,0 +1,58 @@
+"""The walltime: when the program is told of its end, and how the run goes on afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.errors import Problem
+from jobgen.plan.decision import Context, Decision
+from jobgen.plan.plan import Chain, Plan, TimeLimit
+from jobgen.spec.units import format_duration
+
+NOTICE = 300
+AT_MOST = 10
+
+
+def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
+    """Decide the limit, and what the spec's `walltime` comes to on this scheduler."""
+    asked, can = context.spec.walltime, context.site.can
+    seconds = context.spec.resources.walltime
+    if asked is None:
+        return Decision(TimeLimit(seconds))
+    notice = asked.notice or NOTICE
+    then: str = asked.then or "stop"
+    left_out: list[str] = []
+    if not can.batch:  # there is no queue to go back to
+        left_out += ["walltime.then"] if then != "stop" else []
+        then = "stop"
+    elif then == "resubmit" and not can.submits_from_job:
+        then = "held"
+    chain = Chain(
+        notice=notice,
+        last_call=min(60, notice // 2),
+        then=then,
+        at_most=1 if then == "stop" else asked.at_most or AT_MOST,
+        timer=can.notice is None,
+    )
+    problems = _find_conflicts(context, notice)
+    return Decision(TimeLimit(seconds, chain), problems=problems, left_out=left_out)
+
+
+def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:
+    """Yield what cannot be done with the spec's `walltime`."""
+    loaded, asked = context.loaded, context.spec.walltime
+    walltime, can = context.spec.resources.walltime, context.site.can
+    early = format_duration(notice)
+    if walltime is None:
+        hint = "add resources.walltime, such as 2h"
+        yield loaded.problem("walltime", "what happens before the end of which walltime?", hint)
+    elif notice >= walltime:
+        by_default = "" if asked and asked.notice else ", as nothing else is said"
+        message = f"the notice is {early} before the end{by_default}, and the walltime no longer"
+        yield loaded.problem("walltime.notice", message, "write e.g. notice: 1m")
+    if can.notice is not None and notice > can.notice:
+        message = f"{early} is more than {can.title} takes, {format_duration(can.notice)}"
+        yield loaded.problem("walltime.notice", message)
+    if can.batch and not can.requeue and asked and asked.then == "requeue":
+        message = f"{can.title} lets only operators put a job back into the queue"
+        yield loaded.problem("walltime.then", message, "write resubmit")

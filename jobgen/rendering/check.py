@@ -1,0 +1,145 @@
+"""Whether committed scripts are what their specs render today."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen.errors import Problem, SpecError, UsageError
+from jobgen.plan.resolve import resolve
+from jobgen.rendering import header
+from jobgen.rendering.header import Header
+from jobgen.rendering.render import render
+from jobgen.rendering.runtime import split_script
+from jobgen.spec.load import load
+
+_SUFFIXES = (".sbatch", ".pbs", ".sh")
+
+
+@dataclass(frozen=True)
+class RenderedScript:
+    """A rendered script on disk."""
+
+    path: Path
+    text: str
+    header: Header
+
+    def fresh(self, spec_path: Path) -> str:
+        """What its spec renders today, by the command that its header names."""
+        if not spec_path.is_file():
+            raise UsageError(
+                f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
+                f"instead: jobgen check SPEC --out-dir {self.path.parent}"
+            )
+        loaded = load(str(spec_path), self.header.overrides)
+        plan = resolve(
+            loaded,
+            scheduler=self.header.scheduler,
+            site=self.header.site,
+            limits=self.header.limits,
+            task=self.header.task,
+        )
+        return render(plan)
+
+    def compare(self, spec_path: Path) -> Compared:
+        """Part 1 line by line, and Part 2 by its digest: an older runtime is no fault."""
+        fresh, current = split_script(self.fresh(spec_path))
+        own, runtime = split_script(self.text)
+        note = edits = ""
+        if runtime is None or current is None:
+            own, fresh = self.text, fresh + (current.as_text() if current else "")
+        elif runtime.edited:
+            edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
+            note = f"{self.path}: its Part 2 was edited; write what it should do into Part 1"
+        elif runtime.digest != current.digest:
+            note = (
+                f"{self.path}: runtime {runtime.number}, current is {current.number}: render again "
+                "when convenient"
+            )
+        diff = self._diff(own, fresh, f"{spec_path} rendered now") + edits
+        return Compared(str(self.path), str(spec_path), bool(diff) or bool(edits), diff, note)
+
+    def _diff(self, own: str, other: str, name: str) -> str:
+        before, after = own.splitlines(keepends=True), other.splitlines(keepends=True)
+        return "".join(difflib.unified_diff(before, after, str(self.path), name))
+
+
+class Compared(NamedTuple):
+    """A script beside its spec; `diff` leads to what the spec renders today.
+
+    `note` tells of a Part 2 that is older than this release's, or was edited.
+    """
+
+    script: str
+    spec: str
+    stale: bool
+    diff: str
+    note: str
+
+
+class CheckReport(NamedTuple):
+    """What `jobgen check` found."""
+
+    scripts: tuple[Compared, ...]
+    missing: tuple[str, ...]  # specs of which no script was found
+    problems: tuple[Problem, ...]  # of the specs
+
+
+def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
+    """Compare scripts, and those in `folder` of each spec, with what their specs render today.
+
+    The scripts of a spec are beside it where `folder` is None.
+    """
+    compared: list[Compared] = []
+    missing: list[str] = []
+    problems: list[Problem] = []
+    for path in dict.fromkeys(paths):
+        try:
+            if is_script(path):
+                script = read_script(Path(path))
+                pairs = [(script, Path(path).parent / script.header.spec)]
+            else:
+                beside = Path(folder) if folder else Path(path).parent
+                pairs = [(script, Path(path)) for script in list_scripts(Path(path), beside)]
+                if not pairs:
+                    load(path)
+                    missing.append(f"{path}: no script in {beside} was rendered from it")
+            for script, spec in pairs:
+                compared.append(script.compare(spec))
+        except SpecError as error:
+            problems += error.problems
+    return CheckReport(tuple(compared), tuple(missing), tuple(problems))
+
+
+def read_script(path: Path) -> RenderedScript:
+    """The script in a file; raises UsageError where jobgen did not render it."""
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is no text") from None
+    own_header = header.read(text)
+    if own_header is None:
+        raise UsageError(f"{path}: was not rendered by jobgen; it has no header that says so")
+    return RenderedScript(path, text, own_header)
+
+
+def is_script(path: str) -> bool:
+    """Whether a path on the command line is a script rather than a spec."""
+    return path.endswith(_SUFFIXES)
+
+
+def list_scripts(spec_path: Path, folder: Path) -> Iterator[RenderedScript]:
+    """The scripts in `folder` that were rendered from a spec of this name."""
+    for path in sorted(folder.glob("*")):
+        if path.suffix in _SUFFIXES and path.is_file():
+            try:
+                script = read_script(path)
+            except UsageError:
+                continue
+            if script.header.spec == spec_path.name:
+                yield script

@@ -1,0 +1,284 @@
+"""Why a script is as it is: who runs where, and each directive and variable with what decided it.
+
+The reasons of directives stand with them in `schedulers`; those of the variables, which the
+templates set, stand here, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jobgen import schedulers
+from jobgen.output import format_json
+from jobgen.plan.array import TaskRow, list_variables, make_rows
+from jobgen.plan.cost import Cost, estimate_cost, format_number
+from jobgen.plan.plan import Plan
+from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
+from jobgen.rendering.batch import Batch, describe_batch
+from jobgen.rendering.header import format_title
+from jobgen.rendering.variables import list_own_variables
+from jobgen.schedulers.base import NODES, Directive
+from jobgen.sites.profile import SiteQueue
+from jobgen.spec.load import LoadedSpec
+
+DEFAULT = "default"
+# It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
+_HOSTS = {
+    "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
+    "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
+    "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
+}
+
+
+class Reason(NamedTuple):
+    """One thing that a script says, why, and what decided it."""
+
+    what: str
+    why: str
+    origin: tuple[str, ...]
+
+
+class Explanation(NamedTuple):
+    """All that is to be said of a plan."""
+
+    title: str
+    nodes: tuple[NodeRow, ...]
+    ranks: str  # how the global ranks are dealt
+    device: str | None  # what a GPU is here, where it is no whole one
+    rendezvous: str  # who hosts it
+    cost: Cost
+    batch: Batch | None  # of the bundled trainer
+    decisions: tuple[Reason, ...]
+    directives: tuple[Reason, ...]
+    variables: tuple[Reason, ...]
+    left_out: tuple[str, ...]
+    tasks: tuple[TaskRow, ...]  # of an array; each is a job of this form
+
+    def as_json(self) -> str:
+        """For programs; the keys are the fields' names."""
+        return format_json(self)
+
+    def as_text(self) -> str:
+        """For people; nodes in a row that are alike share a line."""
+        lines = [self.title, "", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
+        lines.append(f"  {self.rendezvous}")
+        lines += [f"  A GPU is here {self.device}."] if self.device else []
+        if self.tasks:
+            lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
+        lines += ["", "Cost", *self._cost()]
+        if self.batch:
+            lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
+        for heading, reasons in (
+            ("Decisions", self.decisions),
+            ("Directives", self.directives),
+            ("Variables", self.variables),
+        ):
+            lines += ["", heading, *([] if reasons else ["  none"])]
+            for reason in reasons:
+                lines.append(f"  {reason.what}")
+                lines.append(f"      {reason.why}")
+                lines += [f"      from {origin}" for origin in reason.origin]
+        if self.left_out:
+            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
+        return "\n".join(lines) + "\n"
+
+    def _cost(self) -> list[str]:
+        cost = self.cost
+        if cost.amount is None:
+            return [f"  not known: {cost.how}"]
+        lines = [f"  at most {format_number(cost.amount)} {cost.unit}: {cost.how}"]
+        lines += [f"      {cost.note}"] if cost.note else []
+        return lines + [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
+
+
+def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
+    """The reasons of `plan`, which `loaded` was resolved to."""
+    origins = _Origins(loaded, plan)
+    nodes = tuple(list_nodes(plan))
+    if nodes[0].global_ranks is not None:
+        ranks = "Global ranks follow the nodes' order."
+    else:
+        # torch.distributed.elastic sorts its _NodeDesc: address, process id, a number.
+        ranks = (
+            "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
+        )
+    charge = f"site.queues.{plan.requests.queue}.charge|site.charge"
+    return Explanation(
+        title=format_title(plan),
+        nodes=nodes,
+        ranks=ranks,
+        device=plan.nodes.device,
+        rendezvous=_HOSTS[plan.launch.rendezvous],
+        cost=estimate_cost(plan, origins.found([charge])),
+        batch=describe_batch(plan),
+        decisions=tuple(_list_decisions(plan, origins)),
+        directives=tuple(_list_directives(loaded, plan, origins)),
+        variables=tuple(_list_variables(plan, origins)),
+        left_out=plan.left_out,
+        tasks=make_rows(plan.array),
+    )
+
+
+class _Origins:
+    """Where values come from: the spec, with the place in it; the site; the command line."""
+
+    def __init__(self, loaded: LoadedSpec, plan: Plan) -> None:
+        self.loaded = loaded
+        self.plan = plan
+        self.site = plan.provenance.site_given or loaded.spec.site or plan.can.generic_site
+
+    def of(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of `keys` that are written somewhere; else that it is the default."""
+        return self.found(keys) or (DEFAULT,)
+
+    def found(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of `keys` that are written somewhere."""
+        origins = (next(filter(None, map(self._of, key.split("|"))), "") for key in keys)
+        return tuple(filter(None, origins))
+
+    def scheduler(self) -> tuple[str, ...]:
+        """What decided the scheduler."""
+        spec = self.loaded.spec
+        if self.plan.provenance.site_given:
+            return (f"--site {self.site}",)
+        if spec.site:
+            return self.of(["site"])
+        return self.of(["scheduler"]) if spec.scheduler == self.plan.scheduler else ("--scheduler",)
+
+    def _of(self, key: str) -> str:
+        if not key.startswith("site."):
+            where = self.loaded.positions.get(key)
+            return "" if where is None else f"{where}: {key}" if where.line else str(where)
+        path = key.removeprefix("site.")
+        if not _is_fact(self.plan.site, path):
+            return ""
+        site = self.plan.site
+        queue = (site.queues or {}).get(self.plan.requests.queue or "")
+        if queue is None or not path.startswith(f"queues.{self.plan.requests.queue}."):
+            queue = SiteQueue()
+        verified, as_of = queue.verified or site.verified, queue.as_of or site.as_of
+        about = [verified or "", f"as of {as_of}" if as_of else ""]
+        return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
+
+
+def _is_fact(record: object, path: str) -> bool:
+    """Whether a profile says something at a path, other than what is assumed of any site."""
+    while isinstance(record, dict):  # its keys may have dots
+        key = next((key for key in record if f"{path}.".startswith(f"{key}.")), None)
+        if key is None or key == path:
+            return key is not None
+        record, path = record[key], path[len(key) + 1 :]
+    key, _, rest = path.partition(".")
+    value = getattr(record, key, None)
+    if rest:
+        return _is_fact(value, rest)
+    return value is not None and value != type(record)._field_defaults.get(key)  # type: ignore
+
+
+def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
+    why = "one for each GPU, or one where there is none, unless the spec says otherwise"
+    yield Reason(f"processes: {plan.nodes.topology}", why, origins.of(NODES))
+    start = plan.launch
+    why = {
+        "torchrun": "one agent on each node starts its processes and watches them",
+        "direct": "each process starts by itself, with RANK and the like from what starts it",
+    }[start.mode]
+    yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
+    why = "what starts it on the nodes"
+    if start.launcher == "mpiexec":
+        flavors = {"pals": "PALS", "hydra": "MPICH's Hydra", "openmpi": "Open MPI"}
+        why += f"; whose it is: {flavors.get(start.flavor or '', 'the job finds out')}"
+    launcher_keys = ("launch.launcher|site.launch.launcher",)
+    yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))
+    if start.cores or start.devices:
+        why = "so that each process runs on the cores, and drives the GPU, that are near each other"
+        keys = [f"site.launch.{key}" for key in ("options", "devices")]
+        yield Reason("binding: as the table of nodes has it", why, origins.of(keys))
+    why = {
+        "c10d": "agents meet at a store on the first node, in any order",
+        "static": "agents are told their numbers, in the order of the allocation",
+        "env": "processes are told their numbers, and the address and port of the first",
+    }[plan.launch.rendezvous]
+    yield Reason(f"rendezvous: {plan.launch.rendezvous}", why, origins.of(["launch.rendezvous"]))
+    if plan.launch.address is not None:
+        tail = plan.launch.address.tail
+        what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
+        why = "how the nodes of this site are reached; launch.interface would win over it"
+        yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
+    why = "it follows from the job's id, so that two jobs on a node do not meet"
+    yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
+    yield from _list_software(plan, origins)
+    if not start.direct:
+        why = "how often torchrun starts failed processes again"
+        yield Reason(f"restarts: {start.max_restarts}", why, origins.of(["launch.max_restarts"]))
+    if plan.nodes.fewest is not None:
+        why = "as many as the scheduler has; ranks and batches differ from start to start"
+        what = f"nodes: {plan.nodes.fewest} to {plan.nodes.total}"
+        yield Reason(what, why, origins.of(["resources.nodes"]))
+    if plan.nodes.preflight:
+        why = "a difference between nodes is cheaper to find before the program starts"
+        yield Reason("preflight: the nodes are compared", why, origins.of(["preflight"]))
+    if plan.walltime.chain:
+        what, why = plan.walltime.chain.in_words
+        keys = ["walltime.notice|walltime", "walltime.then", "walltime.at_most"]
+        yield Reason(f"before the limit: {what}", why, origins.of(keys))
+
+
+def _list_software(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """Modules, container and archive; the rest of the environment is as the spec says it."""
+    own, decided = origins.loaded.spec.environment, plan.environment
+    if decided.modules is not None:
+        first, use, load = decided.modules
+        words = [first or "", *(f"use {folder}" for folder in use), *load]
+        keys = [
+            "environment.modules|site.modules.load"
+            if own.container is None
+            else "environment.modules",
+            *(["site.container.modules"] if own.container else []),
+        ]
+        why = "in this order, on each node" + (", outside the container" if own.container else "")
+        yield Reason(f"modules: {', '.join(filter(None, words))}", why, origins.of(keys))
+    if own.container is not None:
+        runtime = "environment.container.runtime|site.container.runtime"
+        how = "by srun, with a task" if decided.step_options else "by a command on each node"
+        why = f"entered {how}; the agent and what it starts run inside"
+        what = f"container: {own.container.image}"
+        yield Reason(what, why, origins.of(["environment.container.image", runtime]))
+    if decided.stage is not None:
+        why = "unpacked on each node's own disk before it is activated, and gone with the job"
+        yield Reason(f"stage: {decided.stage}", why, origins.of(["environment.stage"]))
+
+
+def _list_directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    written = enumerate(loaded.spec.directives)
+    own = (number for number, line in written if line in plan.requests.directives)
+    for line in schedulers.get_scheduler(plan.scheduler).directives(plan):
+        if isinstance(line, Directive):
+            yield Reason(line, line.reason, origins.of(line.keys))
+        else:
+            yield Reason(line, "your own, verbatim", origins.of([f"directives[{next(own)}]"]))
+
+
+def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """The script's own but those that the site or the spec sets, whose values win; then theirs."""
+    for name, value, why, *keys in list_own_variables(plan):
+        if name not in plan.environment.variables:
+            yield Reason(f"{name}={value}", why, origins.of(keys))
+    of_tasks = list_variables(origins.loaded)
+    varied = dict.fromkeys(plan.array.variables if plan.array else (), "by task")
+    for name, value in {**plan.environment.variables, **varied}.items():
+        if name in of_tasks:
+            path = f"environment.variables.{name}"
+            key, why = f"array.values.{path}|array.zip.{path}|array.list", "your own, of each task"
+        elif name in (origins.loaded.spec.environment.variables or {}):
+            key, why = f"environment.variables.{name}", "your own"
+        else:
+            some = "one_node" if plan.nodes.total == 1 else "several_nodes"
+            parts = ("network", "variables")
+            key = "|".join(
+                f"site.{part}.{when}.{name}" for part in parts for when in (some, "always")
+            )
+            why = "the site's, for the libraries that use its network"
+        yield Reason(f"{name}={value}", why, origins.of([key]))

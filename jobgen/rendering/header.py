@@ -1,0 +1,164 @@
+"""The comment lines at the head of a script: what it is, and what it was rendered from.
+
+The last of them is for programs: one JSON object, which the script also leaves in its run folder as
+plan.json. It ties a committed script to its spec; `read` gets out of it what `write_lines` put in.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any, NamedTuple
+
+from jobgen.capabilities import SCHEDULERS, get_capabilities
+from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.spec.value_types import NAME
+
+_MARK = "# jobgen: {"
+
+
+class Header(NamedTuple):
+    """What a script says of itself to programs. `spec` is a file name without a folder."""
+
+    name: str
+    spec: str
+    digest: str
+    scheduler: str
+    site: str | None = None
+    overrides: tuple[str, ...] = ()
+    limits: bool = True
+    task: int | None = None  # which one of the spec's array it is alone
+    tasks: int = 0  # how many the script is for; 0 if it is no array
+    groups: tuple[NodeGroup, ...] = ()  # of nodes that are alike
+    fewest_nodes: int | None = None
+    mode: str = "torchrun"
+    walltime: int | None = None  # seconds
+    notice: int | None = None  # seconds before its end
+    then: str | None = None  # what follows the walltime
+    at_most: int | None = None  # starts in all
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs are submitted together."""
+        return (self.at_most or 1) if self.then == "held" else 1
+
+
+def format_title(plan: Plan) -> str:
+    """What the job is, in a line."""
+    tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array else ""
+    return (
+        f"{plan.name}: {tasks}{plan.nodes.topology}, for {get_capabilities(plan.scheduler).title}"
+    )
+
+
+def describe_plan(plan: Plan) -> Header:
+    """What programs are told of `plan`."""
+    provenance, chain = plan.provenance, plan.walltime.chain
+    task = plan.program.task if plan.program.task_given else None
+    return Header(
+        name=plan.name,
+        spec=provenance.source,
+        digest=provenance.digest,
+        scheduler=plan.scheduler,
+        site=provenance.site_given,
+        overrides=provenance.overrides,
+        limits=provenance.limits,
+        task=None if task is None else int(task),
+        tasks=len(plan.array.tasks) if plan.array else 0,
+        groups=plan.nodes.groups,
+        fewest_nodes=plan.nodes.fewest,
+        mode=plan.launch.mode,
+        walltime=plan.walltime.seconds,
+        notice=chain.notice if chain else None,
+        then=chain.then if chain else None,
+        at_most=chain.at_most if chain and chain.goes_on else None,
+    )
+
+
+def write_lines(plan: Plan) -> list[str]:
+    """The header of `plan`'s script, without comment signs."""
+    lines = [
+        format_title(plan),
+        f"rendered by jobgen from: {plan.provenance.source}",
+        f"to render it again: {shlex.join(_list_command(plan))}",
+    ]
+    if not plan.provenance.limits:
+        lines.append("limits of the site: not checked, by --no-limits")
+    if plan.defaults.network:
+        lines.append(f"network: {plan.defaults.network}")
+    if plan.left_out:
+        lines.append(f"left out, of no use here: {', '.join(plan.left_out)}")
+    return [*lines, f"jobgen: {write_json(describe_plan(plan))}"]
+
+
+def write_json(header: Header) -> str:
+    """One line; what is as usual is left out."""
+    usual = Header._field_defaults
+    fields = {
+        key: value
+        for key, value in header._asdict().items()
+        if key not in usual or value != usual[key]
+    }
+    fields["groups"] = [_shorten(group) for group in header.groups]
+    return json.dumps(fields)
+
+
+def read(script: str) -> Header | None:
+    """The header of a script; None if jobgen did not render it."""
+    for line in script.splitlines()[1:]:
+        if line.startswith(_MARK):
+            return read_json(line[len(_MARK) - 1 :])
+        if not line.startswith("#"):
+            break
+    return None
+
+
+def read_json(text: str) -> Header | None:
+    """What `write_json` wrote, without keys of later versions; None if it is something else."""
+    try:
+        fields = json.loads(text)
+        groups = tuple(
+            NodeGroup(
+                **{key: group.get(key) for key in NodeGroup._fields}
+                | {"gpus": group.get("gpus", 0)}
+            )
+            for group in fields.pop("groups")
+        )
+        known = {key: fields[key] for key in Header._fields if key in fields}
+        known["overrides"] = tuple(fields.get("overrides", ()))
+        header = Header(**known, groups=groups)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return header if _is_sound(header) else None
+
+
+def _is_sound(header: Header) -> bool:
+    """Whether somebody's edits have left what the rest of jobgen may rely on."""
+    numbers = (header.task, header.walltime, header.notice, header.at_most, header.fewest_nodes)
+    counts: list[Any] = [number for group in header.groups for number in group]
+    return (
+        all(isinstance(word, str) for word in (*header[:4], *header.overrides, header.site or ""))
+        and all(number is None or isinstance(number, int) for number in (*numbers, *counts))
+        and isinstance(header.tasks, int)
+        and bool(header.groups)
+        and header.scheduler in SCHEDULERS
+        and NAME.matches(header.name)  # it becomes a folder's
+    )
+
+
+def _shorten(group: NodeGroup) -> dict[str, int]:
+    return {key: value for key, value in group._asdict().items() if value}
+
+
+def _list_command(plan: Plan) -> list[str]:
+    provenance = plan.provenance
+    words = ["jobgen", "render", provenance.source, "--scheduler", plan.scheduler]
+    if provenance.site_given:
+        words += ["--site", provenance.site_given]
+    if not provenance.limits:
+        words.append("--no-limits")
+    if plan.program.task_given:
+        words += ["--task", str(plan.program.task)]
+    for override in provenance.overrides:
+        words += ["--set", override]
+    return words

@@ -1,0 +1,108 @@
+"""From a plan to the text of its script. The only module that knows Jinja2.
+
+Every `{{ value }}` of a template comes out as one shell word, whatever is in it: the environment
+autoescapes, and `finalize` has quoted each value before. A template's author asks for anything
+else by name: `words` for several words, `verbatim` for text that is shell already.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from functools import cache
+
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from jobgen.plan.plan import Plan, ShellPath
+from jobgen.rendering.runtime import assemble
+from jobgen.rendering.view import describe_script
+
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
+def render(plan: Plan) -> str:
+    """The script of `plan`: the same text at every call, on every machine."""
+    runtime = assemble(plan, os.path.join(find_template_folder(), "runtime"))
+    view = describe_script(plan)._replace(runtime=runtime.rstrip("\n"))
+    text: str = _make_environment().get_template("job/script.sh.j2").render(view=view)
+    return text
+
+
+def quote(value: object) -> Markup:
+    """`value` as one shell word; text that was marked as shell stays as it is.
+
+    Raises TypeError for what has no obvious word (None, True, a list): the template is wrong.
+    """
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, ShellPath):
+        return Markup(_quote_expandable(value))
+    if isinstance(value, str):
+        return Markup(_quote_literal(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Markup(value)
+    if isinstance(value, StrictUndefined):
+        str(value)  # raises jinja2's own error, which names it
+    raise TypeError(f"no shell word for {value!r}")
+
+
+def _quote_literal(text: str) -> str:
+    """A word in which nothing expands; double quotes show that a `$` is meant to stay one."""
+    return f'"{_escape_quoted(text)}"' if re.search(r"[$`\\]", text) else shlex.quote(text)
+
+
+def _quote_expandable(path: str) -> str:
+    """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business."""
+    if path == "~" or path.startswith("~/"):
+        path = "$HOME" + path[1:]
+    if not _VARIABLE.search(path):
+        return _quote_literal(path)
+    parts, end = [], 0
+    for match in _VARIABLE.finditer(path):
+        parts += [_escape_quoted(path[end : match.start()]), f"${{{match[1] or match[2]}}}"]
+        end = match.end()
+    return '"' + "".join(parts) + _escape_quoted(path[end:]) + '"'
+
+
+def _escape_quoted(text: str) -> str:
+    return re.sub(r'(["$`\\])', r"\\\1", text)
+
+
+def _quote_words(values: Iterable[object]) -> Markup:
+    """Several shell words."""
+    return Markup(" ").join(quote(value) for value in values)
+
+
+def find_template_folder() -> str:
+    """`templates/`: inside an installed package, beside the package in a checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, "templates")
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "templates")
+
+
+@cache
+def _make_environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(find_template_folder()),
+        bytecode_cache=_find_bytecode_cache(),
+        auto_reload=False,
+        autoescape=True,
+        finalize=quote,
+        undefined=StrictUndefined,
+        comment_start_string="{%#",  # bash has its own use for {#
+        comment_end_string="#%}",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters = {"words": _quote_words, "verbatim": Markup}
+    return environment
+
+
+def _find_bytecode_cache() -> FileSystemBytecodeCache | None:
+    """Compiled templates beside the compiled modules, where there is such a folder to write to."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__pycache__")
+    return FileSystemBytecodeCache(folder) if os.access(folder, os.W_OK) else None

@@ -1,0 +1,202 @@
+"""Metrics that programs write by themselves, in the fields of the trainer's `metrics.jsonl`.
+
+Hugging Face's `trainer_state.json`, `metrics.csv` of Lightning's CSVLogger, TensorBoard's event
+files, and JSON lines of the form in `docs/report.md`. Names of values differ: known spellings of
+loss, validation, learning rate, gradient norm and speed are read, other values are not.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jobgen.report.events import read_events
+
+_MOST_BYTES = 64 << 20
+_MOST_FILES = 2000  # that are looked at below a folder
+_DEEPEST = 6
+# The fields of metrics.jsonl, and how others call them: without what stands before a slash.
+_NAMES = {
+    "loss": "loss train_loss training_loss train_loss_step loss_step train_loss_epoch loss_train",
+    "val": "val_loss eval_loss valid_loss validation_loss test_loss loss_val loss_eval "
+    "loss_validation val_loss_epoch eval_loss_epoch",
+    "lr": "lr learning_rate train_lr train_learning_rate",
+    "grad_norm": "grad_norm gradient_norm train_grad_norm total_grad_norm grad_norm_total",
+    "tokens_per_s": "tokens_per_s tokens_per_sec tokens_per_second train_tokens_per_second tps "
+    "throughput_tokens_per_sec train_tokens_per_sec",
+    "samples_per_s": "samples_per_s samples_per_sec samples_per_second train_samples_per_second "
+    "examples_per_second",
+    "step_s": "step_s step_time iter_time seconds_per_step time_per_step",
+    "time": "time timestamp wall_time",
+    "step": "step global_step iteration iter steps",
+}
+_FIELDS = {name: field for field, names in _NAMES.items() for name in names.split()}
+_OF_VALIDATION = re.compile(r"^(val|eval|valid|validation|test)[_/.]")
+
+
+class Metrics(NamedTuple):
+    """What a file tells, in lines of metrics.jsonl by their kinds, and the file."""
+
+    path: Path
+    lines: dict[str, list[dict[str, Any]]]
+
+
+def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> Metrics | None:
+    """Return the metrics in the run folder, or at `given`, seen from `folder`, where it is a path.
+
+    Where there are several files, it is the one that was written last. What is older than `since`
+    is of another run.
+    """
+    place = folder / os.path.expanduser(given) if given else run_dir
+    newest: list[tuple[float, Path]] = []
+    for path in _list_files(place):
+        if (_pick_reader(path) or (given and path == place)) and (written := _mtime(path)) >= since:
+            newest.append((written, path))
+    for _, path in sorted(newest, reverse=True):
+        lines = _read(path)
+        if lines.get("step") or lines.get("val"):
+            return Metrics(path, lines)
+    return None
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _list_files(place: Path) -> Iterator[Path]:
+    """The file, or those below the folder, but for logs and what is very deep."""
+    if place.is_file():
+        yield place
+        return
+    count = 0
+    for base, folders, names in os.walk(place):
+        depth = len(Path(base).relative_to(place).parts)
+        folders[:] = [] if depth >= _DEEPEST else sorted(set(folders) - {"logs", "attempts"})
+        for name in sorted(names):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            yield Path(base, name)
+
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+def _pick_reader(path: Path) -> Callable[[Path], Rows] | None:
+    if path.name == "trainer_state.json":
+        return _read_trainer_state
+    if path.name == "metrics.csv":
+        return _read_csv
+    if path.name == "metrics.jsonl":
+        return _read_json_lines
+    return _read_events if "tfevents" in path.name else None
+
+
+def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The lines of a file by kind; none where it cannot be read."""
+    reader = _pick_reader(path) or {".csv": _read_csv, ".json": _read_trainer_state}.get(
+        path.suffix, _read_json_lines
+    )
+    by_step: dict[tuple[str, float], dict[str, Any]] = {}
+    try:
+        if path.stat().st_size > _MOST_BYTES and reader is not _read_events:
+            return {}
+        for row in reader(path):
+            for line in _translate(row):  # loggers write a row for each value of a step
+                by_step.setdefault((line["kind"], line["step"]), {}).update(line)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, csv.Error):
+        return {}
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for (kind, _), line in sorted(by_step.items()):
+        lines.setdefault(kind, []).append(line)
+    _time_steps(lines.get("step", []))
+    return lines
+
+
+def _time_steps(lines: list[dict[str, Any]]) -> None:
+    """Where a program does not say what a step took, the times of its lines do."""
+    for before, after in pairwise(lines):
+        steps = after["step"] - before["step"]
+        seconds = after.get("time", 0.0) - before.get("time", 0.0)
+        if "step_s" not in after and steps > 0 and seconds > 0:
+            after["step_s"] = seconds / steps
+
+
+def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row in the fields of metrics.jsonl: a line of the step, one of the validation, or both."""
+    known: dict[str, float] = {}
+    validating = False
+    for key, value in row.items():
+        number = _read_float(value)
+        field = _name_field(str(key)) if number is not None else None
+        if field and number is not None:
+            known.setdefault(field, number)
+        validating = validating or bool(number is not None and _OF_VALIDATION.match(str(key)))
+    step = known.pop("step", None)
+    if step is None:
+        return
+    place = {"step": step, **({"time": known.pop("time")} if "time" in known else {})}
+    if "val" in known:
+        yield {"kind": "val", **place, "loss": known.pop("val")}
+    if known and not (validating and "loss" not in known):
+        yield {"kind": "step", **place, **known}
+
+
+def _name_field(key: str) -> str | None:
+    """The field of metrics.jsonl that others call `key`."""
+    plain = re.sub(r"[/. -]+", "_", key.strip().lower())
+    if plain.startswith("lr_"):  # Lightning's monitor: lr-AdamW, lr-AdamW/pg1
+        return "lr"
+    return _FIELDS.get(plain) or _FIELDS.get(plain.removeprefix("train_").removeprefix("loss_"))
+
+
+def _read_float(value: object) -> float | None:
+    if isinstance(value, str) and value:
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _read_trainer_state(path: Path) -> Rows:
+    """`log_history`, of Hugging Face's Trainer; its last entry is a summary of the whole."""
+    state = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    return [entry for entry in state["log_history"] if "train_runtime" not in entry]
+
+
+def _read_csv(path: Path) -> Rows:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _read_json_lines(path: Path) -> Rows:
+    rows = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def _read_events(path: Path) -> Rows:
+    """All event files of one folder are one run; the values of a step are one row."""
+    rows: dict[int, dict[str, Any]] = {}
+    for file in sorted(path.parent.glob("*tfevents*")):
+        for scalar in read_events(file):
+            row = rows.setdefault(scalar.step, {"step": scalar.step})
+            row["time"] = max(scalar.time, row.get("time", 0.0))
+            row[scalar.tag] = scalar.value
+    return [rows[step] for step in sorted(rows)]

@@ -1,0 +1,256 @@
+"""PBS's syntax: OpenPBS and PBS Pro (qsub(1B), pbs_resources(7B), qstat(1B))."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.schedulers.base import (
+    NODES,
+    Directive,
+    LaunchPieces,
+    after_line,
+    array_line,
+    cpu_keys,
+    memory_keys,
+    merge_directives,
+    output_paths,
+    queue_keys,
+    site_lines,
+)
+from jobgen.spec.units import format_duration, format_memory
+
+_MAIL = {"begin": "b", "end": "e", "fail": "a"}
+
+
+class Pbs:
+    """OpenPBS and PBS Pro."""
+
+    name = "pbs"
+    suffix = ".pbs"
+
+    def directives(self, plan: Plan) -> Sequence[str]:
+        """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
+        say = _write_directive
+        lines = [say(f"-N {plan.name}", "what qstat calls the job", "name")]
+        asked = plan.requests
+        if asked.account:
+            option = plan.site.pbs.account_option
+            keys = ("account", "site.pbs.account_option")
+            space = "" if option.endswith("=") else " "
+            lines.append(say(f"{option}{space}{asked.account}", "who pays", *keys))
+        if asked.reservation:
+            why = "the reservation that it runs in: on PBS that is a queue"
+            lines.append(say(f"-q {asked.reservation}", why, "reservation"))
+        elif asked.queue:
+            lines.append(say(f"-q {asked.queue}", "where it waits and runs", *queue_keys(plan)))
+        lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
+        if plan.walltime.seconds is not None:
+            walltime = f"-l walltime={format_duration(plan.walltime.seconds)}"
+            lines.append(say(walltime, "then PBS ends the job", "resources.walltime"))
+        if asked.filesystems and plan.site.filesystems:
+            listed = plan.site.filesystems
+            text = f"-l {listed.resource}={listed.separator.join(asked.filesystems)}"
+            keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
+            lines.append(say(text, "the file systems that the job uses", *keys))
+        lines += array_line(plan, "#PBS -J ")
+        lines.append(say("-j oe", "one output file, of stdout and stderr"))
+        lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        lines += _write_notice(plan)
+        if asked.after:
+            lines.append(after_line(plan, "#PBS -W depend="))
+        lines += site_lines(plan, "#PBS")
+        return merge_directives(lines, asked.directives)
+
+    def launch(self, plan: Plan) -> LaunchPieces:
+        """PBS names the nodes in a file, and may not tell which of a node's GPUs are the job's."""
+        return LaunchPieces(watched=True, node_file=True, gpu_parts=_parts(plan))
+
+    def submit_argv(self, script: str) -> list[str]:
+        """`qsub`."""
+        return ["qsub", script]
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """`-W depend=`."""
+        return ["-W", f"depend={dependencies}"]
+
+    def dependencies(self, script: str) -> str:
+        """The last `depend=` of -W; qsub replaces it by the command line's."""
+        waits = re.findall(
+            r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)", script, re.MULTILINE
+        )
+        return waits[-1] if waits else ""
+
+    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
+        """The `qsub` of a job that goes on where job `after` will have ended, however it did.
+
+        All work in the run folder of the job `first`. Of several -v only the last counts, so what
+        the directives in the script's `text` say by one is said again.
+        """
+        given = re.findall(r"^\s*#PBS\s+-v\s*(\S.*)", text, re.MULTILINE)[:1]
+        variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
+        return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
+
+    def hint(self, refusal: str) -> str:
+        """max_array_size of the server or the queue, 10000 by default."""
+        if "Array job exceeds" not in refusal:
+            return ""
+        return (
+            "\nthe array is too long: 'qstat -Bf' and 'qstat -Qf' tell max_array_size; split it,"
+            " or write a script for each task with jobgen render --expand"
+        )
+
+    def parse_job_id(self, output: str) -> str | None:
+        """`123.server`, or `123[].server` for an array."""
+        match = re.fullmatch(r"\d+(\[\])?(\.\S+)?", output.strip())
+        return match[0] if match else None
+
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
+        """`qdel`."""
+        return ["qdel", *ids]
+
+    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """None: qsub reads no options from variables (qsub(1B))."""
+        return {}
+
+    def output_file(self, name: str, job_id: str) -> str:
+        """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""
+        number, _, index = job_id.partition(".")[0].rstrip("]").partition("[")
+        return f"{name}.o{number}" + (f".{index}" if index else "")
+
+    def output_folders(self, script: str) -> list[str]:
+        """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""
+        folders = []
+        for path in output_paths(re.findall(r"^\s*#PBS\s+(.+)", script, re.MULTILINE)):
+            path = path.split(":", 1)[-1]
+            folder = path if path.endswith("/") else os.path.dirname(path)
+            if folder and "^array_index^" not in folder:
+                folders.append(folder)
+        return folders
+
+
+def _parts(plan: Plan) -> tuple[int, ...]:
+    """The GPUs of each node; none where nodes are the job's alone, or the spec names devices."""
+    site, gpus = plan.site, [group.gpus for group in plan.nodes.groups for _ in range(group.nodes)]
+    alone = site.pbs.gpus == "none" or site.node.full == "always"
+    alone = alone or plan.requests.exclusive
+    all_of_them = site.node.gpus is not None and min(gpus) >= site.node.gpus
+    if alone or all_of_them or "CUDA_VISIBLE_DEVICES" in plan.environment.variables:
+        return ()
+    return tuple(gpus) if any(gpus) else ()
+
+
+def _format_memory(kib: int) -> str:
+    number, letter = format_memory(kib)
+    return f"{number}{letter.lower()}b"
+
+
+def _write_directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#PBS {text}", reason, *keys)
+
+
+def _write_select(plan: Plan) -> list[Directive]:
+    queue = (plan.site.queues or {}).get(plan.requests.queue or "")
+    if queue is not None and queue.chunk == "gpu":
+        chunk = _write_own(plan)
+        why = "a chunk is one GPU in this queue, and all are on one node"
+        key = f"site.queues.{plan.requests.queue}.chunk"
+        return [_write_directive(f"-l select={plan.nodes.gpus}{chunk}", why, *NODES, key)]
+    chunks = "+".join(_write_chunk(group, plan) for group in plan.components)
+    asked = plan.requests
+    pbs = "site.pbs.chunk"
+    if plan.site.pbs.gpus == "none":
+        why = "whole nodes, with one line in the node file for each"
+        keys: tuple[str, ...] = (*NODES, "site.pbs.gpus", pbs)
+    else:
+        why = (
+            "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
+            " agent starts the processes"
+        )
+        if plan.launch.direct:
+            why = "one chunk a node; mpiprocs is how many of its processes mpiexec starts"
+            if not plan.launch.numbers:
+                why = "one chunk a node; mpiprocs=1 is one line in the node file for each"
+        type_keys: tuple[str, ...] = ()
+        if asked.gpu_type:
+            type_keys = ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type")
+        keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
+    if asked.constraint:
+        keys += ("resources.constraint", "site.pbs.constraint")
+    place = "every chunk on a host of its own: two agents on one host would share its GPUs"
+    scatter = _write_directive("-l place=scatter", place)
+    if asked.exclusive:
+        place += ", and no other job there"
+        scatter = _write_directive("-l place=scatter:excl", place, "resources.exclusive")
+    return [_write_directive(f"-l select={chunks}", why, *keys), scatter]
+
+
+def _write_chunk(group: NodeGroup, plan: Plan) -> str:
+    site = plan.site.pbs
+    own = _write_own(plan)
+    if site.gpus == "none":  # whole nodes: the node file has a line for each
+        return f"{group.nodes}{own}"
+    chunk = str(group.nodes)
+    if group.cpus is not None:
+        chunk += f":ncpus={group.cpus}"
+    if group.gpus:
+        chunk += f":ngpus={group.gpus}"
+        if plan.requests.gpu_type and site.gpu_type:
+            chunk += f":{site.gpu_type}={plan.requests.gpu_type}"
+    chunk += own
+    if group.memory is not None:
+        chunk += f":mem={_format_memory(group.memory)}"
+    processes = group.processes if plan.launch.numbers else 1
+    return f"{chunk}:mpiprocs={processes}"
+
+
+def _write_own(plan: Plan) -> str:
+    """What every chunk of this site has, beside CPUs, GPUs and memory."""
+    site = plan.site.pbs
+    own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
+    if plan.requests.constraint and site.constraint:
+        own += f":{site.constraint}={plan.requests.constraint}"
+    if plan.requests.disk is not None and site.resources == "select":
+        own += f":{site.disk}={_format_memory(plan.requests.disk)}"
+    return own
+
+
+def _write_totals(plan: Plan) -> list[Directive]:
+    """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
+    (group,) = plan.components
+    site = "site.pbs.resources"
+    lines = []
+    if group.cpus is not None:
+        text = f"-l ncpus={group.cpus * group.nodes}"
+        why = f"the whole job's CPUs: {group.nodes} x {group.cpus}"
+        lines.append(_write_directive(text, why, *NODES, *cpu_keys(plan), site))
+    if group.gpus:
+        text = f"-l ngpus={group.gpus * group.nodes}"
+        why = f"the whole job's GPUs: {group.nodes} x {group.gpus}"
+        lines.append(_write_directive(text, why, *NODES, site))
+    if group.memory is not None:
+        text = f"-l mem={_format_memory(group.memory * group.nodes)}"
+        why = f"the whole job's memory: {group.nodes} x {_format_memory(group.memory)}"
+        lines.append(_write_directive(text, why, *NODES, *memory_keys(plan), site))
+    if plan.requests.disk is not None:
+        text = f"-l {plan.site.pbs.disk}={_format_memory(plan.requests.disk * group.nodes)}"
+        why = f"the nodes' own disks: {group.nodes} x {_format_memory(plan.requests.disk)}"
+        lines.append(_write_directive(text, why, *NODES, "resources.disk_per_node", site))
+    return lines
+
+
+def _write_notice(plan: Plan) -> list[Directive]:
+    mail = plan.requests.mail
+    lines: list[Directive] = []
+    if mail and mail.email:
+        lines.append(_write_directive(f"-M {mail.email}", "who gets e-mail", "notify.email"))
+    if mail:
+        letters = "".join(sorted(_MAIL[event] for event in mail.on))
+        why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
+        lines.append(_write_directive(f"-m {letters}", why, "notify.on|notify"))
+    return lines
+
+
+SCHEDULER = Pbs()

@@ -1,0 +1,281 @@
+"""Slurm's syntax: sbatch, srun, squeue, scancel (man pages of Slurm 22.05 to 25.05)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from jobgen.plan.plan import NodeGroup, Plan, ShellPath
+from jobgen.schedulers.base import (
+    NODES,
+    PROCESSES,
+    Directive,
+    LaunchPieces,
+    after_line,
+    array_line,
+    cpu_keys,
+    memory_keys,
+    merge_directives,
+    node_keys,
+    output_paths,
+    queue_keys,
+    site_lines,
+)
+from jobgen.spec.units import format_duration, format_memory
+
+# Of those that sbatch reads, what a script may say too.
+_OPTIONS_BY_VARIABLE = (
+    "ACCOUNT CONSTRAINT DISTRIBUTION EXCLUSIVE GPUS_PER_NODE GRES HINT JOB_NAME MEM_PER_NODE"
+    " NETWORK OPEN_MODE PARTITION QOS REQUEUE RESERVATION SIGNAL TIMELIMIT"
+)
+# Without it a job waits for ever for what cannot come true any more.
+_NEVER = "--kill-on-invalid-dep=yes"
+
+
+class Slurm:
+    """Slurm."""
+
+    name = "slurm"
+    suffix = ".sbatch"
+
+    def directives(self, plan: Plan) -> Sequence[str]:
+        """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
+        say = _write_directive
+        lines = [say(f"--job-name={plan.name}", "what squeue calls the job", "name")]
+        if plan.requests.account:
+            lines.append(say(f"--account={plan.requests.account}", "who pays", "account"))
+        for index, group in enumerate(plan.components):
+            if index:
+                why = "nodes of another shape are a component of their own"
+                lines.append(say("hetjob", why, "resources.gpus_per_node"))
+            if plan.requests.queue:
+                queue = plan.defaults.partition or plan.requests.queue
+                text = f"--{plan.site.slurm.queue_option}={queue}"
+                keys = (*queue_keys(plan), "site.slurm.queue_option")
+                lines.append(say(text, "where it waits and runs", *keys))
+            lines += _write_requests(plan)
+            lines += _write_resources(plan, group)
+            lines += site_lines(plan, "#SBATCH")
+            if plan.walltime.seconds is not None:
+                time = format_duration(plan.walltime.seconds)
+                lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
+            if not index:
+                lines += array_line(plan, "#SBATCH --array=")
+                why = (
+                    "in the folder of submission, which exists: sbatch makes none, and a job whose"
+                    " output has no folder fails without a word"
+                )
+                job = "%A_%a" if plan.array else "%j"
+                lines.append(say(f"--output=%x-{job}.out", why))
+                lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
+                lines += _write_notice(plan)
+                lines += _write_dependency(plan)
+                lines += _write_signal(plan)
+        return merge_directives(lines, plan.requests.directives)
+
+    def launch(self, plan: Plan) -> LaunchPieces:
+        """srun's options for each component, and the variables that hold their node lists."""
+        components = plan.components
+        steps: list[tuple[str, ...]] = []
+        for index, group in enumerate(components):
+            options = [f"--het-group={index}"] if len(components) > 1 else []
+            tasks = _tasks(group, plan)
+            nodes, count = str(group.nodes), str(group.nodes * tasks)
+            if plan.nodes.fewest is not None:
+                nodes = count = "$SLURM_JOB_NUM_NODES"
+            options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
+            options.append(f"--ntasks-per-node={tasks}")
+            # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
+            share = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
+            cpus = share if group.cpus is None else max(1, group.cpus // tasks)
+            options.append(ShellPath(f"--cpus-per-task={cpus}"))
+            if gpus := _gpus(group, plan):
+                options.append(gpus)
+            if plan.launch.direct:
+                # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
+                # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
+                options.append("--distribution=block")
+            options += plan.launch.words
+            steps.append((*options, *plan.environment.step_options))
+        lists = [ShellPath("$SLURM_JOB_NODELIST")]
+        if len(components) > 1:
+            lists = [
+                ShellPath(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}")
+                for index in range(len(components))
+            ]
+        return LaunchPieces(
+            watched=False,
+            node_lists=tuple(lists),
+            steps=tuple(steps),
+            share_cpus=components[0].cpus is None and _tasks(components[0], plan) > 1,
+        )
+
+    def submit_argv(self, script: str) -> list[str]:
+        """`sbatch --parsable`."""
+        return ["sbatch", "--parsable", script]
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """A job that waits for what cannot come true any more is cancelled, as on PBS."""
+        return [f"--dependency={dependencies}", _NEVER]
+
+    def dependencies(self, script: str) -> str:
+        """The last of --dependency; sbatch replaces it by the command line's."""
+        waits = re.findall(
+            r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)", script, re.MULTILINE
+        )
+        return waits[-1] if waits else ""
+
+    def hint(self, refusal: str) -> str:
+        """MaxArraySize is 1001 unless the site says otherwise (slurm.conf(5))."""
+        if "Invalid job array specification" not in refusal:
+            return ""
+        return (
+            "\nthe array may be too long: 'scontrol show config' tells MaxArraySize, which indices"
+            " stay below; split it, or write a script for each task with jobgen render --expand"
+        )
+
+    def parse_job_id(self, output: str) -> str | None:
+        """`123` or `123;cluster`."""
+        match = re.fullmatch(r"(\d+)(;\S+)?", output.strip())
+        return match[1] if match else None
+
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
+        """`scancel`."""
+        return ["scancel", *ids]
+
+    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """`SBATCH_*` of sbatch(1), "Input environment variables", each with its option."""
+        winners = {}
+        for key in _OPTIONS_BY_VARIABLE.split():
+            option = {"TIMELIMIT": "time", "MEM_PER_NODE": "mem"}.get(key, key)
+            option = "--" + option.lower().replace("_", "-")
+            if f"SBATCH_{key}" in environment and re.search(
+                rf"^#SBATCH {option}\b", script, re.MULTILINE
+            ):
+                winners[f"SBATCH_{key}"] = option
+        return winners
+
+    def output_file(self, name: str, job_id: str) -> str:
+        """As `directives` says it."""
+        return f"{name}-{job_id}.out"
+
+    def output_folders(self, script: str) -> list[str]:
+        """Folders of --output and --error; one with a %-pattern in it is only known to Slurm."""
+        folders = []
+        for path in output_paths(re.findall(r"^#SBATCH\s+(.+)", script, re.MULTILINE)):
+            folder = os.path.dirname(path)
+            if folder and "%" not in folder:
+                folders.append(folder)
+        return folders
+
+
+def _tasks(group: NodeGroup, plan: Plan) -> int:
+    """Tasks on each node: its processes, where nobody else starts them."""
+    return group.processes if plan.launch.numbers else 1
+
+
+def _gpus(group: NodeGroup, plan: Plan) -> str:
+    """The GPUs, in the site's words; empty if they are not asked for."""
+    site, kind = plan.site.slurm, plan.requests.gpu_type
+    if not group.gpus or site.gpus == "none":
+        return ""
+    named = f"{kind}:" if kind and site.names_gpu_type else ""
+    if site.gpus == "gpus":
+        return f"--gpus={named}{group.nodes * group.gpus}"
+    option = "--gres=gpu:" if site.gpus == "gres" else "--gpus-per-node="
+    return f"{option}{named}{group.gpus}"
+
+
+def _write_directive(text: str, reason: str, *keys: str) -> Directive:
+    return Directive(f"#SBATCH {text}", reason, *keys)
+
+
+def _write_signal(plan: Plan) -> Iterator[Directive]:
+    if plan.walltime.chain is None:
+        return
+    why = "the script is told so many seconds before the end, and tells the program to stop"
+    keys = ("walltime.notice", "walltime")
+    yield _write_directive(f"--signal=B:USR1@{plan.walltime.chain.notice}", why, "|".join(keys))
+    if plan.walltime.chain.requeues:
+        why = "the script may put the job back into the queue, and so does Slurm if a node fails"
+        yield _write_directive("--requeue", why, "walltime.then")
+
+
+def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
+    say = _write_directive
+    nodes = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
+    nodes += str(group.nodes)
+    tasks = _tasks(group, plan)
+    why = "one task on each node: torchrun's agent, which starts the processes"
+    if plan.launch.direct:
+        why = "a task for each process"
+    lines = [say(f"--nodes={nodes}", "the nodes of this shape", *NODES)]
+    in_batch = plan.site.slurm.tasks == "batch"  # else sbatch refuses what belongs to srun
+    if (
+        in_batch and plan.nodes.fewest is None
+    ):  # with it Slurm gives the fewest of a range, on 22.05 at least
+        lines.append(say(f"--ntasks-per-node={tasks}", why, *(PROCESSES if tasks > 1 else ())))
+    if in_batch and group.cpus is not None and plan.nodes.cpus_asked:
+        why = "the CPUs of a node are all for its one task"
+        if tasks > 1:
+            why = f"the {group.cpus} CPUs of a node are shared by its tasks"
+        text = f"--cpus-per-task={max(1, group.cpus // tasks)}"
+        lines.append(say(text, why, *cpu_keys(plan)))
+    if gpus := _gpus(group, plan):
+        why = "all processes of a node see its GPUs; each takes the one of its local rank"
+        keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
+        lines.append(say(gpus, why, *keys))
+    if group.memory is not None:
+        memory = "--mem={}{}".format(*format_memory(group.memory))
+        lines.append(say(memory, "memory of each node", *memory_keys(plan)))
+    if plan.requests.disk is not None:
+        disk = "--tmp={}{}".format(*format_memory(plan.requests.disk))
+        lines.append(say(disk, "space on each node's own disk", "resources.disk_per_node"))
+    return lines
+
+
+def _write_requests(plan: Plan) -> list[Directive]:
+    asked, say, key = plan.requests, _write_directive, f"site.queues.{plan.requests.queue}"
+    lines: list[Directive] = []
+    if asked.qos:
+        lines.append(say(f"--qos={asked.qos}", "the quality of service", f"qos|{key}.qos"))
+    if asked.reservation:
+        text = f"--reservation={asked.reservation}"
+        lines.append(say(text, "the reservation that it runs in", "reservation"))
+    if asked.constraint:
+        text = f"--constraint={asked.constraint}"
+        keys = ("resources.constraint", *node_keys(plan, "constraint"))
+        lines.append(say(text, "what the nodes must have", *keys))
+    if asked.exclusive:
+        why = "no other job on the nodes"
+        lines.append(say("--exclusive", why, "resources.exclusive"))
+    return lines
+
+
+def _write_notice(plan: Plan) -> list[Directive]:
+    mail = plan.requests.mail
+    lines: list[Directive] = []
+    if mail and mail.email:
+        lines.append(
+            _write_directive(f"--mail-user={mail.email}", "who gets e-mail", "notify.email")
+        )
+    if mail:
+        types = ",".join(event.upper() for event in mail.on)
+        lines.append(
+            _write_directive(f"--mail-type={types}", "when there is e-mail", "notify.on|notify")
+        )
+    return lines
+
+
+def _write_dependency(plan: Plan) -> list[Directive]:
+    if not plan.requests.after:
+        return []
+    why = "once that cannot come true any more, the job is cancelled and does not wait for ever"
+    return [
+        after_line(plan, "#SBATCH --dependency="),
+        _write_directive(_NEVER, why),
+    ]
+
+
+SCHEDULER = Slurm()

@@ -1,0 +1,126 @@
+"""What jobs of Slurm have used: sacct, or scontrol on a cluster without accounting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobgen.errors import JobgenError, RefusedError
+from jobgen.schedulers.usage import AskAnswer, Used, parse_amount, parse_clock, parse_whole
+
+# sacct(1); times as seconds since 1970, and amounts as they were recorded.
+_FIELDS = (
+    "JobID,Submit,Start,ElapsedRaw,TimelimitRaw,NNodes,AllocCPUS,TotalCPU,ReqMem,MaxRSS,AllocTRES,"
+    "TRESUsageInAve"
+)
+
+
+class SlurmUsage:
+    """Asks sacct for all jobs; of a single one Slurm itself remembers some for some minutes."""
+
+    @staticmethod
+    def read(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
+        """As `UsageReader` has it."""
+        try:
+            return parse_sacct(_run(ask, make_sacct_argv(ids)))
+        except JobgenError:  # many clusters have no accounting
+            if len(ids) > 1:
+                raise
+        return parse_scontrol(_run(ask, make_scontrol_argv(ids[0])))
+
+
+def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
+    answer = ask(argv)
+    if answer.code:
+        raise RefusedError(answer.refusal(argv[0]))
+    return answer.output
+
+
+def make_sacct_argv(ids: Iterable[str]) -> list[str]:
+    """The command whose output `parse_sacct` reads: requeued jobs have a record for each start."""
+    what = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
+    return ["env", "SLURM_TIME_FORMAT=%s", "sacct", *what, f"--jobs={','.join(ids)}"]
+
+
+def parse_sacct(output: str) -> dict[str, Used]:
+    """What sacct says, by the jobs' ids; those of which it knows nothing are not there."""
+    jobs: dict[str, list[dict[str, str]]] = {}
+    keys = _FIELDS.split(",")
+    for line in output.splitlines():
+        row = dict(zip(keys, line.split("|"), strict=False))
+        if len(row) == len(keys):
+            jobs.setdefault(re.split(r"[.+]", row["JobID"])[0], []).append(row)
+    return {job_id: _sum_up(rows) for job_id, rows in jobs.items()}
+
+
+def _sum_up(rows: list[dict[str, str]]) -> Used:
+    """Of the rows of one job: of its starts, its components (12+1) and its steps (12.0)."""
+    whole = [row for row in rows if "." not in row["JobID"]] or rows
+    steps = [row for row in rows if "." in row["JobID"]]
+    # Components run at the same time: the first one's time counts.
+    starts = [row for row in whole if row["JobID"].partition("+")[2] in ("", "0")]
+    elapsed = _list_numbers(starts, "ElapsedRaw")
+    limits = _list_numbers(starts, "TimelimitRaw")
+    last = [row for row in whole if row["Start"] == whole[-1]["Start"]]
+    nodes, cpus = _list_numbers(last, "NNodes"), _list_numbers(last, "AllocCPUS")
+    held = [value for row in steps if (value := parse_amount(row["MaxRSS"])) is not None]
+    cpu = [value for row in whole if (value := parse_clock(row["TotalCPU"])) is not None]
+    # From 21.08 on the memory of all nodes; before that of a node, or of a CPU (4000Mn, 4000Mc).
+    asked = parse_amount(whole[-1]["ReqMem"])
+    per_node = {"n": 1.0, "c": sum(cpus) / (sum(nodes) or 1)}.get(
+        whole[-1]["ReqMem"][-1:], 1 / (sum(nodes) or 1)
+    )
+    uses = re.findall(r"gres/gpuutil=([0-9.]+)", " ".join(row["TRESUsageInAve"] for row in steps))
+    gpus = re.findall(r"gres/gpu=([0-9]+)", " ".join(row["AllocTRES"] for row in last))
+    return Used(
+        "sacct",
+        submitted=min(_list_numbers(whole, "Submit"), default=None),
+        started=min(_list_numbers(whole, "Start"), default=None),
+        elapsed=sum(elapsed) if elapsed else None,
+        longest=max(elapsed, default=None),
+        limit=limits[-1] * 60 if limits else None,
+        nodes=int(sum(nodes)) or None,
+        cpus=int(sum(cpus)) or None,
+        cpu_seconds=sum(cpu) or None,
+        gpus=sum(map(int, gpus)) or None,
+        gpu_use=max(map(float, uses), default=None),
+        memory_asked=asked * per_node if asked else None,
+        memory=max(held, default=None),
+        of_one_node=True,
+    )
+
+
+def make_scontrol_argv(job_id: str) -> list[str]:
+    """The command whose output `parse_scontrol` reads."""
+    return ["scontrol", "--oneliner", "show", "job", job_id]
+
+
+def parse_scontrol(output: str) -> dict[str, Used]:
+    """What `scontrol --oneliner show job` says: times and what was given, nothing of its use."""
+    jobs: dict[str, Used] = {}
+    for line in output.splitlines():
+        record = dict(re.findall(r"(\S+?)=(\S*)", line))
+        if "JobId" not in record:
+            continue
+        tres = record.get("AllocTRES") or record.get("ReqTRES") or record.get("TRES", "")
+        gpus = re.search(r"gres/gpu=([0-9]+)", tres)
+        asked = re.search(r"\bmem=([0-9.]+[KMGT])", tres)
+        elapsed = parse_clock(record.get("RunTime"))
+        jobs[record["JobId"]] = Used(
+            "scontrol",
+            elapsed=elapsed,
+            longest=elapsed,
+            limit=parse_clock(record.get("TimeLimit")),
+            nodes=parse_whole(record.get("NumNodes", "").partition("-")[0]),
+            cpus=parse_whole(record.get("NumCPUs", "").partition("-")[0]),
+            gpus=int(gpus[1]) if gpus else None,
+            memory_asked=parse_amount(asked[1]) if asked else None,
+        )
+    return jobs
+
+
+def _list_numbers(rows: list[dict[str, str]], key: str) -> list[float]:
+    return [float(row[key]) for row in rows if re.fullmatch(r"[0-9]{1,12}", row[key])]
+
+
+USAGE = SlurmUsage()

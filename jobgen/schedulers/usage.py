@@ -1,0 +1,85 @@
+"""What a job was given and has used, as its scheduler has counted it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from jobgen.process import CommandResult
+from jobgen.spec.units import parse_memory
+
+# Runs a command and returns its answer, whatever its exit status is, as `process.ask`.
+AskAnswer = Callable[[Sequence[str]], CommandResult]
+
+
+class Used(NamedTuple):
+    """What all starts of a job have used; memory in bytes, times in seconds. None is not known.
+
+    Both memories are of all nodes together, or with `of_one_node` of the one that held most.
+    """
+
+    source: str
+    submitted: float | None = None
+    started: float | None = None  # the first time
+    elapsed: float | None = None  # of all starts together
+    longest: float | None = None  # of one start
+    limit: float | None = None  # for one start
+    nodes: int | None = None
+    cpus: int | None = None
+    cpu_seconds: float | None = None
+    gpus: int | None = None
+    gpu_use: float | None = None  # percent
+    memory_asked: float | None = None
+    memory: float | None = None
+    of_one_node: bool = False
+
+    def and_then(self, following: Used) -> Used:
+        """The same, with a job that has gone on where this one ended."""
+
+        def both(first: float | None, second: float | None) -> float | None:
+            return second if first is None else first if second is None else first + second
+
+        return following._replace(
+            submitted=self.submitted,
+            started=self.started,
+            elapsed=both(self.elapsed, following.elapsed),
+            longest=max(filter(None, (self.longest, following.longest)), default=None),
+            cpu_seconds=both(self.cpu_seconds, following.cpu_seconds),
+            memory=max(filter(None, (self.memory, following.memory)), default=None),
+        )
+
+
+class UsageReader(Protocol):
+    """Where a scheduler keeps what jobs have used."""
+
+    @staticmethod
+    def read(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
+        """Ask once for all these jobs; those of which nothing is known are left out.
+
+        Raises RefusedError if there is no answer, and what `ask` raises.
+        """
+
+
+def parse_clock(text: Any) -> float | None:
+    """Return the seconds in `1-02:03:04`, `02:03:04` or `03:04.123`."""
+    match = re.fullmatch(
+        r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+(?:\.[0-9]+)?)", str(text), re.ASCII
+    )
+    if not match:
+        return None
+    days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+    return days * 86400 + hours * 3600 + minutes * 60 + float(match[4])
+
+
+def parse_amount(text: Any) -> float | None:
+    """Return the bytes in `1234K`, `4000Mn`, `12gb` or `100kb`; a number alone is of bytes."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGTPkmgtp]?)[bB]?[cn]?", str(text), re.ASCII)
+    if not match:
+        return None
+    return float(match[1]) * (parse_memory(f"1{match[2]}") * 1024 if match[2] else 1)
+
+
+def parse_whole(text: Any) -> int | None:
+    """Return a number without a sign or a fraction."""
+    return int(text) if re.fullmatch(r"[0-9]{1,12}", str(text)) else None

@@ -1,0 +1,1 @@
+"""Site profiles: the records, where they lie, how they are shown."""

@@ -1,0 +1,149 @@
+"""A site profile in words: what it says, from which file, on whose word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jobgen.sites.profile import SiteProfile, SiteQueue, walk_records
+from jobgen.sites.search import LoadedProfile
+from jobgen.spec.units import format_duration, format_memory
+
+# Keys of a profile whose values have no place for a source.
+_UNSOURCED = (
+    "slurm",
+    "pbs",
+    "gpu_type",
+    "gpu_type_required",
+    "walltime_required",
+    "directives",
+    "interface",
+    "internet",
+)
+_NOTHING: tuple[Any, ...] = (None, (), False)
+
+
+def format_line(name: str, loaded: LoadedProfile) -> str:
+    """The profile's line in the list of all."""
+    profile = loaded.profile
+    words = {"docs": "documentation", "scripts": "users' scripts", "captured": "captured"}
+    grade = words[profile.verified] if profile.verified else "-"
+    title = profile.title or "-"
+    return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':8} {grade:15} {title}\n"
+
+
+def summarise(name: str, loaded: LoadedProfile) -> dict[str, Any]:
+    """The same, for programs."""
+    profile = loaded.profile
+    keys = ("scheduler", "title", "as_of", "verified")
+    return {"name": name, **{key: getattr(profile, key) for key in keys}, "files": loaded.files}
+
+
+def format_text(loaded: LoadedProfile) -> str:
+    """The whole profile as YAML that can be read again, each source with its address."""
+    return "".join(f"# {file}\n" for file in reversed(loaded.files)) + write_yaml(loaded.profile)
+
+
+def write_yaml(profile: SiteProfile) -> str:
+    """A profile as YAML."""
+    return "".join(f"{row}\n" for row in _write_rows(profile, profile.sources or {}, depth=0))
+
+
+def report_test(file: str, loaded: LoadedProfile) -> str:
+    """What `sites test` says of a profile that is valid."""
+    rows = [f"{file}: valid, for {loaded.profile.scheduler}", *list_remarks(loaded)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def list_remarks(loaded: LoadedProfile) -> list[str]:
+    """What of a valid profile has no source or date."""
+    profile = loaded.profile
+    rows = []
+    if profile.sources and profile.as_of is None:
+        rows.append("as_of: is missing, so its limits never count as old")
+    cited = profile.cited or {}
+    for key in _UNSOURCED:
+        if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
+            rows.append(f"{key}: is not in cited, so it names no source")
+    queue = SiteQueue()
+    for path, record in walk_records(profile):
+        if isinstance(record, SiteQueue):
+            queue, says = record, bool(record.limits)
+        else:
+            says = any(value not in _NOTHING for value in record)
+        inherited = queue.source if path.startswith("queues.") else None
+        if says and (record.source or inherited) is None:
+            rows.append(f"{path}: names no source")
+    return rows
+
+
+def make_data(record: Any) -> Any:
+    """A profile, or a part of one, as data that is a profile again; without what is as by default.
+
+    Times and memory are text, as in the file.
+    """
+    return {key: _convert_value(key, value) for key, value in _drop_defaults(record).items()}
+
+
+def _convert_value(key: str, value: Any) -> Any:
+    if isinstance(value, dict) or hasattr(value, "_asdict"):
+        return make_data(value)
+    if isinstance(value, tuple):
+        return [_convert_value(key, item) for item in value]
+    words = _format_quantity(key, value)
+    return value if words is None else words
+
+
+def _drop_defaults(record: Any) -> dict[str, Any]:
+    """What a record or a mapping says; not what is as by default."""
+    if isinstance(record, dict):
+        return record
+    default = getattr(type(record), "_field_defaults", {})
+    return {
+        key: value
+        for key, value in record._asdict().items()
+        if key not in default or value != default[key]
+    }
+
+
+def _format_quantity(key: str, value: Any) -> str | None:
+    """A time or an amount of memory as a profile says it; None for what is neither."""
+    if isinstance(value, int) and key == "walltime":
+        return format_duration(value)
+    if isinstance(value, int) and (key == "disk" or key.startswith("memory")):
+        return "{}{}B".format(*format_memory(value))
+    return None
+
+
+def _write_rows(
+    record: Any, sources: dict[str, str], *, depth: int, cited: bool = False
+) -> Iterator[str]:
+    """The lines of a record, or of a mapping; what is as by default is left out."""
+    pad = "  " * depth
+    for key, value in _drop_defaults(record).items():
+        if isinstance(value, dict) or hasattr(value, "_asdict"):
+            yield f"{pad}{key}:"
+            yield from _write_rows(value, sources, depth=depth + 1, cited=key == "cited")
+        elif isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
+            yield f"{pad}{key}:"
+            for item in value:
+                first, *rest = _write_rows(item, sources, depth=depth + 2)
+                yield f"{pad}  - {first.strip()}"
+                yield from rest
+        else:
+            address = sources.get(value) if key == "source" or cited else None
+            note = f"  # {address}" if address else ""
+            yield f"{pad}{key}: {_write_value(key, value)}{note}"
+
+
+def _write_value(key: str, value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_write_value(key, item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    words = _format_quantity(key, value)
+    if words is not None:
+        return words
+    if isinstance(value, int | float):
+        return str(value)
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,463 @@
+"""What a site profile says: the records of `sites/NAME.yaml`, which read as its manual.
+
+Every fact is of the site's documentation or of its users' scripts, and says which by the id of one
+of the profile's `sources`. What is not known is left out.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from jobgen.capabilities import Capabilities, get_capabilities
+from jobgen.spec.bind import Parsed, Pattern, Range, limit_keys
+from jobgen.spec.model import Binds, First, Load, Modules, Runtime, Use
+from jobgen.spec.value_types import (
+    Constraint,
+    Count,
+    CountOrNone,
+    Duration,
+    Interface,
+    Label,
+    Memory,
+    SchedulerName,
+    Variable,
+    Word,
+)
+
+
+def _compile_regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text
+
+
+Regex = Annotated[str, Parsed(_compile_regex, (r"project_\d+",))]
+
+
+Date = Annotated[
+    str,
+    Pattern(
+        r"20[0-9]{2}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?",
+        "a date; write '2026', 2026-08 or 2026-08-19",
+        ("2026-08-19", "2026"),
+    ),
+]
+Rate = Annotated[float, Range(0)]
+Words = Annotated[
+    str, Pattern(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", "plain ASCII without blanks around it")
+]
+Verified = Literal["docs", "scripts", "captured"]
+
+
+class SlurmDialect(NamedTuple):
+    """What differs between Slurm clusters."""
+
+    gpus: Annotated[
+        Literal["gpus-per-node", "gres", "gpus", "none"],
+        "The option that asks for GPUs; gpus: --gpus with the number of the whole job; none: they"
+        " come with the nodes, and any option is refused.",
+    ] = "gpus-per-node"
+    names_gpu_type: Annotated[
+        bool, "Whether that option names a job's type of GPU, as in --gpus-per-node=a100:4."
+    ] = True
+    tasks: Annotated[
+        Literal["batch", "step"],
+        "Who is told of tasks and CPUs: batch: sbatch and srun; step: srun alone, as sbatch refuses"
+        " it.",
+    ] = "batch"
+    queue_option: Annotated[
+        Literal["partition", "qos"], "The option of sbatch that a job's `queue` is the value of."
+    ] = "partition"
+
+
+class PbsDialect(NamedTuple):
+    """What differs between PBS clusters."""
+
+    resources: Annotated[
+        Literal["select", "totals"], "select: chunks, one a node; totals: of the whole job."
+    ] = "select"
+    account_option: Annotated[
+        Literal["-A", "-P", "-W group_list="], "The option of qsub that names who pays."
+    ] = "-A"
+    gpus: Annotated[
+        Literal["ngpus", "none"], "none: nodes are given whole, a chunk says nothing of its parts."
+    ] = "ngpus"
+    gpu_type: Annotated[Label | None, "The chunk resource that names the type of GPU."] = None
+    constraint: Annotated[
+        Label | None, "The chunk resource that a job's `constraint` is the value of."
+    ] = None
+    disk: Annotated[
+        Label | None, "The resource that grants space on a node's own disk, such as jobfs."
+    ] = None
+    chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
+
+
+class Node(NamedTuple):
+    """A node, as a job sees it; in a queue or for a type of GPU, what differs there."""
+
+    gpus: Annotated[Count | None, "GPUs, as torch counts devices."] = None
+    gpu: Annotated[str | None, "What the GPUs are."] = None
+    device: Annotated[str | None, "What a torch device is, where it is a part of a GPU."] = None
+    job_gpus: Annotated[Count | None, "GPUs that one job can have in all."] = None
+    cpus: Annotated[Count | None, "CPUs that a job can have."] = None
+    cpu_unit: Annotated[Literal["core", "thread"] | None, "What the scheduler counts as a CPU."] = (
+        None
+    )
+    memory: Annotated[Memory | None, "Memory that a job can have."] = None
+    cpus_per_gpu: Annotated[Count | None, "CPUs that go with each GPU."] = None
+    cpus_rule: Annotated[
+        Literal["exact", "most", "implied", "required"] | None,
+        "exact: no other number; most: no more; implied: they follow, the job must not ask;"
+        " required: every GPU job says them, as the default is one.",
+    ] = None
+    memory_per_gpu: Annotated[Memory | None, "Memory that goes with each GPU."] = None
+    memory_rule: Annotated[
+        Literal["required", "most", "forbidden"] | None,
+        "required: every job says it; most: no more for each GPU; forbidden: the job must not ask.",
+    ] = None
+    full: Annotated[
+        Literal["always", "several"] | None,
+        "A job has all GPUs of its nodes: always, or where it has several nodes.",
+    ] = None
+    disk: Annotated[Memory | None, "Space on the node's own disk that a job can have."] = None
+    constraint: Annotated[
+        Constraint | None, "The Slurm feature that every such job asks for; a spec's is added by &."
+    ] = None
+    account_suffix: Annotated[
+        Words | None, "What follows the account of a job on such GPUs, such as @h100."
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class Limit(NamedTuple):
+    """What a queue takes, for one range of sizes; [least, most] each, or [least] alone."""
+
+    nodes: Annotated[Annotated[tuple[Count, ...], Range(1, 2)] | None, "Nodes."] = None
+    gpus: Annotated[
+        Annotated[tuple[CountOrNone, ...], Range(1, 2)] | None, "GPUs of the whole job."
+    ] = None
+    cpus: Annotated[Annotated[tuple[Count, ...], Range(1, 2)] | None, "CPUs of the whole job."] = (
+        None
+    )
+    walltime: Annotated[
+        Duration | Annotated[tuple[Duration, ...], Range(2, 2)] | None,
+        "The longest walltime, or [shortest, longest].",
+    ] = None
+    node_minutes: Annotated[
+        Annotated[int, Range(1, 100_000_000)] | None, "The most nodes times minutes of walltime."
+    ] = None
+    why: Annotated[str | None, "Why it is so, for whoever is refused."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """The ends of a range are in order."""
+        for key in ("nodes", "gpus", "cpus", "walltime"):
+            ends = getattr(self, key)
+            if isinstance(ends, tuple) and ends[0] > ends[-1]:
+                yield key, "is not a range", "write [least, most]"
+
+    @property
+    def times(self) -> tuple[int, int | None]:
+        """The shortest walltime and the longest, in seconds."""
+        if isinstance(self.walltime, tuple):
+            return self.walltime[0], self.walltime[1]
+        return 0, self.walltime
+
+
+class Charge(NamedTuple):
+    """What a job costs: `rate` units for each hour and thing it holds, used or not."""
+
+    unit: Annotated[str, "What is counted, such as SU or node-hours."]
+    rate: Annotated[Rate, "How many of them."]
+    per: Annotated[
+        Literal["cpu-hour", "gpu-hour", "node-hour"],
+        "For each of what, and hour of walltime; GPUs as torch counts devices.",
+    ]
+    note: Annotated[str | None, "What else is charged."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class SiteQueue(NamedTuple):
+    """A queue; on Slurm a partition, a QoS or both. `as_of` and `verified` if not the profile's."""
+
+    choose: Annotated[
+        bool, "Whether jobgen may choose it: the first that takes the job, if the job names none."
+    ] = False
+    default: Annotated[bool, "Whether a job that names no queue gets here."] = False
+    gpu_types: Annotated[
+        tuple[Label, ...] | None,
+        "The types of GPU on its nodes: jobgen chooses it for a job that names one of them, and not"
+        " for another type.",
+    ] = None
+    partition: Annotated[
+        Label | None, "Slurm's partition, if the queue's name here is another."
+    ] = None
+    qos: Annotated[Label | None, "The QoS that goes with it."] = None
+    chunk: Annotated[
+        Literal["node", "gpu"], "What one chunk of PBS is: a node, or one GPU of the one node."
+    ] = "node"
+    routed_from: Annotated[Label | None, "The queue to name instead; it leads here."] = None
+    limits: Annotated[tuple[Limit, ...], "What it takes; one that fits is enough."] = ()
+    node: Annotated[Node, "What differs on its nodes."] = Node()
+    directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub that go with it."] = ()
+    charge: Annotated[Charge | None, "What a job costs in it."] = None
+    note: Annotated[str | None, "What else to know of it."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+    as_of: Annotated[Date | None, "When its source was read."] = None
+    verified: Annotated[
+        Verified | None, "From documentation, users' scripts, or the cluster itself."
+    ] = None
+
+
+class Account(NamedTuple):
+    """What an account looks like."""
+
+    required: Annotated[bool, "Whether every job needs one."] = False
+    pattern: Annotated[Regex | None, "What the whole of it must match."] = None
+    meaning: Annotated[str | None, "The same for a person, such as: ends in _g for GPUs."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class Filesystems(NamedTuple):
+    """The PBS resource that lists the file systems a job uses."""
+
+    resource: Annotated[Label, "Its name, as in -l NAME=..."]
+    separator: Annotated[Literal[":", "+"], "What stands between two of them."]
+    required: Annotated[bool, "Whether the job is refused without."] = False
+    known: Annotated[tuple[Label, ...] | None, "All there are, if the list is complete."] = None
+    paths: Annotated[
+        dict[str, Label] | None,
+        "Beginnings of paths, each with what to list for them: the folder that follows is added.",
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class Variables(NamedTuple):
+    """Environment variables; $NAME expands on the node. The spec's own win."""
+
+    always: Annotated[dict[Variable, Word] | None, "Of every job."] = None
+    one_node: Annotated[dict[Variable, Word] | None, "Of a job on one node."] = None
+    several_nodes: Annotated[dict[Variable, Word] | None, "Of a job on more than one."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class Network(NamedTuple):
+    """What carries NCCL (or RCCL, oneCCL) between nodes, and what it needs to be told."""
+
+    fabric: Annotated[
+        Literal["slingshot", "infiniband", "efa", "omni-path", "ethernet"], "The network itself."
+    ]
+    plugin: Annotated[
+        Literal["aws-ofi-nccl", "aws-ofi-rccl", "oneccl"] | None,
+        "The library that carries it, if NCCL's own (InfiniBand, sockets) does not.",
+    ] = None
+    plugin_from: Annotated[
+        Literal["module", "path", "container", "environment"] | None,
+        "Where a job gets it: the profile's modules, the profile's variables, or from what its user"
+        " has to name, a container or an environment that has it.",
+    ] = None
+    how: Annotated[str | None, "What its user has to do to have it, in one sentence."] = None
+    always: Annotated[dict[Variable, Word] | None, "Variables of every job."] = None
+    one_node: Annotated[dict[Variable, Word] | None, "Of a job on one node."] = None
+    several_nodes: Annotated[dict[Variable, Word] | None, "Of a job on more than one."] = None
+    set_by: Annotated[
+        tuple[Runtime, ...], "Runtimes of containers that set these variables themselves."
+    ] = ()
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class SiteModules(NamedTuple):
+    """Environment modules and conda, for a job that names no modules, venv or conda itself."""
+
+    first: First = None
+    use: Use = ()
+    load: Load = ()
+    conda: Annotated[str | None, "The conda environment to activate then."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+@limit_keys("suffix", "domain", "resolve", least=1, most=1)
+class Address(NamedTuple):
+    """How the address of a node is formed, where the name that the scheduler gives is not it."""
+
+    suffix: Annotated[Label | None, "What follows the node's short name, such as i."] = None
+    domain: Annotated[Label | None, "The domain of that name, such as hsn.example.org."] = None
+    resolve: Annotated[
+        Literal["ipv4"] | None, "ipv4: the address that a node's name leads to on that node."
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+    @property
+    def tail(self) -> str | None:
+        """What a node's short name is followed by; None where it is resolved."""
+        return f".{self.domain}" if self.domain else self.suffix
+
+
+class SiteLaunch(NamedTuple):
+    """How the site's own examples start a job."""
+
+    family: Annotated[
+        Literal["torchrun", "direct"], "torchrun: an agent on each node; direct: a task a GPU."
+    ]
+    launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts it on the nodes."]
+    address: Annotated[
+        Address | None, "How nodes are reached, where not by the names that the scheduler gives."
+    ] = None
+    mpiexec: Annotated[
+        Literal["pals", "hydra", "openmpi"] | None, "Whose mpiexec it is; else the job finds out."
+    ] = None
+    options: Annotated[
+        tuple[Words, ...], "More options of the launcher, where it starts each process itself."
+    ] = ()
+    agent_options: Annotated[
+        tuple[Words, ...], "More options of the launcher, where it starts torchrun's agents."
+    ] = ()
+    numa_binding: Annotated[
+        Literal["node", "socket", "exclusive", "core-complex"] | None,
+        "torchrun's --numa-binding, on torch that has it: which CPUs each process keeps to.",
+    ] = None
+    devices: Annotated[
+        tuple[CountOrNone, ...] | None,
+        "The order in which the processes of a node take all its GPUs, where they start directly.",
+    ] = None
+    note: Annotated[str | None, "What the site says about it."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class SiteContainer(NamedTuple):
+    """Containers."""
+
+    runtime: Annotated[Runtime, "What runs them, where the spec does not say it."]
+    modules: Annotated[Modules, "What to load for it."] = Modules()
+    binds: Binds = ()
+    note: Annotated[str | None, "How."] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class Recognise(NamedTuple):
+    """What tells that a machine is of this cluster; one of these is enough."""
+
+    variables: Annotated[
+        dict[Variable, Word] | None, "Environment variables and their values there."
+    ] = None
+    domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
+    cluster: Annotated[
+        Label | None, "What its scheduler calls it: Slurm's ClusterName, or PBS's server."
+    ] = None
+    source: Annotated[Label | None, "Where this is from."] = None
+
+
+class SiteProfile(NamedTuple):
+    """One cluster. What is not known of it is left out."""
+
+    scheduler: Annotated[SchedulerName, "slurm, pbs or local."]
+    title: Annotated[str | None, "The cluster's name for people."] = None
+    extends: Annotated[Label | None, "Another profile that this one changes."] = None
+    as_of: Annotated[Date | None, "When the sources were read."] = None
+    verified: Annotated[
+        Verified | None, "From documentation, users' scripts, or the cluster itself."
+    ] = None
+    sources: Annotated[
+        dict[Label, str] | None, "Where the facts are from: an id and an address."
+    ] = None
+    cited: Annotated[
+        dict[Label, Label] | None, "Keys that have no source of their own, and the id of theirs."
+    ] = None
+    recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
+    slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
+    pbs: Annotated[PbsDialect, "What differs between PBS clusters."] = PbsDialect()
+    node: Annotated[Node, "A node."] = Node()
+    gpu_types: Annotated[dict[Label, Node] | None, "Types of GPU, and their nodes."] = None
+    gpu_type: Annotated[Label | None, "The type of a job that names none."] = None
+    gpu_type_required: Annotated[bool, "Whether every GPU job names a type."] = False
+    queues: Annotated[dict[Label, SiteQueue] | None, "The queues, in the order of choice."] = None
+    every_queue: Annotated[SiteQueue, "What holds in all queues."] = SiteQueue()
+    walltime_required: Annotated[bool, "Whether every job must say its walltime."] = False
+    account: Annotated[Account | None, "What an account looks like."] = None
+    filesystems: Annotated[Filesystems | None, "The list of file systems, where one is asked."] = (
+        None
+    )
+    directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
+    modules: Annotated[SiteModules | None, "Modules."] = None
+    variables: Annotated[Variables | None, "Environment variables, beside the network's."] = None
+    network: Annotated[Network | None, "What carries NCCL between nodes, if that is known."] = None
+    interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
+    launch: Annotated[SiteLaunch | None, "How the site starts a job."] = None
+    container: Annotated[SiteContainer | None, "Containers."] = None
+    internet: Annotated[
+        Literal["none", "proxy", "yes"] | None, "Whether compute nodes reach it."
+    ] = None
+    charge: Annotated[Charge | None, "What a job costs, where its queue does not say it."] = None
+    notes: Annotated[tuple[str, ...], "What else to know, which jobgen does not act upon."] = ()
+
+    @property
+    def can(self) -> Capabilities:
+        """What its scheduler can do."""
+        return get_capabilities(self.scheduler)
+
+    def charge_in(self, queue: str | None) -> Charge | None:
+        """What a job in `queue` costs; None where it is not known."""
+        record = (self.queues or {}).get(queue or "")
+        return (record.charge if record else None) or self.charge
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """What is cited, routed or chosen by default is there; the launcher is the scheduler's."""
+        for path, record in walk_records(self):
+            source = record.source
+            if source is not None and source not in (self.sources or {}):
+                known = f"known are {', '.join(self.sources)}" if self.sources else ""
+                yield f"{path}.source", f"unknown source {source!r}", known
+        for key, source in (self.cited or {}).items():
+            if source not in (self.sources or {}):
+                yield f"cited.{key}", f"unknown source {source!r}", ""
+        for name, queue in (self.queues or {}).items():
+            if queue.routed_from is not None and queue.routed_from not in (self.queues or {}):
+                yield f"queues.{name}.routed_from", f"unknown queue {queue.routed_from!r}", ""
+        launcher = self.launch.launcher if self.launch else "mpiexec"
+        if self.can.batch and launcher not in ("mpiexec", self.can.launcher):
+            yield "launch.launcher", f"{launcher} does not start jobs of {self.scheduler}", ""
+        for name, queue in (self.queues or {}).items():
+            for kind in queue.gpu_types or ():
+                if kind not in (self.gpu_types or {}):
+                    yield f"queues.{name}.gpu_types", f"unknown type {kind!r}", "see gpu_types"
+        if self.gpu_type is not None and self.gpu_type not in (self.gpu_types or {}):
+            yield "gpu_type", f"unknown type {self.gpu_type!r}", "name it in gpu_types"
+
+
+Sourced = (
+    Recognise
+    | Node
+    | SiteQueue
+    | Account
+    | Filesystems
+    | Variables
+    | Network
+    | SiteModules
+    | SiteLaunch
+    | Address
+    | SiteContainer
+    | Charge
+)
+
+
+def walk_records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
+    """The facts of a profile that have a source each, with their paths."""
+    yield "node", profile.node
+    for name, node in (profile.gpu_types or {}).items():
+        yield f"gpu_types.{name}", node
+    yield "every_queue", profile.every_queue
+    for name, queue in (profile.queues or {}).items():
+        yield f"queues.{name}", queue
+        yield f"queues.{name}.node", queue.node
+        if queue.charge is not None:
+            yield f"queues.{name}.charge", queue.charge
+    for name in (
+        *("recognise", "account", "filesystems", "variables", "network", "modules", "launch"),
+        *("container", "charge"),
+    ):
+        record = getattr(profile, name)
+        if record is not None:
+            yield name, record
+    if profile.launch is not None and profile.launch.address is not None:
+        yield "launch.address", profile.launch.address

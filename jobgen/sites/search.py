@@ -1,0 +1,139 @@
+"""Where site profiles are, and how one changes another."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from typing import NamedTuple
+
+from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.sites.profile import SiteProfile as SiteProfile
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import bind
+from jobgen.spec.yaml_nodes import Scalar, merge
+
+BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+
+
+class LoadedProfile(NamedTuple):
+    """A profile and the files it is made of, the first one on top."""
+
+    profile: SiteProfile
+    files: tuple[str, ...]
+
+
+def list_folders() -> list[str]:
+    """The folders that may hold profiles; a later one hides what an earlier one has.
+
+    Built-in, the machine's, $JOBGEN_SITE_PATH's (a centre sets it in a module), the user's, and
+    the project's: `.jobgen/sites` here or in the nearest folder above, up to that of `.git`.
+    """
+    listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
+    folders = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
+    folders.append(_find_own_folder())
+    here = os.getcwd()
+    while True:
+        project = os.path.join(here, ".jobgen", "sites")
+        if os.path.isdir(project):
+            return [*folders, project]
+        above = os.path.dirname(here)
+        if above == here or os.path.exists(os.path.join(here, ".git")):
+            return folders
+        here = above
+
+
+def _find_own_folder() -> str:
+    user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(user, "jobgen", "sites")
+
+
+def name_own_file(name: str) -> str:
+    """Where the user's own profile called `name` is kept; raises UsageError for no name."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
+        raise UsageError(f"{name!r} cannot name a site; use letters, digits and any of _ . + -")
+    return os.path.join(_find_own_folder(), f"{name}.yaml")
+
+
+def list_names() -> list[str]:
+    """The profiles there are, sorted."""
+    names: set[str] = set()
+    for folder in list_folders():
+        if os.path.isdir(folder):
+            names.update(name[:-5] for name in os.listdir(folder) if name.endswith(".yaml"))
+    return sorted(names)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a profile called `name`."""
+    return bool(_find_files(name))
+
+
+def load(name: str) -> SiteProfile:
+    """Return the profile called `name`; raise SpecError if it does not exist or is invalid."""
+    return find(name).profile
+
+
+def find(name: str) -> LoadedProfile:
+    """The profile called `name` and its files; raises SpecError as `load` does."""
+    files = _find_files(name)
+    if not files:
+        raise SpecError([Problem(Position(name), "", "unknown site", suggest(name))])
+    return _read(files[-1], tuple(files[:-1]))
+
+
+def read(file: str) -> LoadedProfile:
+    """The profile in `file`, wherever that is; one of its own name that it extends is looked up."""
+    own = os.path.abspath(file)
+    name = os.path.basename(file).removesuffix(".yaml")
+    below = [path for path in _find_files(name) if os.path.abspath(path) != own]
+    return _read(file, tuple(below))
+
+
+def suggest(name: str) -> str:
+    """Return a hint for a name that no site has: those that hold it, or are near it."""
+    from difflib import get_close_matches  # only an error needs it
+
+    known, word = list_names(), name.lower()
+    near = [other for other in known if word and word in other.lower()]
+    near = near or [
+        other for other in known if any(len(part) > 3 and part in word for part in other.split("-"))
+    ]
+    near = near or get_close_matches(word, known, n=3, cutoff=0.7)
+    if near:
+        return f"did you mean {' or '.join(near[:3])}?"
+    return f"`jobgen sites` lists the {len(known)} known ones"
+
+
+def _find_files(name: str) -> list[str]:
+    """The files of that name, those that win last."""
+    if os.path.basename(name) != name or name.startswith("."):
+        return []
+    paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
+    return [path for path in paths if os.path.isfile(path)]
+
+
+@cache
+def _read(file: str, below: tuple[str, ...]) -> LoadedProfile:
+    root, files = yaml_nodes.read(file), [file]
+    while True:
+        extends = root.items.get("extends")
+        if not isinstance(extends, Scalar):  # none, or binding says what is wrong with it
+            break
+        base = extends.text
+        if base == os.path.basename(files[-1]).removesuffix(".yaml"):
+            others = list(below) or files[-1:]  # what this file hides
+        else:
+            others = _find_files(base)
+        if not others:
+            problem = Problem(extends.where, "extends", f"unknown site {base!r}", suggest(base))
+            raise SpecError([problem])
+        if others[-1] in files:
+            chain = " -> ".join([*files[files.index(others[-1]) :], others[-1]])
+            raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
+        files.append(others[-1])
+        below = tuple(others[:-1])
+        lower = yaml_nodes.read(files[-1])
+        del root.items["extends"], root.keys["extends"]
+        root = merge(lower, root)
+    return LoadedProfile(bind(root, SiteProfile)[0], tuple(files))

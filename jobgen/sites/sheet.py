@@ -1,0 +1,163 @@
+"""A cluster on one page: what its profile says, for people, each fact with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.output import format_table
+from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
+from jobgen.sites.search import LoadedProfile
+from jobgen.spec.units import format_memory
+
+_GRADES = {
+    "docs": "from documentation",
+    "scripts": "from users' scripts, so not sure",
+    "captured": "captured on the cluster",
+    None: "of unknown origin",
+}
+
+
+def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
+    """Return the page; `today` is YYYY-MM-DD. Numbers in brackets lead to the sources."""
+    profile = loaded.profile
+    marks = {key: f"[{index}]" for index, key in enumerate(profile.sources or {}, 1)}
+    rows = [f"{name}: {profile.title or profile.scheduler}"]
+    dated = f", as of {profile.as_of}" if profile.as_of else ""
+    rows.append(f"{profile.can.title}, {_GRADES[profile.verified]}{dated}")
+    if is_old(profile, today):
+        rows.append("these facts are more than 12 months old: limits may have changed")
+    for title, table in (
+        ("Queues", list(_list_queues(profile, marks))),
+        ("GPUs and nodes", list(_list_nodes(profile, marks))),
+        ("Network", list(_describe_network(profile, marks))),
+        ("Rules", list(_list_rules(profile, marks))),
+    ):
+        if table:
+            rows += ["", title, *(f"  {row}" for row in format_table(table))]
+    if profile.notes:
+        rows += ["", "Notes", *(f"  {note}" for note in profile.notes)]
+    if marks:
+        rows += ["", "Sources"]
+        rows += [f"  {marks[key]} {address}" for key, address in (profile.sources or {}).items()]
+    rows += ["", f"`jobgen sites show {name} --yaml` prints the profile: {loaded.files[0]}"]
+    return "\n".join(rows) + "\n"
+
+
+def is_old(profile: SiteProfile, today: str) -> bool:
+    """Return whether the facts are more than a year old."""
+    if not profile.as_of:
+        return False
+    rest = (profile.as_of + "-01-01")[4:10]
+    return f"{int(profile.as_of[:4]) + 1}{rest}" < today
+
+
+def list_gpus(profile: SiteProfile) -> list[str]:
+    """Return the GPUs of a cluster, each once, such as `4 x A100-40`."""
+    queues = (profile.queues or {}).values()
+    nodes = [profile.node, *(profile.gpu_types or {}).values(), *(queue.node for queue in queues)]
+    gpus = (_count_gpus(node) for node in nodes if node.gpu)
+    return list(dict.fromkeys(words for words in gpus if words))
+
+
+def _count_gpus(node: Node) -> str:
+    kind = node.gpu or ("GPUs" if node.gpus else "")
+    return f"{node.gpus} x {kind}" if node.gpus else kind
+
+
+def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    for name, queue in (profile.queues or {}).items():
+        gpus = _count_gpus(queue.node) or " or ".join(queue.gpu_types or ())
+        ways = [
+            f"routed to from {queue.routed_from}" if queue.routed_from else "",
+            "chosen by jobgen" if queue.choose else "",
+            "the default" if queue.default else "",
+            f"--qos={queue.qos}" if queue.qos else "",
+            queue.note or "",
+        ]
+        limits = _describe_limits(queue)
+        yield name, gpus, limits, marks.get(queue.source or "", ""), "; ".join(filter(None, ways))
+    if profile.every_queue.limits:
+        every = profile.every_queue
+        source = marks.get(every.source or "", "")
+        yield "(any)", "", _describe_limits(every), source, every.note or ""
+
+
+def _describe_limits(queue: SiteQueue) -> str:
+    return "; ".join(filter(None, map(_describe_limit, queue.limits)))
+
+
+def _describe_limit(limit: Limit) -> str:
+    """One range of sizes and its walltime, such as `1-96 CPUs to 48h`."""
+    parts = []
+    for unit, word in (("nodes", "nodes"), ("gpus", "GPUs"), ("cpus", "CPUs")):
+        ends = getattr(limit, unit)
+        if ends and ends != (0, 0):
+            span = f"{ends[0]}-{ends[-1]}" if len(ends) > 1 else f"{ends[0]} or more"
+            parts.append(f"1 {word[:-1]}" if ends == (1, 1) else f"{span} {word}")
+        elif ends:
+            parts.append("no GPUs")
+    longest = limit.times[1]
+    if longest is not None:
+        hours, rest = divmod(longest, 3600)
+        parts.append(f"to {hours}h" if hours and not rest else f"to {longest // 60}m")
+    if limit.node_minutes is not None:
+        parts.append(f"({limit.node_minutes / 60:g} node-hours)")
+    return " ".join(parts)
+
+
+def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    queues = [(name, queue.node) for name, queue in (profile.queues or {}).items()]
+    for name, node in (("node", profile.node), *(profile.gpu_types or {}).items(), *queues):
+        facts = [
+            _count_gpus(node),
+            f"one is {node.device}" if node.device else "",
+            f"{node.cpus} CPUs ({node.cpu_unit}s)" if node.cpus and node.cpu_unit else "",
+            f"{node.cpus} CPUs" if node.cpus and not node.cpu_unit else "",
+            f"{node.cpus_per_gpu} for each GPU" if node.cpus_per_gpu else "",
+            "{}{}B".format(*format_memory(node.memory)) if node.memory else "",
+        ]
+        if any(facts):
+            yield name, ", ".join(filter(None, facts)), marks.get(node.source or "", "")
+
+
+def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    network = profile.network
+    if network is None:
+        if profile.can.batch:
+            yield ("not known to jobgen: NCCL may use TCP",)
+        return
+    carried = f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}"
+    if network.plugin_from:
+        carried += f" of the {network.plugin_from}"
+    yield carried, marks.get(network.source or "", "")
+    if network.how:
+        yield network.how, ""
+    for group in (network.always, network.one_node, network.several_nodes):
+        for key, value in (group or {}).items():
+            yield f"{key}={value}", ""
+
+
+def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    account, listed, launch = profile.account, profile.filesystems, profile.launch
+    if account is not None:
+        meaning = f": {account.meaning}" if account.meaning else ""
+        need = "needed" if account.required else "optional"
+        yield "account", need + meaning, marks.get(account.source or "", "")
+    if listed is not None:
+        known = f": {', '.join(listed.known)}" if listed.known else ""
+        need = "needed" if listed.required else "those that the job uses"
+        yield "file systems", f"{need}{known}", marks.get(listed.source or "", "")
+    cited = {key: marks.get(to, "") for key, to in (profile.cited or {}).items()}
+    if profile.walltime_required:
+        yield "walltime", "needed", cited.get("walltime_required", "")
+    if profile.gpu_type_required:
+        yield "type of GPU", "needed", cited.get("gpu_type_required", "")
+    if profile.node.memory_rule in ("required", "forbidden"):
+        words = {"required": "needed", "forbidden": "must not be asked for"}
+        source = marks.get(profile.node.source or "", "")
+        yield "memory", words[profile.node.memory_rule], source
+    if launch is not None:
+        what = "a process for each GPU" if launch.family == "direct" else "a torchrun agent a node"
+        yield "launch", f"{what}, by {launch.launcher}", marks.get(launch.source or "", "")
+    if profile.internet:
+        yield "internet", profile.internet, cited.get("internet", "")

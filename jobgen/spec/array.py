@@ -1,0 +1,136 @@
+"""Arrays and sweeps, as the user writes them: which tasks there are, and what each is given."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
+
+from jobgen.spec.bind import Range, limit_keys
+from jobgen.spec.value_types import TAKEN, Count, Option, Word, make_option
+
+# What PBS takes in one array by default (max_array_size); Slurm's default is a tenth of it.
+MAX_TASKS = 10_000
+Value = bool | Word | tuple[Word, ...]
+Choice = dict[str, bool | str | tuple[str, ...]]
+# Paths in the spec, and not names of arguments with a dot in them.
+_PATH = r"(resources|run|environment|launch|walltime|array|notify|after)\."
+_ARGUMENT = r"run\.args\.(?=.)"
+_VARIABLE = r"environment\.variables\.(?=[A-Za-z_][A-Za-z0-9_]*$)"
+# Keys that no task can have for itself, as ECMA 262 reads it too.
+FIXED = rf"(?!{_ARGUMENT}|{_VARIABLE}){_PATH}.*|environment\.variables\.({TAKEN})"
+
+KINDS = ("values", "zip", "list", "tasks")
+
+
+@limit_keys(*KINDS, least=1, most=1)
+class Array(NamedTuple):
+    """Tasks that differ in what their program is given: values of arguments, by name.
+
+    `environment.variables.NAME` is a variable and no argument.
+    """
+
+    values: Annotated[
+        dict[Option, tuple[Value, ...]] | None,
+        "Arguments, each with its values: a task for every combination; the last varies fastest.",
+    ] = None
+    zip: Annotated[
+        dict[Option, tuple[Value, ...]] | None,
+        "Arguments, each with its values: the first of all are a task, the second of all, ...",
+    ] = None
+    list: Annotated[
+        tuple[dict[Option, Value], ...] | None, "Tasks, each with its own arguments and values."
+    ] = None
+    tasks: Annotated[
+        Annotated[int, Range(1, MAX_TASKS)] | None,
+        "How many tasks, where they differ by the variable JOBGEN_TASK alone.",
+    ] = None
+    at_once: Annotated[
+        Count | None, "How many may run at a time; no bound if not said, on this machine 1."
+    ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There are tasks, not too many, and what they are given arrives."""
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            return  # the binder tells
+        (kind,) = given
+        content = getattr(self, kind)
+        if content in ({}, ()):
+            yield kind, "is empty", "name at least one task"
+            return
+        if kind == "tasks":
+            return
+        for path, entry in _list_entries(kind, content):
+            yield from _check_entry(path, entry)
+        if kind == "list":
+            if len(content) > MAX_TASKS:
+                yield "list", f"has {len(content)} tasks, more than {MAX_TASKS}", "split the sweep"
+            return
+        sizes = [len(values) for values in content.values()]
+        for name in (name for name, values in content.items() if not values):
+            yield f"{kind}.{name}", "is an empty list", "give it values"
+        if kind == "zip" and max(sizes) > MAX_TASKS:
+            yield "zip", f"makes {max(sizes)} tasks, more than {MAX_TASKS}", "split the sweep"
+        if kind == "zip" and len(set(sizes)) > 1:
+            lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
+            yield "zip", f"has lists of different length: {lengths}", "for combinations, say values"
+        if kind == "values" and math.prod(sizes) > MAX_TASKS:
+            count = " x ".join(map(str, sizes))
+            yield "values", f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
+
+    def choices(self) -> Iterator[Choice]:
+        """What each task is given, by the key as it is written."""
+        if self.values is not None:
+            for combination in itertools.product(*self.values.values()):
+                yield dict(zip(self.values, combination, strict=True))
+        elif self.zip is not None:
+            for row in zip(*self.zip.values(), strict=True):
+                yield dict(zip(self.zip, row, strict=True))
+        elif self.list is not None:
+            yield from self.list
+        else:
+            yield from ({} for _ in range(self.tasks or 0))
+
+
+def name_variable(key: str) -> str | None:
+    """The variable that a key of a task names; None where it names an argument."""
+    match = re.match(_VARIABLE, key)
+    return key[match.end() :] if match else None
+
+
+def name_argument(key: str) -> str:
+    """The argument that a key of a task names, as a key of `run.args`."""
+    return re.sub(f"^{_ARGUMENT}", "", key)
+
+
+def _list_entries(kind: str, content: object) -> Iterator[tuple[str, dict[str, tuple[Value, ...]]]]:
+    """Each mapping of names to values, with its path."""
+    if isinstance(content, dict):
+        yield kind, content
+    elif isinstance(content, tuple):
+        for index, entry in enumerate(content):
+            yield f"{kind}[{index}]", {name: (value,) for name, value in entry.items()}
+
+
+def _check_entry(path: str, entry: dict[str, tuple[Value, ...]]) -> Iterator[tuple[str, str, str]]:
+    """What cannot be given to a task."""
+    seen: dict[str, str] = {}
+    for name, values in entry.items():
+        where = f"{path}.{name}"
+        if re.fullmatch(FIXED, name):
+            message = "cannot differ between the tasks of an array"
+            yield where, message, "arguments of the program and environment.variables.NAME can"
+            continue
+        key = name_variable(name) or make_option(name_argument(name))
+        if key in seen:
+            yield where, f"names the same as {seen[key]}", ""
+        seen[key] = name
+        for value in values:
+            if not isinstance(value, tuple):
+                continue
+            if name_variable(name):
+                yield where, "is a variable, whose value cannot be a list", "write it as text"
+            elif any(word.startswith("-") for word in value):
+                message = "a value in this list begins with '-' and would be read as an option"
+                yield where, message, "join it to one text, or leave the dash out"

@@ -1,0 +1,249 @@
+"""Change one value of a spec's text; all else stays as its author wrote it, comments too."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.emitter import Emitter
+from yaml.serializer import Serializer
+
+from jobgen.errors import UsageError
+from jobgen.spec.yaml_nodes import Resolver
+
+
+class _Step(NamedTuple):
+    """A key of the path that is there: the mapping it is in, and the nodes of key and value."""
+
+    mapping: Any
+    key: Any
+    value: Any
+
+
+def set_value(text: str, path: str, value: str | None) -> str:
+    """Return a spec's text with `value` at `path`, such as `resources.nodes`; None removes the key.
+
+    `value` is YAML itself, such as `[8, 2]`; `quote_text` makes it of any text. A mapping that this
+    leaves empty goes too. Raises UsageError where either is not YAML, or where something on the
+    path is not a mapping.
+    """
+    root = _compose(text)
+    keys = path.split(".")
+    if root is None:
+        return text if value is None else _join(text, _write_entry(keys, value, indent=0))
+    steps = _walk(root, keys)
+    if len(steps) < len(keys):
+        if value is None:
+            return text
+        mapping = steps[-1].value if steps else root
+        if isinstance(mapping, yaml.ScalarNode) and mapping.value in ("", "~", "null"):
+            last = steps[-1]
+            return _replace_entry(text, last, keys[len(steps) - 1 :], value)
+        if not isinstance(mapping, yaml.MappingNode):
+            where = ".".join(keys[: len(steps)])
+            raise UsageError(f"{where or 'the file'} holds no keys; {path} cannot be set")
+        return _insert(text, mapping, keys[len(steps) :], value)
+    if value is not None:
+        return _replace_entry(text, steps[-1], keys[-1:], value)
+    while len(steps) > 1 and len(steps[-1].mapping.value) == 1:
+        steps.pop()
+    return _remove(text, steps[-1])
+
+
+def quote_text(text: str) -> str:
+    """Return `text` as YAML that says just this text, without quotes where it can."""
+    block = _serialize(yaml.ScalarNode("tag:yaml.org,2002:str", text))
+    return block.removesuffix("...\n").rstrip("\n") if "\n" not in text else block
+
+
+def list_values(text: str) -> dict[str, str]:
+    """Return every value of a spec's text by its path: scalars as they read, the others as YAML.
+
+    Raises UsageError where the text is not YAML.
+    """
+    values: dict[str, str] = {}
+
+    def collect(node: Any, path: str) -> None:
+        if isinstance(node, yaml.ScalarNode):
+            values[path] = node.value
+            return
+        if path:
+            values[path] = _serialize(node).strip()
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                collect(value, f"{path}.{key.value}" if path else str(key.value))
+
+    root = _compose(text)
+    if isinstance(root, yaml.MappingNode):
+        collect(root, "")
+    return values
+
+
+class _NodeWriter(Emitter, Serializer, Resolver):
+    """Nodes to text, by the rules of YAML that jobgen reads with."""
+
+    def __init__(self, stream: Any) -> None:
+        Emitter.__init__(self, stream, width=4096, allow_unicode=True)
+        Serializer.__init__(self)
+        Resolver.__init__(self)
+
+
+class _NodeReader(
+    yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, Resolver
+):
+    """Text to nodes with their marks."""
+
+    def __init__(self, text: str) -> None:
+        yaml.reader.Reader.__init__(self, text)
+        yaml.scanner.Scanner.__init__(self)
+        yaml.parser.Parser.__init__(self)
+        yaml.composer.Composer.__init__(self)
+        Resolver.__init__(self)
+
+
+def _compose(text: str) -> Any:
+    try:
+        return _NodeReader(text).get_single_node()
+    except yaml.YAMLError as error:
+        raise UsageError(f"the text is not YAML: {error}") from None
+
+
+def _serialize(node: Any) -> str:
+    stream = io.StringIO()
+    writer = _NodeWriter(stream)
+    writer.open()
+    writer.serialize(node)
+    writer.close()
+    return stream.getvalue()
+
+
+def _walk(root: Any, keys: Sequence[str]) -> list[_Step]:
+    """Return the steps along `keys` as far as they are there."""
+    steps: list[_Step] = []
+    node = root
+    for name in keys:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        pair = next((pair for pair in node.value if pair[0].value == name), None)
+        if pair is None:
+            break
+        steps.append(_Step(node, *pair))
+        node = pair[1]
+    return steps
+
+
+def _nest(keys: Sequence[str], value: str, *, flow: bool = False) -> Any:
+    """Return the node of `value` below nested `keys`."""
+    node = _compose(value)
+    if node is None:
+        node = yaml.ScalarNode("tag:yaml.org,2002:null", "null")
+    _set_style(node, flow=flow)
+    for key in reversed(keys):
+        pair = (yaml.ScalarNode("tag:yaml.org,2002:str", key), node)
+        node = yaml.MappingNode("tag:yaml.org,2002:map", [pair], flow_style=flow)
+    return node
+
+
+def _set_style(node: Any, *, flow: bool) -> None:
+    """Write text of several lines as a literal block, and all in one line within braces."""
+    if isinstance(node, yaml.ScalarNode):
+        if "\n" in node.value:
+            node.style = '"' if flow else "|"
+        return
+    node.flow_style = flow or node.flow_style
+    for child in node.value:
+        for part in child if isinstance(child, tuple) else (child,):
+            _set_style(part, flow=node.flow_style)
+
+
+def _write_entry(keys: Sequence[str], value: str, *, indent: int) -> str:
+    """Write `value` below nested `keys` in block style, with a newline at its end."""
+    return _indent(_serialize(_nest(keys, value)), indent)
+
+
+def _indent(block: str, indent: int) -> str:
+    margin = " " * indent
+    return "".join(margin + line if line.strip() else line for line in block.splitlines(True))
+
+
+def _offset(text: str, mark: Any) -> int:
+    """Return where a mark stands in the text: PyYAML's parsers count `index` in two ways."""
+    start = 0
+    for _ in range(mark.line):
+        start = text.index("\n", start) + 1
+    return min(start + int(mark.column), len(text))
+
+
+def _join(text: str, block: str) -> str:
+    return text + ("" if not text or text.endswith("\n") else "\n") + block
+
+
+def _end_of_content(text: str, start: int, end: int) -> int:
+    """Return the end of what stands between two places, without blanks and comments after it."""
+    lines = text[start:end].splitlines(True)
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+        if len(lines) == 1 and lines[-1].strip():
+            break
+        lines.pop()
+    return start + len("".join(lines).rstrip())
+
+
+def _entry_end(text: str, step: _Step) -> int:
+    """Return where an entry of a block mapping ends: the start of the line after it."""
+    start, end = _offset(text, step.key.start_mark), _offset(text, step.value.end_mark)
+    if not isinstance(step.value, yaml.ScalarNode) or step.value.style not in ("|", ">"):
+        end = _end_of_content(text, start, end)
+    elif end and text[end - 1 : end] == "\n":
+        return end
+    newline = text.find("\n", end)
+    return len(text) if newline < 0 else newline + 1
+
+
+def _insert(text: str, mapping: Any, keys: Sequence[str], value: str) -> str:
+    if mapping.flow_style:
+        close = _offset(text, mapping.end_mark) - 1
+        entry = _write_flow(keys, value)
+        head = text[:close].rstrip()
+        separator = "" if head.endswith(("{", ",")) else ", "
+        return head + separator + entry + text[close:]
+    last = _Step(mapping, *mapping.value[-1])
+    end = _entry_end(text, last)
+    block = _write_entry(keys, value, indent=int(mapping.start_mark.column))
+    return _join(text[:end], block) + text[end:]
+
+
+def _write_flow(keys: Sequence[str], value: str) -> str:
+    return _serialize(_nest(keys, value, flow=True)).strip()[1:-1]
+
+
+def _replace_entry(text: str, step: _Step, keys: Sequence[str], value: str) -> str:
+    """Write an entry's value anew; a comment that ends its line stays where the line does."""
+    end = _offset(text, step.value.end_mark)
+    if step.mapping.flow_style:
+        return text[: _offset(text, step.key.start_mark)] + _write_flow(keys, value) + text[end:]
+    key_start = _offset(text, step.key.start_mark)
+    entry = _write_entry(keys, value, indent=int(step.key.start_mark.column)).lstrip(" ")
+    whole_end = _entry_end(text, step)
+    tail = ""
+    node = step.value
+    on_a_line = (
+        node.style not in ("|", ">") if isinstance(node, yaml.ScalarNode) else node.flow_style
+    )
+    if on_a_line:
+        tail = text[end:whole_end].rstrip("\n")
+    if tail.strip() and entry.count("\n") == 1:
+        entry = entry.rstrip("\n") + (tail if tail[:1] == " " else f" {tail}") + "\n"
+    return text[:key_start] + entry + text[whole_end:]
+
+
+def _remove(text: str, step: _Step) -> str:
+    start = _offset(text, step.key.start_mark)
+    if not step.mapping.flow_style:
+        return text[:start].rstrip(" ") + text[_entry_end(text, step) :]
+    end = _offset(text, step.value.end_mark)
+    after = text[end:].lstrip()
+    if after.startswith(","):
+        return text[:start] + after[1:].lstrip()
+    return text[:start].rstrip().removesuffix(",") + text[end:]

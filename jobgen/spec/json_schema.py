@@ -1,0 +1,150 @@
+"""The records that `bind` validates, as JSON Schema draft-07: for editors and for CI.
+
+It is made from the same declarations, in draft-07's words, as yaml-language-server reads no later
+draft. The schema accepts whatever jobgen accepts; what takes more than one look at one record, such
+as lists that are as long as the job has nodes, `jobgen check` alone tells. Patterns keep to what
+ECMA 262 and Python read alike.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, Literal, get_args, get_origin
+
+from jobgen.spec.bind import (
+    CONTROL,
+    CONTROL_IN_TEXT,
+    Field,
+    FreeText,
+    Kind,
+    Parsed,
+    Pattern,
+    Range,
+    is_record,
+    read_fields,
+)
+
+Schema = dict[str, Any]
+
+_COMMENT = "`jobgen check` tells more than this schema can say."
+
+
+def make_schema(cls: type, *, title: str) -> str:
+    """Return the JSON Schema of the documents that are records of `cls`, always the same text."""
+    definitions: dict[str, Schema] = {}
+    root = _describe_record(cls, definitions)
+    document = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$comment": _COMMENT,
+        "title": title,
+        **root,
+        "definitions": dict(sorted(definitions.items())),
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
+    keys = read_fields(cls)
+    defaults: dict[str, Any] = cls._field_defaults  # type: ignore[attr-defined]
+    schema: Schema = {"description": " ".join((inspect.getdoc(cls) or "").split())}
+    schema["type"] = "object"
+    schema["properties"] = {
+        name: _describe_field(field, defaults.get(name), definitions)
+        for name, field in keys.items()
+    }
+    required = [name for name, field in keys.items() if field.required]
+    if required and "extends" in keys:  # the rest may stand in what it extends
+        schema["anyOf"] = [{"required": ["extends"]}, {"required": required}]
+    elif required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+    conditions = list(_describe_choices(cls))
+    if conditions:
+        schema["allOf"] = conditions
+    return schema
+
+
+def _describe_choices(cls: type) -> Iterator[Schema]:
+    """Say which keys exclude each other. That one is there, what is extended may say."""
+    for keys, least, most in getattr(cls, "key_limits", ()):
+        if most == 1:
+            yield from ({"not": {"required": list(pair)}} for pair in combinations(keys, 2))
+        elif least:
+            yield {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def _describe_field(field: Field, default: Any, definitions: dict[str, Schema]) -> Schema:
+    schema: Schema = {"description": field.description}
+    value = _describe_kinds(field.kinds, definitions)
+    # Beside a $ref draft-07 reads nothing else.
+    schema.update({"allOf": [value]} if "$ref" in value else value)
+    if isinstance(default, str | int):
+        schema["default"] = default
+    return schema
+
+
+def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> Schema:
+    schemas = [_describe_kind(kind, definitions) for kind in kinds]
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
+    of_type, rule = kind.type, kind.rule
+    if is_record(of_type):
+        if of_type.__name__ not in definitions:
+            definitions[of_type.__name__] = {}  # it may hold itself
+            definitions[of_type.__name__] = _describe_record(of_type, definitions)
+        return {"$ref": f"#/definitions/{of_type.__name__}"}
+    if of_type is dict:
+        schema = {
+            "type": "object",
+            "additionalProperties": _describe_kinds(kind.members, definitions),
+        }
+        return schema | ({"propertyNames": _describe_text(kind.key)} if kind.key else {})
+    if of_type is tuple:
+        items = {"type": "array", "items": _describe_kinds(kind.members, definitions)}
+        return items | _describe_range(rule, "minItems", "maxItems")
+    if get_origin(of_type) is Literal:
+        return {"enum": list(get_args(of_type))}
+    if isinstance(rule, FreeText):
+        return {"type": ["string", "number", "boolean"], **_forbid(CONTROL_IN_TEXT)}
+    if of_type is bool:
+        return {"type": "boolean"}
+    if of_type in (int, float) and not isinstance(rule, Parsed):
+        number = {"type": "integer" if of_type is int else "number"}
+        return number | _describe_range(rule, "minimum", "maximum")
+    if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
+        return {"type": ["string", "number", "boolean"], "examples": list(rule.examples)}
+    return {"type": "string"} | _describe_text(rule)
+
+
+def _describe_range(rule: Any, least: str, most: str) -> Schema:
+    """Return a range in the words that draft-07 has for it."""
+    if not isinstance(rule, Range):
+        return {}
+    return {least: rule.least} | ({} if rule.most is None else {most: rule.most})
+
+
+def _describe_text(rule: Pattern | Parsed | None) -> Schema:
+    """One line of text of a certain form."""
+    schema = _forbid(CONTROL)
+    if rule is not None and rule.regex:
+        schema["pattern"] = f"^(?:{rule.regex})$"
+        # What yaml-language-server says in the place of the pattern.
+        schema["patternErrorMessage"] = (
+            f"This is not {rule.meaning}."
+            if isinstance(rule, Pattern)
+            else f"Write it as {' or '.join(rule.examples)}."
+        )
+    if rule is not None and rule.examples:
+        schema["examples"] = list(rule.examples)
+    return schema
+
+
+def _forbid(characters: re.Pattern[str]) -> Schema:
+    # `$` of Python also matches before a newline at the end, so a pattern alone would let it in.
+    return {"not": {"type": "string", "pattern": characters.pattern}}

@@ -1,0 +1,233 @@
+"""A spec read from its file: overrides applied, every field with its place."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, NamedTuple
+
+from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import Positions, bind
+from jobgen.spec.model import JobSpec, Notify
+from jobgen.spec.value_types import Label
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, merge
+
+
+class LoadedSpec(NamedTuple):
+    """A spec and where it came from: its file, the overrides applied, where each field stands.
+
+    `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256.
+    """
+
+    spec: JobSpec
+    file: str
+    digest: str
+    positions: Positions
+    overrides: tuple[str, ...] = ()
+
+    def where(self, path: str) -> Position:
+        """The place of the field at `path`, or of the nearest one around it that is there."""
+        while path:
+            if path in self.positions:
+                return self.positions[path]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return Position(self.file, 1, 1)
+
+    def problem(self, path: str, message: str, hint: str = "") -> Problem:
+        """A problem with the value at `path`."""
+        return Problem(self.where(path), path, message, hint)
+
+
+def load(
+    path: str, overrides: Iterable[str] = (), *, user: bool = False, target: str | None = None
+) -> LoadedSpec:
+    """Read the spec in the file at `path`, with `overrides` (`resources.nodes=4`) on top.
+
+    Below it lie what it extends and the project's defaults, and with `user` the user's own config;
+    what that adds is among the overrides of the result, so that others can render the same.
+    `target` is the scheduler or site that is given in the place of the spec's.
+
+    A position's file is `path` as given. Raises SpecError with every problem, and UsageError
+    for an override that is not PATH=VALUE.
+    """
+    overrides = tuple(overrides)
+    if not path or not os.path.basename(path).isprintable():
+        raise SpecError(
+            [
+                Problem(
+                    Position(repr(path)),
+                    "",
+                    "a comment in a script cannot hold this name",
+                )
+            ]
+        )
+    root = yaml_nodes.read(path)
+    project, own = _find_project_file(path), _find_user_file() if user else None
+    if "extends" in root.items or project or own:
+        root = _resolve_extends(root, path)
+        if project:
+            root = _put_over_project(root, project)
+    for override in overrides:
+        _apply_override(root, override)
+    if own:
+        given = tuple(override.partition("=")[0] for override in overrides)
+        for override, where in list(_read_user_config(root, own, given=given, target=target)):
+            _apply_override(root, override, where)
+            overrides += (override,)
+    spec, positions = bind(root, JobSpec)
+    return LoadedSpec(spec, path, _compute_digest(root), positions, overrides)
+
+
+class UserConfig(NamedTuple):
+    """What a user's own config may say: who one is, and where; never what a job is."""
+
+    site: Annotated[Label | None, "The cluster's profile, for specs that say no scheduler."] = None
+    account: Annotated[Label | None, "The project or account that pays."] = None
+    notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
+
+
+def _resolve_extends(root: Mapping, path: str) -> Mapping:
+    """The spec `root`, read from `path`, over the one that it `extends`, and so on.
+
+    Raises SpecError where a file is not there, or leads back to itself.
+    """
+    layers, files = [root], [path]
+    while isinstance(extends := layers[-1].items.get("extends"), Scalar):
+        base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
+        if any(_is_same_file(base, file) for file in files):
+            chain = " -> ".join([*files, base])
+            raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
+        if not os.path.isfile(base):
+            hint = "a relative path begins at the folder of the file that names it"
+            raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
+        files.append(base)
+        layers.append(yaml_nodes.read(base))
+    result = layers.pop()
+    while layers:
+        result = merge(_drop_key(result, "extends"), layers.pop())
+    return result
+
+
+def _put_over_project(root: Mapping, file: str) -> Mapping:
+    """`root` over the project's defaults in `file`."""
+    return merge(_drop_key(_resolve_extends(yaml_nodes.read(file), file), "extends"), root)
+
+
+def _read_user_config(
+    root: Mapping, file: str, *, given: tuple[str, ...], target: str | None
+) -> Iterator[tuple[str, Position]]:
+    """What the user's config adds to `root`, as `--set` would say it, and where it is written.
+
+    `given` are the paths that were set on the command line; `target` is the scheduler or site that
+    was given there. A job on this machine needs none of it.
+    """
+    config = yaml_nodes.read(file)
+    bind(config, UserConfig)
+    scheduler = root.items.get("scheduler")
+    # The target may be any site's name, so there is no table to ask.
+    if (target or (scheduler.text if isinstance(scheduler, Scalar) else "")) == "local":
+        return
+    for path, node in _walk_leaves(config, ""):
+        key, _, inner = path.partition(".")
+        if key == "site" and (target or {"site", "scheduler"} & root.items.keys()):
+            continue
+        if any(path == taken or path.startswith(f"{taken}.") for taken in given):
+            continue
+        present = root.items.get(key)
+        if present is None or (isinstance(present, Mapping) and inner not in present.items):
+            yield f"{path}={_format_node(node)}", node.where
+
+
+def _walk_leaves(node: Mapping, path: str) -> Iterator[tuple[str, Node]]:
+    for key, item in node.items.items():
+        if isinstance(item, Mapping):
+            yield from _walk_leaves(item, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", item
+
+
+def _format_node(node: Node) -> str:
+    """A node as `--set` reads it."""
+    if isinstance(node, Sequence):
+        return f"[{', '.join(map(_format_node, node.items))}]"
+    assert isinstance(node, Scalar)
+    again = yaml_nodes.parse_value(node.text, file="")
+    same = isinstance(again, Scalar) and (again.kind, again.text) == (node.kind, node.text)
+    return node.text if same else json.dumps(node.text)
+
+
+def _drop_key(root: Mapping, key: str) -> Mapping:
+    nothing = Mapping(root.where)
+    nothing.items[key] = Scalar(Position(""), "", "null")
+    nothing.keys[key] = root.where
+    return merge(root, nothing)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _find_project_file(path: str) -> str | None:
+    """The project's defaults for the spec in `path`.
+
+    It is `.jobgen.yaml` in the spec's folder or the nearest above that has one, up to that of
+    `.git`. Returns None if no folder has one.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        file = os.path.join(folder, ".jobgen.yaml")
+        if os.path.isfile(file):
+            return None if os.path.samefile(file, path) else os.path.relpath(file)
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = above
+
+
+def _find_user_file() -> str | None:
+    """Return the path of the user's own config, or None if it does not exist."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    file = os.path.join(folder, "jobgen", "config.yaml")
+    return file if os.path.isfile(file) else None
+
+
+def _compute_digest(root: Mapping) -> str:
+    def plain(node: Node) -> Any:
+        if isinstance(node, Mapping):
+            return {key: plain(item) for key, item in node.items.items()}
+        if isinstance(node, Sequence):
+            return [plain(item) for item in node.items]
+        return [node.kind, node.text]
+
+    return hashlib.sha256(json.dumps(plain(root)).encode()).hexdigest()[:16]
+
+
+def _apply_override(root: Mapping, override: str, where: Position | None = None) -> None:
+    """Set one value of the tree, written at `where`; `null` takes the key out."""
+    path, equals, text = override.partition("=")
+    keys = path.split(".")
+    if not equals or not all(keys) or not override.isprintable():
+        raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
+    where = where or Position(f"--set {path}")
+    value = yaml_nodes.parse_value(text, file=where.file)
+    value.where = where
+    gone = isinstance(value, Scalar) and value.kind == "null"
+    node = root
+    for key in keys[:-1]:
+        outer, node = node, Mapping(where)
+        inner = outer.items.get(key)
+        if isinstance(inner, Mapping):  # a copy: an alias may share it with another key
+            node.where = inner.where
+            node.items.update(inner.items)
+            node.keys.update(inner.keys)
+        elif gone:
+            return
+        else:
+            outer.keys[key] = where
+        outer.items[key] = node
+    if gone:
+        node.items.pop(keys[-1], None)
+    else:
+        node.items[keys[-1]] = value
+        node.keys[keys[-1]] = where

@@ -1,0 +1,349 @@
+"""The job spec: what the user wrote in job.yaml, typed, with nothing filled in.
+
+The records below are the manual of the format; `plan` decides what a key left out means.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from jobgen.spec.array import Array
+from jobgen.spec.bind import Pattern, Range, limit_keys
+from jobgen.spec.value_types import (
+    TAKEN,
+    Constraint,
+    Count,
+    CountOrNone,
+    Directive,
+    Duration,
+    Email,
+    Interface,
+    JobIds,
+    Label,
+    Memory,
+    Module,
+    Name,
+    NoOption,
+    Option,
+    SchedulerName,
+    Variable,
+    Word,
+)
+
+
+class NodeRange(NamedTuple):
+    """As many nodes as the scheduler has, within bounds; for a program that takes any number."""
+
+    min: Annotated[Count, "The fewest nodes to start with."]
+    max: Annotated[Count, "The most nodes."]
+
+
+@limit_keys("cpus_per_gpu", "cpus_per_node", most=1)
+class Resources(NamedTuple):
+    """What the job asks of the cluster. `gpus_per_node` as a list gives each node its own."""
+
+    nodes: Annotated[
+        Count | NodeRange | None,
+        "How many nodes; 1, or as many as the lists below say. On Slurm also a range.",
+    ] = None
+    gpus_per_node: Annotated[
+        CountOrNone | Annotated[tuple[CountOrNone, ...], Range(1)] | None,
+        "GPUs on each node, as torch counts devices; a list, such as [8, 2], for unequal nodes.",
+    ] = None
+    gpu_type: Annotated[Label | None, "The type of GPU, where the site has several."] = None
+    cpus_per_gpu: Annotated[Count | None, "CPUs for each GPU."] = None
+    cpus_per_node: Annotated[Count | None, "CPUs on each node, instead of cpus_per_gpu."] = None
+    memory_per_node: Annotated[Memory | None, "Memory on each node, such as 180GB."] = None
+    disk_per_node: Annotated[
+        Memory | None, "Space on each node's own disk, for sites that grant it by size."
+    ] = None
+    constraint: Annotated[
+        Constraint | None, "What the nodes must have, in the site's words: Slurm's node features."
+    ] = None
+    exclusive: Annotated[bool | None, "Whether no other job may be on the nodes."] = None
+    walltime: Annotated[
+        Duration | None, "How long the job may run, such as 02:00:00 or 2h; then it is ended."
+    ] = None
+
+
+# One key each, alike in specs and in site profiles.
+First = Annotated[
+    Literal["purge", "force-purge", "reset"] | None,
+    "What comes first: purge unloads all modules but sticky ones, force-purge those too, reset"
+    " brings back what the system loads by itself.",
+]
+Use = Annotated[tuple[NoOption, ...], "Folders for `module use`; $NAME and a leading ~ expand."]
+Load = Annotated[tuple[NoOption, ...], "Modules to load, in order."]
+
+
+class Modules(NamedTuple):
+    """Environment modules, by Lmod or Environment Modules: what comes first, folders, names."""
+
+    first: First = None
+    use: Use = ()
+    load: Load = ()
+
+
+# What runs containers: edf is the Container Engine of CSCS, named for its environment files; a uenv
+# (CSCS too) is an image that is mounted, and whose view is entered by --view among the options.
+Runtime = Literal["apptainer", "singularity", "podman-hpc", "pyxis", "edf", "uenv"]
+Bind = Annotated[
+    str,
+    Pattern(
+        r"[^-:,\s][^:,]*(:[^:,]+){0,2}",
+        "a folder or file to show inside; write SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro",
+        ("/data", "$SCRATCH/data:/data:ro"),
+    ),
+]
+Binds = Annotated[
+    tuple[Bind, ...],
+    "What else is seen inside, as SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro; $NAME and a leading ~"
+    " expand. The folder you submit from, /tmp and TMPDIR always are.",
+]
+
+
+class Container(NamedTuple):
+    """The container that the processes of every node run in."""
+
+    image: Annotated[
+        NoOption,
+        "An image file or folder, or a name such as docker://...; for edf the environment file, for"
+        " uenv NAME/VERSION:TAG. $NAME and a leading ~ expand.",
+    ]
+    runtime: Annotated[Runtime | None, "What runs it; the site's, where its profile has one."] = (
+        None
+    )
+    binds: Binds = ()
+    options: Annotated[
+        tuple[Word, ...], "More options for the runtime; for pyxis, edf and uenv, of srun."
+    ] = ()
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """An environment file has its own mounts."""
+        if self.runtime == "edf" and self.binds:
+            yield "binds", "do not work with edf", "write them as mounts in the environment file"
+        if self.runtime == "uenv" and self.binds:
+            yield "binds", "do not work with uenv", "leave them out: a uenv sees all folders"
+
+
+@limit_keys("venv", "conda", "stage", most=1)
+class Environment(NamedTuple):
+    """What is set up on every node before the program starts, in this order."""
+
+    modules: Annotated[
+        tuple[NoOption, ...] | Modules | None,
+        "Environment modules to load, in order; or keys and values.",
+    ] = None
+    container: Annotated[
+        Container | None, "A container for what follows, and for the program itself."
+    ] = None
+    stage: Annotated[
+        NoOption | None,
+        "An archive of an environment, by conda-pack or venv-pack, to unpack on each node's own"
+        " disk; $NAME and a leading ~ expand.",
+    ] = None
+    venv: Annotated[
+        str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
+    ] = None
+    conda: Annotated[
+        NoOption | None, "A conda environment, by name or path; $NAME and a leading ~ expand."
+    ] = None
+    variables: Annotated[
+        dict[Variable, Word] | None, "Environment variables; the values are taken as they are."
+    ] = None
+    setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """The variables arrive."""
+        for name in self.variables or ():
+            if re.fullmatch(TAKEN, name):
+                message = "would not arrive: the script, bash or torchrun sets it"
+                yield f"variables.{name}", message, "choose another name"
+
+
+@limit_keys("module", "script", "command", least=1, most=1)
+class Run(NamedTuple):
+    """The program: exactly one of module, script and command, with its arguments."""
+
+    module: Annotated[Module | None, "A Python module, as for python -m."] = None
+    script: Annotated[
+        str | None, "A Python file; relative to the folder you submit from. $NAME and ~ expand."
+    ] = None
+    command: Annotated[
+        Annotated[tuple[Word, ...], Range(1)] | None,
+        "Any program, as a list of words; run once for each process.",
+    ] = None
+    args: Annotated[
+        tuple[Word, ...] | dict[Option, bool | Word | tuple[Word, ...]] | None,
+        "Arguments: a list of words, or keys and values that become --key value "
+        "(true: --key alone; false: nothing; a list: --key a b).",
+    ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """Its arguments can be read back from its command line."""
+        for key, value in self.args.items() if isinstance(self.args, dict) else ():
+            if isinstance(value, tuple) and any(word.startswith("-") for word in value):
+                message = "a value in this list begins with '-' and would be read as an option"
+                yield f"args.{key}", message, "write args as a list of words"
+
+
+class Launch(NamedTuple):
+    """How the processes start and find each other."""
+
+    mode: Annotated[
+        Literal["torchrun", "direct"] | None,
+        "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
+        " each process, with RANK and the like set. By default what the site advises, or torchrun.",
+    ] = None
+    launcher: Annotated[
+        Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,
+        "What starts them on the nodes; auto, the default: what the site or the scheduler has.",
+    ] = None
+    rendezvous: Annotated[
+        Literal["c10d", "static"] | None, "How agents meet: c10d (the default) or static."
+    ] = None
+    processes_per_node: Annotated[
+        Count | Annotated[tuple[Count, ...], Range(1)] | None,
+        "Processes on each node; as many as GPUs, or 1. A list gives each node its own.",
+    ] = None
+    max_restarts: Annotated[
+        CountOrNone | None, "How often torchrun restarts failed processes; 0 by default."
+    ] = None
+    interface: Annotated[
+        Interface | None, "The network interface whose address the nodes use, such as hsn0."
+    ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """What only torchrun's agents can do is not asked of the launcher."""
+        for key in ("rendezvous", "max_restarts"):
+            if self.mode == "direct" and getattr(self, key) is not None:
+                yield key, "is torchrun's, and mode is direct", "leave it out, or write torchrun"
+
+
+@limit_keys("email", "on", least=1)
+class Notify(NamedTuple):
+    """The e-mail that the scheduler sends."""
+
+    email: Annotated[Email | None, "To whom; without it, to the user who submits."] = None
+    on: Annotated[
+        Annotated[tuple[Literal["begin", "end", "fail"], ...], Range(1)] | None,
+        "When: begin, end (however it ends) and fail; end and fail if not said.",
+    ] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """It says each thing once."""
+        if len(set(self.on or ())) < len(self.on or ()):
+            yield "on", "says the same twice", ""
+
+
+@limit_keys("afterok", "afterany", "afternotok", "after", least=1)
+class After(NamedTuple):
+    """Jobs to wait for, by what has to become of them."""
+
+    afterok: Annotated[JobIds | None, "Until they have ended well."] = None
+    afterany: Annotated[JobIds | None, "Until they have ended, well or not."] = None
+    afternotok: Annotated[JobIds | None, "Until they have failed."] = None
+    after: Annotated[JobIds | None, "Until they have begun."] = None
+
+
+class Walltime(NamedTuple):
+    """What happens before the walltime ends."""
+
+    notice: Annotated[
+        Duration | None, "How long before the end the program is told to stop; 5m by default."
+    ] = None
+    then: Annotated[
+        Literal["requeue", "resubmit", "stop"] | None,
+        "requeue: the same job starts again, on Slurm; resubmit: another job goes on; until the "
+        "run is done, at_most is reached, or a start has saved nothing. stop (the default).",
+    ] = None
+    at_most: Annotated[Count | None, "How many starts there are in all; 10 by default."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is a further start for `at_most` to count."""
+        if self.at_most is not None and self.then in (None, "stop"):
+            yield "at_most", "counts nothing: the job starts once", "add then: requeue, or resubmit"
+
+
+class ReportInput(NamedTuple):
+    """What `jobgen report` has to go by."""
+
+    metrics: Annotated[
+        str | None,
+        "Where the program writes metrics: a file or a folder, from where you submit; without it "
+        "they are looked for in the run folder.",
+    ] = None
+    usage: Annotated[
+        bool,
+        "Whether each node notes the CPU time, memory and GPU use of the job; true by default.",
+    ] = True
+
+
+class JobSpec(NamedTuple):
+    """One job, as its user wrote it."""
+
+    name: Annotated[Name, "The job's name; also the name of its folder under runs/."]
+    resources: Annotated[Resources, "What the job asks of the cluster."]
+    run: Annotated[Run, "The program."]
+    extends: Annotated[
+        str | None, "Another spec that this one changes, from this file's folder; null takes out."
+    ] = None
+    site: Annotated[Label | None, "The cluster's profile, such as nci-gadi."] = None
+    scheduler: Annotated[
+        SchedulerName | None, "slurm, pbs or local, where no site profile says it."
+    ] = None
+    account: Annotated[Label | None, "The project or account that pays."] = None
+    queue: Annotated[Label | None, "The queue; Slurm calls it partition."] = None
+    qos: Annotated[Label | None, "The quality of service, on Slurm."] = None
+    reservation: Annotated[
+        Label | None, "The reservation to run in; on PBS it takes the place of the queue."
+    ] = None
+    filesystems: Annotated[
+        tuple[Label, ...] | None,
+        "The file systems the job uses, where the site wants them listed, such as [home, eagle].",
+    ] = None
+    environment: Annotated[Environment, "What is set up on every node."] = Environment()
+    launch: Annotated[Launch, "How the processes start and find each other."] = Launch()
+    array: Annotated[
+        Array | None, "Tasks that differ by values only, as one array of the scheduler."
+    ] = None
+    after: Annotated[
+        JobIds | After | None,
+        "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",
+    ] = None
+    notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
+    preflight: Annotated[
+        bool | None,
+        "Whether the nodes are compared before the program starts: versions, clocks, GPUs, ways.",
+    ] = None
+    walltime: Annotated[Walltime | None, "What happens before the end of resources.walltime."] = (
+        None
+    )
+    report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
+    directives: Annotated[
+        tuple[Directive, ...],
+        "Directives of your own, verbatim, after jobgen's; '#PBS' ones are for PBS alone, "
+        "'#SBATCH' ones for Slurm.",
+    ] = ()
+
+    @property
+    def requests(self) -> bool:
+        """Whether the scheduler is asked for anything beside nodes, time and a queue."""
+        wanted = self.resources.constraint or self.resources.exclusive
+        return bool(wanted or self.qos or self.reservation or self.notify)
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """The lists that name each node's own number are as long as the job is wide."""
+        nodes, source = self.resources.nodes, "resources.nodes"
+        for path, value in (
+            ("resources.gpus_per_node", self.resources.gpus_per_node),
+            ("launch.processes_per_node", self.launch.processes_per_node),
+        ):
+            if isinstance(value, tuple):
+                if isinstance(nodes, NodeRange):
+                    yield path, "lists nodes whose number is a range", "give one number for all"
+                elif nodes is None and value:
+                    nodes, source = len(value), path
+                elif len(value) != nodes:
+                    message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
+                    yield path, message, ""

@@ -1,0 +1,109 @@
+"""The kinds of value that specs and site profiles are made of, each with what it accepts."""
+
+from typing import Annotated, Literal
+
+from jobgen.spec.bind import FreeText, Parsed, Pattern, Range
+from jobgen.spec.units import DURATION, MEMORY, parse_duration, parse_memory
+
+Count = Annotated[int, Range(1, 100_000)]
+CountOrNone = Annotated[int, Range(0, 100_000)]
+Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12:00:00"), DURATION)]
+Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"), MEMORY)]
+Word = Annotated[str, FreeText()]
+# The characters that sbatch, qsub and a file name all take as they are; qsub(1B) allows 230.
+NAME = Pattern(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
+    "a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first",
+    ("gpt-web",),
+)
+Name = Annotated[str, NAME]
+# What accounts, queues and partitions are called; nothing that a directive would take apart.
+Label = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*",
+        "a name that a directive can carry; use letters, digits and any of _ . @ : + / -",
+    ),
+]
+Variable = Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
+Option = Annotated[str, Pattern(r"[^\s=\x00-\x1f\x7f-\x9f]+", "the name of an option")]
+Directive = Annotated[
+    str,
+    Pattern(
+        r"#(PBS|SBATCH) +[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?",
+        "a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII",
+        ("#PBS -m e", "#SBATCH --constraint=a100"),
+    ),
+]
+# What a command is given that would take a leading dash for an option.
+NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
+Interface = Annotated[
+    str,
+    Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface", ("hsn0", "ib0")),
+]
+# Letters beyond ASCII are not told from other signs; Python will. Said by what they are not, as a
+# class of so many characters takes ten milliseconds to compile.
+_WORD = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\xa0][^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xa0]*"
+Module = Annotated[
+    str,
+    Pattern(
+        rf"{_WORD}(\.{_WORD})*",
+        "a Python module",
+        ("jobgen.trainer",),
+    ),
+]
+# Slurm's features of nodes and what joins them (sbatch(1), --constraint).
+Constraint = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*",
+        "a constraint; write the names of node features, joined by & or |",
+        ("a100", "a100&nvlink"),
+    ),
+]
+Email = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?",
+        "an e-mail address",
+        ("me@example.org",),
+    ),
+]
+# As sbatch, qsub or jobgen prints it; of a task of an array 12_3, or 12[3] as PBS writes it.
+JobId = Annotated[
+    str,
+    Pattern(
+        r"[0-9]+(_[0-9]+|\[[0-9]*\])?(\.[A-Za-z0-9.-]+)?|[0-9]{8}-[0-9]{6}-[0-9]+(_[0-9]+)?",
+        "a job's id; write it as it was printed",
+        ("12345", "12345_7", "12345[7].server"),
+    ),
+]
+JobIds = Annotated[tuple[Annotated[int, Range(0)] | JobId, ...], Range(1)]
+
+
+def make_option(key: str) -> str:
+    """A key of `run.args` as the option that the program gets."""
+    return key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
+
+
+def make_words(key: str, value: bool | str | tuple[str, ...]) -> list[str]:
+    """Return the words that the program gets for a key of `run.args` and its value."""
+    option = make_option(key)
+    if isinstance(value, bool):
+        return [option] if value else []
+    if isinstance(value, tuple):
+        return [option, *value]
+    # argparse and its like take a separate word with a leading dash for an option.
+    return [f"{option}={value}"] if value.startswith("-") else [option, value]
+
+
+SchedulerName = Literal["slurm", "pbs", "local"]
+
+# Names of variables that would not arrive: bash or torchrun gives them a value of its own. All
+# names in lower case are the script's, but those of proxies.
+TAKEN = (
+    "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK|EPOCH.*"
+    "|E?UID|PPID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|(OLD)?PWD|OPT(ARG|ERR|IND)|PIPESTATUS"
+    "|POSIXLY_CORRECT|PS[124]|S?RANDOM|SECONDS|SHELLOPTS|SHLVL|MASTER_(ADDR|PORT)|ROLE_NAME"
+    "|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
+)

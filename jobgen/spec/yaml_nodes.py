@@ -1,0 +1,285 @@
+"""YAML text to a tree of nodes that know where they stand. The only module that knows PyYAML.
+
+Scalars follow the core schema of YAML 1.2, not 1.1: `2:00:00`, `on`, `no`, `010` and dates stay
+the text that was written, and only what the tree calls int, float, bool or null is such.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from yaml.resolver import BaseResolver
+
+from jobgen.errors import Position, Problem, SpecError
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+# What a line can begin with before its first value.
+_INDENT = re.compile(r"^[ \t\-?:]+", re.MULTILINE)
+
+
+class Scalar:
+    """One value: its text as written (quotes and folding undone) and what YAML 1.2 calls it.
+
+    `kind` is str, int, float, bool or null.
+    """
+
+    def __init__(self, where: Position, text: str, kind: str) -> None:
+        self.where = where
+        self.text = text
+        self.kind = kind
+
+
+class Sequence:
+    """A list of nodes."""
+
+    def __init__(self, where: Position, items: list[Node]) -> None:
+        self.where = where
+        self.items = items
+
+
+class Mapping:
+    """Nodes by key, in document order; `keys` holds each key's own place."""
+
+    def __init__(self, where: Position) -> None:
+        self.where = where
+        self.items: dict[str, Node] = {}
+        self.keys: dict[str, Position] = {}
+
+
+Node = Scalar | Sequence | Mapping
+
+
+class Resolver(BaseResolver):
+    """YAML 1.2's core schema (yaml.org/spec/1.2.2, section 10.3.2)."""
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+):
+    Resolver.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
+    )
+
+try:
+    from yaml._yaml import CParser
+except ImportError:  # PyYAML built without libyaml: slower, the same trees
+    from yaml.composer import Composer
+    from yaml.parser import Parser
+    from yaml.reader import Reader
+    from yaml.scanner import Scanner
+
+    class _Composer(Reader, Scanner, Parser, Composer, Resolver):
+        def __init__(self, text: str) -> None:
+            Reader.__init__(self, text)
+            Scanner.__init__(self)
+            Parser.__init__(self)
+            Composer.__init__(self)
+            Resolver.__init__(self)
+
+else:
+
+    class _Composer(CParser, Resolver):  # type: ignore[no-redef]
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            Resolver.__init__(self)
+
+
+_KINDS = {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
+_CONTAINERS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+
+
+def read(path: str) -> Mapping:
+    """The document in the file at `path`; raises SpecError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        hint = "name the YAML file in it" if isinstance(error, IsADirectoryError) else ""
+        raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
+    try:
+        text = data[:MAX_BYTES].decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if not (len(data) > MAX_BYTES and error.end >= MAX_BYTES - 3):
+            line = data.count(b"\n", 0, error.start) + 1
+            column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+            where = Position(path, line, column)
+            message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+            raise SpecError([Problem(where, "", message, "save the file as UTF-8")]) from None
+        text = ""
+    if len(data) > MAX_BYTES:
+        message = f"is larger than {MAX_BYTES >> 20} MiB"
+        raise SpecError([Problem(Position(path), "", message, "a job spec is a short file")])
+    return parse(text, file=path)
+
+
+def parse(text: str, *, file: str) -> Mapping:
+    """The one mapping that `text` holds; raises SpecError with every problem found in it.
+
+    `file` is the name that positions carry.
+    """
+    node = parse_value(text, file=file)
+    if isinstance(node, Mapping):
+        return node
+    if isinstance(node, Scalar) and node.kind == "null":
+        problem = Problem(
+            Position(file, 1, 1), "", "is empty", "write at least name, run, resources"
+        )
+    else:
+        problem = Problem(node.where, "", f"holds {describe(node)}, not keys and values", "")
+    raise SpecError([problem])
+
+
+def parse_value(text: str, *, file: str) -> Node:
+    """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does."""
+    _check_depth(text, file)
+    try:
+        root = _Composer(text).get_single_node()
+    except yaml.YAMLError as error:
+        raise SpecError(_list_syntax_problems(error, text, file)) from None
+    if root is None:
+        return Scalar(Position(file, 1, 1), "", "null")
+    problems: list[Problem] = []
+    tree = _convert(root, file=file, problems=problems, inside=[], done={})
+    if problems:
+        raise SpecError(problems)
+    return tree
+
+
+def merge(lower: Mapping, upper: Mapping) -> Mapping:
+    """`lower` as `upper` changes it: mappings are merged, all else replaced, null takes a key out.
+
+    Neither is changed: an alias may share their nodes.
+    """
+    result = Mapping(upper.where)
+    result.items.update(lower.items)
+    result.keys.update(lower.keys)
+    for key, node in upper.items.items():
+        if isinstance(node, Scalar) and node.kind == "null":
+            result.items.pop(key, None)
+            continue
+        if isinstance(node, Mapping):
+            below = lower.items.get(key)
+            node = merge(below if isinstance(below, Mapping) else Mapping(node.where), node)
+        result.items[key] = node
+        result.keys[key] = upper.keys[key]
+    return result
+
+
+def describe(node: Node) -> str:
+    """What a node is, in words for a message."""
+    if isinstance(node, Scalar):
+        words = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false"}
+        return f"{words[node.kind]} ({node.text!r})" if node.kind in words else "nothing"
+    return "a list" if isinstance(node, Sequence) else "keys and values"
+
+
+def _check_depth(text: str, file: str) -> None:
+    """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
+    deepest = max((match.end() - match.start() for match in _INDENT.finditer(text)), default=0)
+    if deepest + text.count("[") + text.count("{") < MAX_DEPTH:
+        return  # each level takes one of these characters; most specs have few enough
+    depth = 0
+    try:
+        composer = _Composer(text)
+        while (event := composer.get_event()) is not None:  # type: ignore[no-untyped-call]
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    where = _make_position(event.start_mark, file)
+                    message = f"is nested deeper than {MAX_DEPTH} levels"
+                    raise SpecError([Problem(where, "", message)])
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass  # composing it reports the same fault
+
+
+def _convert(
+    node: Any, *, file: str, problems: list[Problem], inside: list[Any], done: dict[int, Node]
+) -> Node:
+    """A PyYAML node and all below it as ours.
+
+    `inside` holds the nodes around it, `done` what became of a node met before (by its id): an
+    alias shares its anchor's node, so that aliases of aliases cost nothing.
+    """
+    if id(node) in done:
+        return done[id(node)]
+    where = _make_position(node.start_mark, file)
+
+    def problem(message: str, hint: str = "") -> None:
+        problems.append(Problem(where, "", message, hint))
+
+    def convert(child: Any) -> Node:
+        return _convert(child, file=file, problems=problems, inside=[*inside, node], done=done)
+
+    result: Node
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag not in _KINDS:
+            problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
+        result = Scalar(where, node.value, _KINDS.get(node.tag, "str"))
+    elif any(node is outer for outer in inside):
+        problem("an alias that holds itself")
+        return Scalar(where, "", "null")
+    elif node.tag not in _CONTAINERS:
+        problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
+        return Scalar(where, "", "null")
+    elif isinstance(node, yaml.SequenceNode):
+        result = Sequence(where, [convert(item) for item in node.value])
+    else:
+        result = Mapping(where)
+        for key_node, value_node in node.value:
+            where = _make_position(key_node.start_mark, file)
+            if not isinstance(key_node, yaml.ScalarNode):
+                problem("a key must be text")
+                continue
+            key = key_node.value
+            if not key.isprintable():  # messages cite keys as they are
+                problem(f"key {key!r} holds a control character")
+            elif key == "<<":
+                problem("merge keys ('<<') are not supported", "write the keys out")
+            elif key in result.items:
+                first = result.keys[key].line
+                problem(f"duplicate key {key!r}", f"it stands in line {first} already")
+            else:
+                result.keys[key] = where
+                result.items[key] = convert(value_node)
+    done[id(node)] = result
+    return result
+
+
+def _make_position(mark: Any, file: str) -> Position:
+    return Position(file, mark.line + 1, mark.column + 1)
+
+
+def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[Problem]:
+    """PyYAML's error in our form; all lines indented by tabs, where those are the reason."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:  # ReaderError; its position counts bytes or characters, by the parser
+        match = yaml.reader.Reader.NON_PRINTABLE.search(text)
+        index = match.start() if match else 0
+        line = text.count("\n", 0, index) + 1
+        where = Position(file, line, index - text.rfind("\n", 0, index))
+        return [Problem(where, "", f"character {text[index]!r} is not allowed in YAML")]
+    where = _make_position(mark, file)
+    lines = text.splitlines()
+    if where.line <= len(lines) and "\t" in lines[where.line - 1]:
+        tabs = [
+            Problem(Position(file, number, line.index("\t") + 1), "", "a tab", "indent with spaces")
+            for number, line in enumerate(lines, 1)
+            if "\t" in line[: len(line) - len(line.lstrip())]
+        ]
+        if tabs:
+            return tabs
+    parts = [getattr(error, "context", None), getattr(error, "problem", None)]
+    return [Problem(where, "", ": ".join(part for part in parts if part) or "is not YAML")]

@@ -1,0 +1,25 @@
+# A node: its log, checks that spare the others a time-out, the agent, and how it ended.
+run_node() {    # run_node [NODE_RANK]
+    find_rank "$@"
+    find_node "$rank"
+    say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
+    trap 'report_node "$?"' EXIT
+    prepare_node
+    check_rendezvous
+    : >"$attempt_dir/node-$node_rank.started"
+    attend start_agent
+    # torchrun calls every stop an error; the program says by a file that it stopped in order.
+    if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi
+    exit "$status"
+}
+report_node() {    # report_node STATUS; the first node to fail leaves a file of its own
+    trap '' TERM INT HUP
+    if (($1)); then (set -o noclobber && echo "$node_rank $1" >"$attempt_dir/failed") || :; fi
+    rm -rf "${tmp_dir-}"
+    echo "$1" >"$attempt_dir/node-$node_rank.ended" || :
+} 2>/dev/null
+list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
+    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
+        $1 == "rank" { rank = $3 }
+        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
+}

@@ -1,0 +1,1 @@
+find_rank() { rank=$1 local_rank=${2-}; }

@@ -1,0 +1,42 @@
+# Open MPI, PALS, and Hydra of MPICH and Intel MPI number what they start in variables of their own.
+find_rank() {
+    rank=$(first_of OMPI_COMM_WORLD_RANK PALS_RANKID PMI_RANK)
+    local_rank=$(
+        first_of OMPI_COMM_WORLD_LOCAL_RANK PALS_LOCAL_RANKID MPI_LOCALRANKID PMI_LOCAL_RANK
+    )
+}
+first_of() {    # first_of VARIABLE...: the value of the first that has one
+    local name
+    for name; do
+        if [[ -n ${!name-} ]]; then echo "${!name}" && return; fi
+    done
+    die "mpiexec has set none of $*"
+}
+# What the environment of the job has may be needed to find mpiexec.
+find_mpiexec() {    # find_mpiexec KIND: sets mpi, which kind it is
+    node=${NODES[0]} node_rank=0 tmp_dir=$attempt_dir
+    export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
+    load_environment
+    unset TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR
+    command -v mpiexec >/dev/null || die "there is no mpiexec on $node"
+    mpi=$1
+    if [[ -n $mpi ]]; then return; fi
+    case "$(mpiexec --version 2>&1) $(command -v mpiexec)" in
+        *"Open MPI"* | *OpenRTE*) mpi=openmpi ;;
+        *HYDRA* | *"Intel(R) MPI"*) mpi=hydra ;;
+        *PALS* | */pals/*) mpi=pals ;;
+        *) die "this mpiexec is none of Open MPI, Hydra and PALS: $(command -v mpiexec)" ;;
+    esac
+}
+list_hosts() {    # list_hosts FORMAT COUNT...: a file of nodes, each with its number of processes
+    local index counts=("${@:2}")
+    for index in "${!NODES[@]}"; do
+        # shellcheck disable=SC2059
+        printf "$1\n" "${NODES[index]}" "${counts[index]:-${counts[0]}}"
+    done >"$attempt_dir/hosts"
+    echo "$attempt_dir/hosts"
+}
+list_part() {    # list_part FIRST COUNT: a file of these nodes
+    printf '%s\n' "${NODES[@]:$1:$2}" >"$attempt_dir/hosts-$1"
+    echo "$attempt_dir/hosts-$1"
+}

@@ -1,0 +1,4 @@
+start_launchers() {    # one for all nodes
+    launch &
+    launchers+=($!)
+}

@@ -1,0 +1,1 @@
+find_rank() { rank=$SLURM_PROCID local_rank=$SLURM_LOCALID; }
