@@ -9,13 +9,13 @@ A run is a folder: `checkpoints/`, `metrics.jsonl`, `status.json`, and at the en
 
 Read it in this order:
 
-- config, flags: every setting, and how it is read; tasks/__init__: what is trained, an interface
-- loop: a run from start to end; step: one step. They need the rest:
-- order, feed: which item comes when, and the batches of a rank, made ahead
-- parallel, spread: the processes, and how the model and its gradients are spread over them
-- checkpoint, files: writing so that a crash at any moment harms nothing
-- stop, status: requests to stop, and what is left for a job script to read
-- policy, watchdog: bad losses, slow ranks, ranks that hang
-- metrics, trackers: what there is to look at
+- step: one step, in the order in which it happens; loop: a run from start to end. They need:
+- config, flags: every setting, and how it is read; tasks: what is trained, an interface
+- text/transformer: the model of the task gpt; optimizer: learning rate, AdamW, Muon
+- data: which item comes when, how a step's items are dealt to the ranks, batches made ahead
+- distributed: the processes, their devices, and how model and gradients are spread over them
+- checkpoint, weights: writing so that a crash at any moment harms nothing, and reading again
+- watch: requests to stop, status, bad losses, slow ranks, ranks that hang
+- output: what there is to look at; text: sources, tokenizers, prepared tokens, Hugging Face
 - __main__, commands, dryrun: the command line, and all it does but training
 """

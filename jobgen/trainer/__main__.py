@@ -1,4 +1,4 @@
-"""`python -m jobgen.trainer [train|prepare|sample|export]`: read the flags, do it.
+"""`python -m jobgen.trainer [train|prepare|eval|sample|export]`: read the flags, do it.
 
 An error file is left when training fails. Exit status: 0 completed or stopped on request, 1
 failed, 2 wrong flags. torchrun turns all of them into 0 or 1: read `status.json` instead.
@@ -10,10 +10,10 @@ import sys
 import traceback
 from contextlib import suppress
 
-from .config import TrainerError, UsageError
+from .config import FlagError, TrainerError
 from .flags import parse_flags
 
-COMMANDS = ("train", "prepare", "sample", "export")
+COMMAND_NAMES = ("train", "prepare", "eval", "sample", "export")
 _END_WITHIN = 60  # seconds; ending the process group can hang where a peer has died
 
 
@@ -22,39 +22,33 @@ def main() -> int:
     command, arguments = "train", sys.argv[1:]
     if arguments and not arguments[0].startswith("-"):
         command, *arguments = arguments
-    try:
-        if command not in COMMANDS:
-            raise UsageError(f"no command {command!r}; there are {', '.join(COMMANDS)}")
-        config = parse_flags(arguments, recorded=command in ("sample", "export"))
-    except UsageError as error:
-        _record(error)
-        print(f"jobgen.trainer: error: {error}", file=sys.stderr)
-        return 2
-
-    # Only now, so that --help and a wrong flag do not wait for torch.
-    try:
-        from . import commands
-        from .parallel import leave
-    except ModuleNotFoundError as error:
-        print(f"jobgen.trainer: error: {error}, for {sys.executable}", file=sys.stderr)
-        return 1
-
     faulthandler.enable()
     try:
-        getattr(commands, command)(config)
+        if command not in COMMAND_NAMES:
+            raise FlagError(f"no command {command!r}; there are {', '.join(COMMAND_NAMES)}")
+        # Torch is imported below, or for a task's defaults: --help and a wrong flag come first.
+        config = parse_flags(arguments, recorded=command in ("eval", "sample", "export"))
+        from .commands import COMMANDS
+
+        COMMANDS[command](config)
     except BaseException as error:
+        if isinstance(error, SystemExit) and error.code == 0:
+            return 0  # after the help
         _record(error)
         if isinstance(error, TrainerError):
             print(f"jobgen.trainer: error: {error}", file=sys.stderr)
+        elif isinstance(error, ModuleNotFoundError):
+            print(f"jobgen.trainer: error: {error}, for {sys.executable}", file=sys.stderr)
         else:
             traceback.print_exc()
-        return 1
+        return 2 if isinstance(error, FlagError) else 1
     finally:
         # After the error file: once this rank's connections close, its peers fail too, and
         # torchrun blames whoever wrote an error file first.
-        faulthandler.dump_traceback_later(_END_WITHIN, exit=True)
-        leave()
-        faulthandler.cancel_dump_traceback_later()
+        if world := sys.modules.get(f"{__package__}.distributed.world"):
+            faulthandler.dump_traceback_later(_END_WITHIN, exit=True)
+            world.leave()
+            faulthandler.cancel_dump_traceback_later()
     return 0
 
 

@@ -31,8 +31,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from .config import TrainerError
-from .files import digest, replace_text, sync
-from .parallel import World
+from .distributed.world import World
+from .output.files import digest, replace_text, sync
 
 _MANIFEST = "manifest.json"
 _LAST_WAIT = 20.0  # seconds that a run which fails has for a checkpoint it had begun
@@ -59,7 +59,7 @@ class Checkpoints:
 
     def newest_step(self) -> int:
         """Return the step of the newest checkpoint, whole or not; 0 when there is none."""
-        return max(map(_step, self.all()), default=0)
+        return max(map(_read_step, self.all()), default=0)
 
     def newest_whole(self, world: World | None = None) -> tuple[Path | None, list[str]]:
         """Return the newest checkpoint whose files are as written, and why newer ones are not.
@@ -70,8 +70,9 @@ class Checkpoints:
         skipped: list[str] = []
         # Rank 0 lists for all, so that none is misled by a file system that lags behind.
         for path in reversed(world.first(self.all) if world else self.all()):
-            found = world.gather(damage(path, world.rank, world.size)) if world else [damage(path)]
-            problem = next(filter(None, found), None)
+            share, of = (world.rank, world.size) if world else (0, 1)
+            damage = find_damage(path, share=share, of=of)
+            problem = next(filter(None, world.gather(damage) if world else [damage]), None)
             if problem is None:
                 return path, skipped
             skipped.append(f"{path}: {problem}")
@@ -98,6 +99,7 @@ class Writer:
         self.keep, self.keep_every = keep, keep_every
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
+        self._stager = _make_stager(world.device)
 
     def start(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> Saved | None:
         """Copy the tensors and begin to write them; all ranks must call it at the same step.
@@ -108,7 +110,8 @@ class Writer:
         before = self.wait()
         folder = self.checkpoints.folder / f".tmp-step-{step:08d}"
         into, group = FileSystemWriter(folder), self.world.background
-        stored = async_save(tensors, storage_writer=into, process_group=group)
+        how = {"async_stager": self._stager} if self._stager else {}
+        stored = async_save(tensors, storage_writer=into, process_group=group, **how)
         begun = Saved(step, began, time.monotonic() - began, None)
         self._pending = self._thread.submit(self._complete, stored, folder, state, begun)
         return before
@@ -131,22 +134,24 @@ class Writer:
         if self._pending:
             with suppress(Exception):  # What the run fails of is what to tell.
                 self._pending.result(_LAST_WAIT)
+        if self._stager:
+            self._stager.close()
 
     def _complete(self, stored: Any, folder: Path, state: Mapping[str, Any], begun: Saved) -> Saved:
         """Once all ranks' tensors are there, make the folder a checkpoint; rank 0 does, for all."""
-        files: dict[str, Any] = {}
+        own: dict[str, Any] = {}
         problem = None
         try:
             stored.result()
-            files = {path.name: _describe(path) for path in folder.glob(f"__{self.world.rank}_*")}
+            own = {path.name: _describe(path) for path in folder.glob(f"__{self.world.rank}_*")}
         except (Exception, CheckpointException) as error:
-            problem = _cause(error)
-        everyone = self.world.gather((files, problem))
+            problem = _explain(error)
+        everyone = self.world.gather((own, problem))
         problem = next((problem for _, problem in everyone if problem), None)
         if self.world.main:
             try:
                 if problem is None:
-                    files = dict(pair for files, _ in everyone for pair in files.items())
+                    files = {name: about for own, _ in everyone for name, about in own.items()}
                     self._publish(folder, begun.step, state, files)
             except OSError as error:
                 problem = str(error)
@@ -168,14 +173,14 @@ class Writer:
         try:  # It is there: what fails now is no loss.
             # Later ones were refused too; counted, they would push out the good ones.
             for old in [path for path in self.checkpoints.all() if path <= target][: -self.keep]:
-                if not self.keep_every or _step(old) % self.keep_every:
+                if not self.keep_every or _read_step(old) % self.keep_every:
                     _remove(old)
             replace_text(target.parent / "latest", target.name + "\n")
         except OSError as error:
             print(f"warning: after writing {target}: {error}", flush=True)
 
 
-def damage(path: Path, share: int = 0, of: int = 1) -> str | None:
+def find_damage(path: Path, *, share: int = 0, of: int = 1) -> str | None:
     """Return what differs from the checkpoint's manifest, or None when it is whole.
 
     Looks at one share of the files.
@@ -225,7 +230,28 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
-def _step(path: Path) -> int:
+def _make_stager(device: torch.device) -> Any:
+    """Return what copies tensors from a GPU by way of pinned memory, kept from save to save.
+
+    None where torch's own way serves: on a CPU, and with an old torch.
+    """
+    try:
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+    except ImportError:
+        return None
+    if device.type == "cpu":
+        return None
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=True,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=True,
+        )
+    )
+
+
+def _read_step(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
@@ -238,7 +264,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     sync(path)
 
 
-def _cause(error: BaseException) -> str:
+def _explain(error: BaseException) -> str:
     """Return one line: of what torch raises, each rank's own error is at the end of a traceback."""
     for rank, (own, _) in getattr(error, "failures", {}).items():
         return f"rank {rank}: {type(own).__name__}: {own}"

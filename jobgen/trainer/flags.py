@@ -12,38 +12,46 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from . import tasks
-from .config import TOPICS, Config, UsageError
+from .config import TOPICS, Config, FlagError
 
 _FIELDS = {item.name: item for item in dataclasses.fields(Config)}
+_WARMUP_STEPS = 20  # of a task that does not say
 _COMMANDS = """
 commands, before the flags; the same settings serve all of them:
   train     (or nothing) train, or continue the run in --out
   prepare   make the task's data ready, on a node that may use the network
-  sample    write text with the newest checkpoint of the run in --out
-  export    write that checkpoint's weights as one safetensors file, and as Hugging Face's
-            libraries read them, into the folder `export` of --out
+  eval      measure the validation loss of the newest checkpoint of the run in --out
+  sample    write text with that checkpoint
+  export    write its weights as one safetensors file, and as Hugging Face's libraries read
+            them, into the folder `export` of --out
 """
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (--help lists the flags)")
+        raise FlagError(f"{message} (--help lists the flags)")
 
 
 def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
     """Return the settings that the flags, and a file they name, ask for.
 
     With `recorded`, they start from those that the run in --out was started with. Raises
-    UsageError for one that is unknown or wrong, and SystemExit after printing the help.
+    FlagError for one that is unknown or wrong, and SystemExit after printing the help.
     """
-    given = vars(_parser().parse_args(arguments))
+    parser = _make_parser()
+    known, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        flags = [f"--{name.replace('_', '-')}" for name in _FIELDS]
+        hint = next(filter(None, (_suggest(word.split("=")[0], flags) for word in unknown)), "")
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    given = vars(known)
     file = given.pop("config", None)
     settings: dict[str, Any] = {"out": Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")}
     settings |= (read_file(file) if file else {}) | given
     if recorded:
         record = settings["out"] / "config.json"
         if not record.exists():
-            raise UsageError(f"--out {settings['out']}: no run was started there")
+            raise FlagError(f"--out {settings['out']}: no run was started there")
         settings = read_file(record) | settings
     return _settle(settings)
 
@@ -51,18 +59,18 @@ def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
 def read_file(path: Path) -> dict[str, Any]:
     """Return the settings in a YAML or JSON file, each read as the flag of its name is.
 
-    Raises UsageError, with line and column, for what is no setting or has a wrong value.
+    Raises FlagError, with line and column, for an unknown setting or a wrong value.
     """
     import yaml
 
     def refuse(mark: Any, problem: object) -> NoReturn:
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise UsageError(f"{path}{at}: {problem}")
+        raise FlagError(f"{path}{at}: {problem}")
 
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}") from error
+        raise FlagError(f"--config {path}: {error.strerror}") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
         refuse(mark, f"not YAML: {problem or error}")
@@ -72,27 +80,27 @@ def read_file(path: Path) -> dict[str, Any]:
     for key, value in root.value if root else ():
         name = str(key.value).replace("-", "_")
         if name not in _FIELDS:
-            refuse(key.start_mark, f"no setting {key.value!r}" + _near(name, _FIELDS))
+            refuse(key.start_mark, f"no setting {key.value!r}" + _suggest(name, _FIELDS))
         if name in settings:
             refuse(key.start_mark, f"{key.value} is here twice")
         if not isinstance(value, yaml.ScalarNode):
             refuse(value.start_mark, f"{key.value} takes one value")
         try:
-            settings[name] = _read(name, value.value)
+            settings[name] = _read_value(name, value.value)
         except ArgumentTypeError as error:
             refuse(value.start_mark, f"{key.value}: {error}")
     return settings
 
 
-def _kind(name: str) -> type:
-    """Return the type of a setting's value, when there is one."""
+def _get_type(name: str) -> type:
+    """Return the type of a setting's value, when it has one."""
     kind: type = (get_args(_FIELDS[name].type) or (_FIELDS[name].type,))[0]
     return kind
 
 
-def _read(name: str, text: str) -> object:
-    """Return the setting's value; ArgumentTypeError when the text is none."""
-    kind, about = _kind(name), _FIELDS[name].metadata
+def _read_value(name: str, text: str) -> object:
+    """Return the setting's value; ArgumentTypeError when the text does not say one."""
+    kind, about = _get_type(name), _FIELDS[name].metadata
     if about["read"]:
         return about["read"](text)
     words = ("true", "false") if kind is bool else about["words"]
@@ -110,11 +118,12 @@ def _read(name: str, text: str) -> object:
     return number
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m jobgen.trainer",
-        usage="%(prog)s [train|prepare|sample|export] [FLAG ...]",
-        description=f"Train a model, on one process or many. Tasks: {', '.join(tasks.names())}.",
+        usage="%(prog)s [train|prepare|eval|sample|export] [FLAG ...]",
+        description=f"Train a model, on one process or many. Tasks: "
+        f"{', '.join(tasks.list_names())}.",
         epilog=_COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -124,10 +133,14 @@ def _parser() -> argparse.ArgumentParser:
             group = parser.add_argument_group(TOPICS[name])
         text, words = item.metadata["help"], ",".join(item.metadata["words"])
         if item.default is not None:
-            text += f" (default: {item.default!r})"
+            default = item.default
+            if isinstance(default, tuple):
+                default = ":".join(map(str, default))
+            text += f" (default: {default!r})"
         how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-        if _kind(name) is not bool:
-            how = {"type": partial(_read, name), "metavar": f"{{{words}}}" if words else None}
+        if _get_type(name) is not bool:
+            metavar = f"{{{words}}}" if words else None
+            how = {"type": partial(_read_value, name), "metavar": metavar}
         flag = "--" + name.replace("_", "-")
         group.add_argument(flag, default=argparse.SUPPRESS, help=text, **how)
     text = "YAML file of these settings; flags win over it"
@@ -137,30 +150,37 @@ def _parser() -> argparse.ArgumentParser:
 
 def _settle(given: dict[str, Any]) -> Config:
     """Add what the task, or its model, has for settings that were not given, and compare them."""
-    task = tasks.about(given.get("task", "gpt"))
+    task = tasks.read_defaults(given.get("task", "gpt"))
     model: str = given.get("model") or next(iter(task.models), "")
     if task.models and model not in task.models:
-        hint = _near(model, task.models) or f"; it has {', '.join(task.models)}"
-        raise UsageError(f"--model: the task has no {model!r}{hint}")
+        hint = _suggest(model, task.models) or f"; it has {', '.join(task.models)}"
+        raise FlagError(f"--model: the task has no {model!r}{hint}")
     usual: dict[str, Any] = {"model": model or None, "lr": 1e-3}
-    usual |= task.defaults | task.models.get(model, {})
+    usual |= {**task.defaults, **task.models.get(model, {})}
     batches = {"batch_tokens", "batch_samples"}
     if not batches & (usual.keys() | given.keys()):
         usual["batch_samples"] = 64
     wrong = batches & given.keys() - usual.keys()
     if wrong and (right := batches & usual.keys()):
-        found, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
-        raise UsageError(f"--{found}: this task wants --{wanted}")
+        own, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
+        raise FlagError(f"--{own}: this task wants --{wanted}")
+    if "epochs" in given and "steps" in given:
+        raise FlagError("--epochs and --steps say the same in two ways; give one of them")
     config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
+    if "warmup_steps" not in given and config.epochs is None:
+        most = usual.get("warmup_steps", _WARMUP_STEPS)
+        config = dataclasses.replace(config, warmup_steps=min(most, config.steps // 10))
+    if config.min_lr is not None and config.min_lr > config.lr:
+        raise FlagError(f"--min-lr {config.min_lr} is above --lr {config.lr}")
     tokens, context = config.batch_tokens, config.context
     if tokens and context and tokens % context:
-        raise UsageError(
+        raise FlagError(
             f"--batch-tokens {tokens} is not a whole number of sequences of {context}; "
             f"{max(1, round(tokens / context)) * context} would be"
         )
     return config
 
 
-def _near(word: str, known: Iterable[str]) -> str:
+def _suggest(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -4,11 +4,11 @@ Reads top to bottom: `run` is one start of the run, `_Run.until_done` is the loo
 a single step. Neither knows a task, only items and units.
 """
 
+import gc
 import json
 import time
 from collections import deque
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,18 +17,26 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import BusyError, Config, TrainerError
-from .files import alone, replace_text
-from .metrics import Log, peak_flops
-from .parallel import World, join
-from .status import Status
-from .step import Stepper
-from .stop import StopRequests, end_of_job, reason
-from .trackers import Profiler
-from .watchdog import Watchdog
+from .distributed.device import (
+    choose_arithmetic,
+    prefer_attention,
+    run_uncompiled,
+    set_arithmetic,
+)
+from .distributed.world import World, join
+from .optimizer import fix_length
+from .output.files import alone, replace_text
+from .output.metrics import Log, look_up_peak
+from .output.trackers import Profiler
+from .step import StepNumbers, Stepper
+from .watch.status import Status
+from .watch.stop import StopRequests, explain_request, get_end_of_job
+from .watch.watchdog import Watchdog
+from .weights import start_from
 
-_MOST_ROLLBACKS = 10
 # Seconds; a run on another node that has just ended may seem to be there for so long.
 _PATIENCE = 120.0
+_STEPS_PER_COLLECTION = 100
 
 
 def run(config: Config) -> None:
@@ -42,6 +50,8 @@ def run(config: Config) -> None:
         try:
             world = join(config)
             print(f"{world}\n", end="", flush=True)
+            set_arithmetic(config, world.device)
+            stack.enter_context(prefer_attention(world.device))
             world.first(lambda: _prepare(config, stack))
             with this.watchdog:
                 this.begin(world)
@@ -60,7 +70,7 @@ def _prepare(config: Config, stack: ExitStack) -> None:
     """Keep other runs out, record the settings, and make the data ready if they are not yet."""
     stack.enter_context(alone(config.out / ".lock", patience=_PATIENCE))
     replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
-    if news := tasks.prepare(config, fetch=False):
+    if news := tasks.prepare_data(config, fetch=False):
         print(news, flush=True)
 
 
@@ -71,30 +81,33 @@ class _Run:
         config.out.mkdir(parents=True, exist_ok=True)
         self.config, self.checkpoints = config, Checkpoints(config.out)
         self.status = Status(config.out)
-        self.requests = StopRequests(self.status.stop_file, end_of_job())
+        self.requests = StopRequests(self.status.stop_file, get_end_of_job())
         self.watchdog = Watchdog(config.hang_after, self.status, self.checkpoints.newest_step)
         # Seconds that things take here: the last steps, the longest save, the last validation.
         self.steps_s: deque[float] = deque([0.0], maxlen=20)
         self.save_s = self.val_s = 0.0
         # Steps after which a checkpoint was begun, and is known to be on disk.
         self.begun = self.saved = 0
-        self.rollbacks = 0
+        # What ranks have asked for, of the steps whose numbers are known.
+        self.asked: str | None = None
+        self.no_time_to_validate = False
 
     def begin(self, world: World) -> None:
         """Build all that takes part, and continue from the newest checkpoint."""
-        config = self.config
         if not world.main:
             self.requests.stop_file = self.requests.end = None
-        self.world, self.task = world, tasks.load(config)
-        self.own = Stepper(self.task, config, world)
+        self.world, self.task = world, tasks.load_task(self.config)
+        self.config = config = fix_length(self.config, self.task)
+        self.arithmetic = choose_arithmetic(config, world.device)
+        self.own = Stepper(self.task, config, world, self.arithmetic)
         self.writer = Writer(
             self.checkpoints, world, keep=config.keep, keep_every=config.keep_every
         )
         self.resume()
         self.log = Log(config, step=self.own.done, writes=world.main)
 
-    def resume(self, *, keep_position: bool = False) -> Path | None:
-        """Load the newest whole checkpoint, if there is any, and return it."""
+    def resume(self) -> None:
+        """Load the newest whole checkpoint; without one, the weights of --init-from."""
         self.watchdog.begins("reading checkpoints")
         own, (path, skipped) = self.own, self.checkpoints.newest_whole(self.world)
         for problem in skipped if self.world.main else ():
@@ -102,55 +115,107 @@ class _Run:
         # No rank begins to write before rank 0 has tidied.
         self.world.first(lambda: self.checkpoints.tidy(path))
         if path is None:
-            return None
+            if self.config.init_from:
+                start_from(own.model, self.task, self.config.init_from)
+                if self.world.main:
+                    print(f"starting from the weights of {self.config.init_from}", flush=True)
+            return
         state = self.world.first(lambda: read_state(path))
-        tasks.compare(self.task, state["identity"], path)
-        model, optimizer = get_state_dict(own.model, own.optimizer)
+        tasks.compare_identity(self.task, state["identity"], path)
+        model, optimizer = get_state_dict(own.model, own.optimizer.all)
         read_into(path, {"model": model, "optimizer": optimizer["state"]}, self.world)
-        set_state_dict(own.model, own.optimizer, model_state_dict=model, optim_state_dict=optimizer)
-        own.restore(state, keep_position=keep_position)
+        set_state_dict(
+            own.model, own.optimizer.all, model_state_dict=model, optim_state_dict=optimizer
+        )
+        own.restore(state)
         self.begun = self.saved = own.done
         if self.world.main:
             print(f"continuing after step {own.done} from {path}", flush=True)
-        return path
 
     def until_done(self) -> None:
         """Take steps until the last one or a request to stop, and leave word of how it ended."""
         config, own, log = self.config, self.own, self.log
         if self.world.main:
             self.status.running(own.done)
-        log.start(own.done, **self.facts(), nodes=own.stragglers.nodes)
         self.watchdog.begins("the first forward and backward")
-        own.settle()
+        attention = own.settle()
+        reasons = f"{self.arithmetic.reasons}, attention: {attention or 'none of torch'}"
+        log.start(
+            own.done,
+            **self.facts(),
+            nodes=own.stragglers.nodes,
+            dtype=self.arithmetic.dtype,
+            compiled=self.arithmetic.compiled,
+            attention=attention,
+        )
+        log.say(f"arithmetic: {reasons}")
+        for line in filter(None, (own.deal.warn(), self.explain_validation())):
+            log.say(line)
         profiler = Profiler(config, active=self.world.main)
-        asked = reason(self.world.sum(self.requests.flags()))
-        while own.done < config.steps and not asked:
-            began = time.perf_counter()
-            self.watchdog.begins(f"step {own.done + 1}")
-            needed = 2 * (max(self.steps_s) + self.save_s)
-            no_validation = not self.requests.time_for(needed + self.val_s)
-            profiler.before(own.done + 1)
-            step = own.step([*self.requests.flags(needed=needed), no_validation])
-            asked = reason(step.flags[:-1])
-            for name in step.slow:
-                log.say(name)
-            if step.problem is not None:
-                self.recover(step.problem)
-                continue
-            self.steps_s.append(seconds := time.perf_counter() - began)
-            units = own.position * self.task.units_per_item
-            log.step(own.done, step.numbers, seconds=seconds, waited=step.waited, units=units)
-            if traced := profiler.after(own.done):
-                log.say(traced)
-            self.note(self.writer.poll())
-            last = own.done == config.steps
-            if last or own.done % config.save_every == 0:
-                self.save()
-            if not asked and not step.flags[-1] and (last or own.done % config.val_every == 0):
-                self.validate()
+        self.asked = explain_request(self.world.sum(self.requests.flags()))
+        # Python's search for cycles stops a rank at any moment, and all others wait for it: it is
+        # done at the same step everywhere instead.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        try:
+            while own.done < config.steps and not self.asked:
+                self.take_step(profiler)
+        finally:
+            gc.enable()
+            gc.unfreeze()
+        self.note_step(own.finish())
         self.save()
-        self.note(self.writer.wait())
-        self.leave_word(asked)
+        self.note_save(self.writer.wait())
+        self.leave_word(self.asked)
+
+    def take_step(self, profiler: Profiler) -> None:
+        """Take a step, and what is due after it: a collection, a checkpoint, a validation."""
+        config, own = self.config, self.own
+        began = time.perf_counter()
+        self.watchdog.begins(f"step {own.done + 1}")
+        # A request is known a step late; then that step is to be finished and saved.
+        needed = 3 * max(self.steps_s) + 2 * self.save_s
+        no_validation = not self.requests.time_for(needed + self.val_s)
+        profiler.before(own.done + 1)
+        before = own.step([*self.requests.flags(needed=needed), no_validation])
+        self.steps_s.append(time.perf_counter() - began)
+        self.note_step(before)
+        if traced := profiler.after(own.done):
+            self.log.say(traced)
+        self.note_save(self.writer.poll())
+        if own.done % _STEPS_PER_COLLECTION == 0:
+            gc.collect(1)
+        last = own.done == config.steps
+        if last or own.done % config.save_every == 0:
+            self.save()
+        if self.validates_after(own.done):
+            self.note_step(own.finish())
+            if not self.asked and not self.no_time_to_validate:
+                self.validate()
+
+    def validates_after(self, step: int) -> bool:
+        """Return whether a validation is due after this step."""
+        every = self.config.val_every
+        if not every or not self.own.val:
+            return False
+        return step % every == 0 or step == self.config.steps
+
+    def note_step(self, numbers: StepNumbers | None) -> None:
+        """Take note of what a step has shown: log it, and stop where ranks ask for it."""
+        if numbers is None:
+            return
+        *requests, no_validation = numbers.requests
+        self.asked = self.asked or explain_request(requests)
+        self.no_time_to_validate = bool(no_validation)
+        for line in numbers.slow_ranks:
+            self.log.say(line)
+        if numbers.problem is not None:
+            problem = f"at step {numbers.step} {numbers.problem}"
+            if self.config.on_nan == "stop" or self.own.bad_steps.hopeless:
+                raise FloatingPointError(f"{problem}; try a lower --lr or a larger --warmup-steps")
+            self.log.say(f"{problem}; its items are skipped")
+        self.log.step(numbers, seconds=self.steps_s[-1])
 
     def validate(self) -> None:
         """Measure the loss on the validation items."""
@@ -162,6 +227,12 @@ class _Run:
         self.log.write("ranks", self.own.done, **self.own.stragglers.take())
         if self.own.done == self.config.steps:
             self.log.say(f"validation loss {loss:.4f}")
+
+    def explain_validation(self) -> str | None:
+        """Return a line when nothing validates though it was to be."""
+        if self.config.val_every and not self.own.val:
+            return "note: too few items to keep any for validation: there is none"
+        return None
 
     def leave_word(self, asked: str | None) -> None:
         """Say how it ended, and show what the model makes."""
@@ -180,42 +251,28 @@ class _Run:
         log.say(f"completed {own.done} steps; everything is in {config.out}")
         self.watchdog.begins("a sample")
         own.model.eval()
-        sample = self.task.sample(own.model) if main or own.spread.lockstep else None
+        # Compiled, it would be compiled anew for each length of the text.
+        with run_uncompiled():
+            sample = self.task.sample(own.model) if main or own.strategy.lockstep else None
         if sample:
             log.say(f"--- a sample ---\n{sample}")
-
-    def recover(self, problem: str) -> None:
-        """After a step whose loss or gradient is bad, and had no effect: stop, or go on."""
-        own, policy = self.own, self.config.on_nan
-        problem = f"at step {own.done + 1} {problem}"
-        self.rollbacks += policy == "rollback"
-        if policy == "stop" or own.losses.hopeless or self.rollbacks > _MOST_ROLLBACKS:
-            raise FloatingPointError(f"{problem}; try a lower --lr or a larger --warmup-steps")
-        if policy == "rollback":
-            self.note(self.writer.wait())
-            if self.resume(keep_position=True) is None:
-                raise FloatingPointError(f"{problem}; there is no checkpoint to go back to")
-            own.model.train()
-            self.log.rewind(own.done)
-        self.log.say(
-            f"{problem}; these items are skipped, and training goes on after step {own.done}"
-        )
 
     def save(self) -> None:
         """Begin to write a checkpoint, and wait for its end where that is wanted."""
         own = self.own
+        self.note_step(own.finish())  # A run that has failed saves nothing.
         if own.done == self.begun:
             return
         self.watchdog.begins("a checkpoint")
         self.begun = own.done
-        model, optimizer = get_state_dict(own.model, own.optimizer)
+        model, optimizer = get_state_dict(own.model, own.optimizer.all)
         tensors = {"model": model, "optimizer": optimizer["state"]}
         about = {"config": self.config.as_json(), "identity": dict(self.task.identity())}
-        self.note(self.writer.start(own.done, tensors, own.state() | about | self.facts()))
+        self.note_save(self.writer.start(own.done, tensors, own.state() | about | self.facts()))
         if not self.config.async_save:
-            self.note(self.writer.wait())
+            self.note_save(self.writer.wait())
 
-    def note(self, saved: Saved | None) -> None:
+    def note_save(self, saved: Saved | None) -> None:
         """Take note of how writing a checkpoint ended."""
         if saved is None:
             return
@@ -237,7 +294,7 @@ class _Run:
             "world_size": self.world.size,
             "device": self.world.device.type,
             "device_name": name,
-            "peak_flops": peak_flops(name),
+            "peak_flops": look_up_peak(name),
             "flops_per_unit": self.task.flops_per_unit(self.own.model),
             "parameters": self.own.parameters,
             "unit": self.task.unit,

@@ -1,166 +1,185 @@
 """One step: forward and backward over this rank's micro-batches, sums over all ranks, an update.
 
-Also what is as close to the numbers: the learning rate, and a validation.
+`Stepper.step` has all of it, in the order in which it happens. The host never waits for the device
+within a step: what a step has shown is read when the next one is on its way.
 """
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from . import order
 from .config import Config
-from .feed import Feed, deal
-from .metrics import memory_held
-from .parallel import World
-from .policy import LossScale, LossWatch
-from .spread import DTYPES, spread
+from .data import order
+from .data.deal import deal_items
+from .data.feed import Feed, move_batch
+from .distributed.device import (
+    Arithmetic,
+    count_parameters,
+    observe_attention,
+    run_uncompiled,
+)
+from .distributed.strategy import build_model
+from .distributed.world import World
+from .optimizer import Optimizer, compute_learning_rate
+from .output.metrics import measure_memory
 from .tasks import Task
-from .watchdog import Clock, Stragglers
-
-# The learning rate ends at this share of its peak.
-_FINAL_LR = 0.1
+from .watch.losses import BadSteps, SpikeWatch
+from .watch.stragglers import Clock, Stragglers
 
 
-def learning_rate(step: int, config: Config) -> float:
-    """Return the rate of a step, counted from 0: up linearly, then down on half a cosine."""
-    if step < config.warmup_steps:
-        return config.lr * (step + 1) / config.warmup_steps
-    way = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
-    return config.lr * (_FINAL_LR + (1 - _FINAL_LR) * 0.5 * (1 + math.cos(math.pi * way)))
+class StepNumbers(NamedTuple):
+    """What a step has shown, over all ranks."""
 
-
-class Step(NamedTuple):
-    """What a step has shown; sums are over all ranks."""
-
-    numbers: dict[str, float]  # loss, lr, grad_norm, and mem_gb where a line is due
-    flags: list[float]  # each the sum of what the ranks gave
-    slow: list[str]  # stragglers, by name
-    waited: float  # seconds in which this rank waited for data, since a line was last due
+    step: int  # counted from 1
+    position: int  # items used so far, this step's included
+    loss: float  # mean over the global batch, before the update
+    learning_rate: float
+    grad_norm: float  # before clipping
+    requests: list[float]  # how many ranks make each request
     problem: str | None  # why the weights were left as they were
+    # Where a line is due:
+    memory_gb: float | None = None  # most held by this rank
+    waited: float = 0.0  # seconds in which this rank waited for data, since the line before
+    slow_ranks: Sequence[str] = ()
+
+
+class _Pending(NamedTuple):
+    """A step whose numbers are not read yet."""
+
+    numbers: StepNumbers
+    read: Callable[[], list[float]]  # the sums over the ranks, once they are there
+    units: int  # by which the loss is divided
+    table_steps: int  # steps that the table of stragglers covers; 0 where there is none
 
 
 class Stepper:
     """The model and its optimizer on this rank, and the place in the data."""
 
-    def __init__(self, task: Task, config: Config, world: World) -> None:
+    def __init__(self, task: Task, config: Config, world: World, arithmetic: Arithmetic) -> None:
         """Build the model, the same on every rank, and spread it over them."""
-        self.task, self.config, self.world = task, config, world
-        self.deal = deal(config, config.batch_units // task.units_per_item, world.size)
-        self.val = order.spread(task.val_items, config.val_items)
-        torch.manual_seed(config.seed)
-        self.model = task.build().to(world.device)
-        self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        self.spread = spread(self.model, task, config, world, counts=self.deal.counts)
-        self.weights = list(self.model.parameters())
-        # Vectors, that is biases and norms, do not decay.
-        vectors: dict[str, Any] = {"params": [p for p in self.weights if p.dim() < 2]}
-        vectors["weight_decay"] = 0.0
-        matrices = {"params": [p for p in self.weights if p.dim() >= 2]}
-        decay, betas = config.weight_decay, (0.9, 0.95)
-        self.optimizer = torch.optim.AdamW(
-            [matrices, vectors], config.lr, betas, weight_decay=decay, fused=True
-        )
+        self.task, self.config, self.world, self.arithmetic = task, config, world, arithmetic
+        self.deal = deal_items(config, config.batch_units // task.units_per_item, world.size)
+        self.micro_batches = self.deal.micro_batches[world.rank]
+        self.val = order.spread_evenly(task.val_items, config.val_items)
+        self.strategy = build_model(task, config, world, arithmetic=arithmetic, deal=self.deal)
+        self.model = self.strategy.module
+        self.parameters = count_parameters(self.model)
+        self.optimizer = Optimizer(self.model, task, config)
         self.feed = Feed(task, config, self.deal, rank=world.rank, device=world.device)
-        self.stragglers = Stragglers(world, self.deal.counts, lockstep=self.spread.lockstep)
+        self.stragglers = Stragglers(world, self.deal.shares, lockstep=self.strategy.lockstep)
         self.clock = Clock(world.device)  # of this rank's forward passes
-        self.losses = LossWatch(config.spike)
-        self.scale = LossScale(config.dtype)
-        self.done = self.position = self.since = 0  # steps since a line was due
+        self.spikes = SpikeWatch(config.spike, world.device) if config.spike else None
+        self.bad_steps = BadSteps()
+        self.done = self.position = 0  # steps, and items of the data
+        self._since_line = 0  # steps
+        self._pending: _Pending | None = None
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold beside weights and optimizer."""
-        scale = {"factor": self.scale.factor, "good": self.scale.good}
-        usual = {"losses": list(self.losses.usual), "scale": scale}
-        return {"step": self.done, "position": self.position} | usual
+    def step(self, requests: Sequence[float]) -> StepNumbers | None:
+        """Take one step; returns what the step before has shown, or None when that is known.
 
-    def restore(self, state: dict[str, Any], *, keep_position: bool) -> None:
-        """Continue from there; with `keep_position`, with the data that would have come next."""
-        self.done = state["step"]
-        if not keep_position:
-            self.position = state["position"]
-        self.feed.move(self.position)
-        self.losses.usual = deque(state["losses"], maxlen=self.losses.usual.maxlen)
-        if not self.scale.fixed:
-            self.scale.factor, self.scale.good = state["scale"]["factor"], state["scale"]["good"]
-
-    def settle(self) -> None:
-        """Run backward once for nothing, where the first one has an effect that lasts.
-
-        DDP arranges its buckets anew after it, which changes the order in which the ranks' numbers
-        are added. With that behind it at its first step, a run that was interrupted adds as one
-        that was not, and ends with the same bits. Torch may compile here for minutes.
-        """
-        if self.spread.model is not self.model:
-            self.model.eval()  # leaves running means as they are
-            self.backward(self.loss(self.spread.model, [0] * self.deal.size))
-            self.model.zero_grad()
-        self.model.train()
-
-    def step(self, flags: Sequence[float]) -> Step:
-        """Take one step, unless its loss or gradient says better not.
-
-        All ranks must call it, with as many flags; their sums are among what is returned.
+        All ranks must call it, with as many requests: what each of them asks for.
         """
         config, world = self.config, self.world
-        lr = learning_rate(self.done, config)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        loss = torch.zeros((), dtype=torch.float64, device=world.device)
-        own = self.deal.of(world.rank)
-        for number in own:
-            batch = self.feed.take()
+
+        # The learning rate.
+        rate = compute_learning_rate(self.done, config)
+        self.optimizer.set_learning_rate(rate)
+
+        # Forward and backward, one micro-batch after another: gradients add up, on this rank, and
+        # with the last backward over all ranks.
+        loss_sum = torch.zeros((), dtype=torch.float64, device=world.device)
+        for micro_batch in self.micro_batches:
+            batch, units = self.feed.take()
             # What is drawn at random depends on the place in the data alone: not on the ranks, nor
             # on what was drawn before. So no state of a generator has to be kept.
-            self.seed(order.mix(config.seed, self.position + number * self.deal.size))
-            with self.spread.micro_batch(last=number == own[-1]):
+            self.seed(order.mix(config.seed, self.position + micro_batch.start))
+            with self.strategy.accumulate(last=micro_batch is self.micro_batches[-1]):
                 with self.clock:
-                    part = self.loss(self.spread.model, batch)
-                self.backward(part)
+                    loss = self.compute_loss(self.strategy.model, batch)
+                self.backward(loss, units=units)
             # In steps of 2^-32, so that the order of addition makes no difference.
-            loss += torch.round(part.detach().double() * 2**32) / 2**32
-        self.spread.reduce()
+            loss_sum += torch.round(loss.detach().double() * 2**32) / 2**32
+        self.strategy.reduce()
+
+        # The norm of the whole gradient, which is shortened where it is too long.
         norm = self.clip()
-        self.since += 1
-        waited, memory, mine, slow = 0.0, {}, [], []
-        if due := config.line_due(self.done + 1):
-            waited, memory = self.feed.take_wait(), {"mem_gb": memory_held(world.device)}
-            mine = self.stragglers.mine(self.clock.take(), waited, memory["mem_gb"])
-        total, *sums = world.sum([0.0, *flags, *mine], loss)
-        numbers = {"loss": total / config.batch_units, "lr": lr, "grad_norm": float(norm)} | memory
-        if due:
-            slow = self.stragglers.find(sums[len(flags) :], steps=self.since)
-            self.since = 0
 
-        overflowed = self.scale.update(overflowed=not math.isfinite(numbers["grad_norm"]))
-        problem = None
-        if not overflowed:
-            problem = self.losses.judge(numbers["loss"], numbers["grad_norm"])
-            if problem is None:
-                self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.done += problem is None
+        # An update, unless loss or gradient is bad; the host does not wait to know.
+        bad = ~norm.isfinite()
+        if self.spikes:
+            bad |= self.spikes.judge(self.sum_on_device(loss_sum) / units)
+        self.optimizer.step(bad=bad)
+
+        # The numbers of this step are summed over the ranks meanwhile; those of the one before are
+        # there by now.
+        self.done += 1
         self.position += self.deal.items
-        return Step(numbers, sums[: len(flags)], slow, waited, problem)
+        self._since_line += 1
+        before = self.finish()
+        self._pending = self.send(loss_sum, norm, bad, requests, rate=rate, units=units)
+        return before
 
-    def loss(
-        self, model: nn.Module, batch: tuple[Tensor, ...] | Sequence[int], *, training: bool = True
-    ) -> Tensor:
-        """Return the loss summed over the units of a batch, or of items, in the chosen type."""
-        dtype, device = DTYPES[self.config.dtype], self.world.device
-        if not isinstance(batch, tuple):
-            batch = tuple(t.to(device) for t in self.task.batch(batch, training=training))
-        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+    def send(
+        self,
+        loss_sum: Tensor,
+        norm: Tensor,
+        bad: Tensor,
+        requests: Sequence[float],
+        *,
+        rate: float,
+        units: int,
+    ) -> _Pending:
+        """Begin to tell all ranks this step's numbers."""
+        waited, memory, row, table_steps = 0.0, None, [], 0
+        if self.config.line_due(self.done):
+            table_steps, self._since_line = self._since_line, 0
+            waited, memory = self.feed.take_wait(), measure_memory(self.world.device)
+            row = self.stragglers.make_row(self.clock.take(), waited, memory)
+        sums = torch.tensor([0.0, 0.0, 0.0, *requests, *row], dtype=torch.float64)
+        if self.world.device.type != "cpu":
+            sums = sums.pin_memory().to(self.world.device, non_blocking=True)
+        sums[0] = loss_sum
+        if self.world.main:  # all ranks have the same norm
+            sums[1], sums[2] = norm, bad
+        numbers = StepNumbers(
+            self.done, self.position, math.nan, rate, math.nan, [], None, memory, waited
+        )
+        return _Pending(numbers, self.world.sum_later(sums), units, table_steps)
+
+    def finish(self) -> StepNumbers | None:
+        """Return what the last step has shown, unless that is known."""
+        if self._pending is None:
+            return None
+        numbers, read, units, table_steps = self._pending
+        self._pending = None
+        loss_sum, norm, bad, *sums = read()
+        loss = loss_sum / units
+        table = sums[len(sums) - self.stragglers.width :] if table_steps else []
+        return numbers._replace(
+            loss=loss,
+            grad_norm=norm,
+            requests=sums[: len(sums) - len(table)],
+            problem=self.bad_steps.explain(bad=bad > 0, loss=loss, norm=norm),
+            slow_ranks=self.stragglers.find_slow(table, steps=table_steps) if table else (),
+        )
+
+    def compute_loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """Return the loss summed over the units of a batch, in the chosen type."""
+        dtype = self.arithmetic.torch_dtype
+        with torch.autocast(self.world.device.type, dtype, enabled=dtype != torch.float32):
             return self.task.loss(model, batch)
 
-    def backward(self, loss: Tensor) -> None:
-        """Add this part of the step's mean loss to the gradients."""
-        share = self.spread.gain * self.scale.factor / self.config.batch_units
-        torch.autograd.backward(loss * share)
+    def backward(self, loss: Tensor, *, units: int) -> None:
+        """Add this part of the step's mean loss to the gradients.
+
+        A loss that is not finite makes gradients that are not: so all ranks come to know.
+        """
+        share = torch.full_like(loss, self.strategy.gain / units)
+        torch.autograd.backward(loss, share + 0 * loss.detach())
 
     def seed(self, number: int) -> None:
         """Seed what this rank draws at random.
@@ -173,24 +192,69 @@ class Stepper:
 
     def clip(self) -> Tensor:
         """Return the norm of the whole gradient, after shortening it where it is too long."""
-        if self.scale.factor != 1:
-            gradients = [p.grad for p in self.weights if p.grad is not None]
-            torch._foreach_mul_(gradients, 1 / self.scale.factor)
-        norm = nn.utils.clip_grad_norm_(self.weights, self.config.clip)
+        norm = nn.utils.clip_grad_norm_(self.optimizer.weights, self.config.clip)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def sum_on_device(self, value: Tensor) -> Tensor:
+        """Return the sum over the ranks of a number that stays on the device."""
+        total = value.clone()
+        if self.world.size > 1:
+            torch.distributed.all_reduce(total)
+        return total
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold beside weights and optimizer."""
+        usual = self.spikes.as_json() if self.spikes else []
+        return {"step": self.done, "position": self.position, "losses": usual}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from there."""
+        self.done, self.position = state["step"], state["position"]
+        self.feed.move(self.position)
+        if self.spikes:
+            self.spikes.restore(state["losses"])
+
+    def settle(self) -> str | None:
+        """Run once for nothing what has an effect at its first run; returns the attention's kernel.
+
+        DDP arranges its buckets anew after the first backward, which changes the order in which the
+        ranks' numbers are added. With that behind it at its first step, a run that was interrupted
+        adds as one that was not, and ends with the same bits. Torch may compile here for minutes.
+        """
+        self.model.eval()  # leaves running means as they are
+        one = self.load_batch([0], training=not self.val)
+        kernel = observe_attention(lambda: self.compute_loss(self.model, one))
+        if self.strategy.model is not self.model:
+            batch = self.load_batch([0] * self.deal.sizes[0], training=True)
+            if not self.strategy.has_state:
+                self.model.train()  # as in training, so that nothing is compiled twice
+            self.backward(self.compute_loss(self.strategy.model, batch), units=1)
+            self.model.zero_grad()
+        self.model.train()
+        return kernel
+
+    def load_batch(self, items: Sequence[int], *, training: bool) -> Any:
+        """Return these items on the device."""
+        return move_batch(self.task.batch(items, training=training), self.world.device)
 
     def validate(self) -> float:
         """Return the mean loss over the validation items, each used exactly once."""
-        world, size = self.world, self.deal.size
+        world, size = self.world, self.deal.sizes[0]
         self.model.eval()
         total = torch.zeros((), dtype=torch.float64, device=world.device)
-        share = self.val[world.rank :: world.size]
+        own = self.val[world.rank :: world.size]
         most = math.ceil(len(self.val) / world.size)
         with torch.no_grad():
             for first in range(0, most, size):
-                part = share[first : first + size]
-                if part or self.spread.lockstep:
-                    loss = self.loss(self.model, part or self.val[:1], training=False)
-                    total += loss if part else 0
+                part = own[first : first + size]
+                if not part and not self.strategy.lockstep:
+                    continue
+                batch = self.load_batch(part or self.val[:1], training=False)
+                if len(part) == size:
+                    loss = self.compute_loss(self.model, batch)
+                else:  # Compiling once more, for the few that are left, takes longer than they do.
+                    with run_uncompiled():
+                        loss = self.compute_loss(self.model, batch)
+                total += loss if part else 0
         self.model.train()
-        return world.sum([0.0], total)[0] / (len(self.val) * self.task.units_per_item)
+        return world.sum_later(total[None])()[0] / self.task.count_units(self.val, training=False)

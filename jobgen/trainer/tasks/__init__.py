@@ -4,7 +4,7 @@ A task is one module with a function `load(config) -> Task`. It may also have
 
 - `prepare(config, *, fetch) -> str | None`: make the data ready; one process calls it while the
   others wait
-- `DEFAULTS`: values for settings that were not given; a literal, as it is read without torch
+- `DEFAULTS`: values for settings that were not given
 - `MODELS`: the same for each name that `--model` takes; the first is the usual one
 
 `--task NAME` takes the file of that name in this folder: to add a task, put one here, as nothing
@@ -14,20 +14,20 @@ imports no torch.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import importlib.util
 import pkgutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..config import Config, TrainerError, UsageError
+from ..config import Config, FlagError, TrainerError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 
@@ -42,22 +42,51 @@ class Task(Protocol):
     unit: str  # "tokens" or "samples"
     units_per_item: int
     train_items: int  # one epoch
-    val_items: int
+    val_items: int  # 0: nothing validates
+    counted: bool = False  # whether `count_units` must look at the items
+    in_pieces: bool = False  # whether `initial_weight` returns the weights
 
     def build(self) -> nn.Module:
         """Return a new model on the CPU, its weights drawn from torch's default generator."""
 
-    def batch(self, items: Sequence[int], *, training: bool) -> tuple[Tensor, ...]:
+    def batch(self, items: Sequence[int], *, training: bool) -> Any:
         """Return these training or validation items as tensors on the CPU, items first.
 
-        It may run in another thread, ahead of the step that needs it, and draws nothing at random.
+        Tensors may be in tuples, lists and dicts. It may run in another thread, ahead of the step
+        that needs it, and draws nothing at random.
         """
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss summed over all units of a batch that is on the model's device."""
 
+    def count_units(self, items: Sequence[int], *, training: bool) -> int:
+        """Return by how many units the loss of these items is divided.
+
+        Every rank counts those of a whole step, so it must be quick.
+        """
+        return len(items) * self.units_per_item
+
+    def parts(self) -> Sequence[tuple[int, int]]:
+        """Return the parts of the training items as pairs: how many items, and their weight.
+
+        Items are drawn from the parts in proportion to the weights; each part has its own epochs.
+        """
+        return [(self.train_items, 1)]
+
     def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
-        """Return the repeated layers: what is sharded, and recomputed, one at a time."""
+        """Return the repeated layers: what is sharded, compiled or recomputed one at a time."""
+        return ()
+
+    def initial_weight(self, name: str, shape: torch.Size) -> Tensor:
+        """Return a weight to begin with, whole and on the CPU, by its name in the model.
+
+        Asked only where `in_pieces` is true: then `build` runs on torch's meta device, and a model
+        that is spread over ranks never exists whole on any of them.
+        """
+        raise TypeError(f"{type(self).__name__} is in pieces, but gives no weights")
+
+    def compiled_parts(self, model: nn.Module) -> Iterable[tuple[Any, str]]:
+        """Return functions, as owner and attribute, worth compiling beside single blocks."""
         return ()
 
     def flops_per_unit(self, model: nn.Module) -> float | None:
@@ -72,6 +101,10 @@ class Task(Protocol):
         """Return what a checkpoint must have in common with a run that continues it, by name."""
         return {}
 
+    def adopt(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return foreign weights (--init-from) under the names that the model has."""
+        return weights
+
     def export(self, weights: Mapping[str, Tensor], folder: Path) -> str | None:
         """Write the trained weights into the folder in a form others read; returns what it is."""
         return None
@@ -81,71 +114,70 @@ class Task(Protocol):
         return {}
 
 
-@dataclass(frozen=True)
-class About:
-    """What can be known of a task without importing it, that is, without torch."""
+class Defaults(NamedTuple):
+    """What a task says about settings that were not given."""
 
-    defaults: dict[str, Any]  # by the names of settings
-    models: dict[str, dict[str, Any]]  # what else each model has, by its name; the first is usual
+    defaults: Mapping[str, Any]  # by the names of settings
+    models: Mapping[str, Mapping[str, Any]]  # what else each model has; the first is usual
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the names of the tasks in this folder."""
-    found = (module for module in pkgutil.iter_modules(__path__) if not module.ispkg)
-    return sorted(module.name.replace("_", "-") for module in found)
+    modules = (module for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return sorted(module.name.replace("_", "-") for module in modules)
 
 
-def about(name: str) -> About:
-    """Return what the task's file says in its literals DEFAULTS and MODELS, if it has them.
+def read_defaults(name: str) -> Defaults:
+    """Return what the task's module says in DEFAULTS and MODELS.
 
-    Raises UsageError when there is no such task.
+    Raises FlagError when there is no such task.
     """
-    found: dict[str, Any] = {"DEFAULTS": {}, "MODELS": {}}
-    try:
-        statements = ast.parse(_file(name).read_bytes()).body
-    except (OSError, SyntaxError) as error:
-        raise UsageError(f"--task {name}: {error}") from error
-    for statement in statements:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id=constant)], value=literal)
-                | ast.AnnAssign(target=ast.Name(id=constant), value=ast.expr() as literal)
-            ) if constant in found:
-                found[constant] = ast.literal_eval(literal)
-    return About(found["DEFAULTS"], found["MODELS"])
+    module = import_task(name)
+    return Defaults(getattr(module, "DEFAULTS", {}), getattr(module, "MODELS", {}))
 
 
-def module(name: str) -> ModuleType:
-    """Return the task's module, imported."""
-    if name in names():
+@cache
+def import_task(name: str) -> ModuleType:
+    """Return the task's module; FlagError when there is no such task."""
+    if name in list_names():
         return importlib.import_module(f".{name.replace('-', '_')}", __name__)
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location(Path(name).stem, _file(name))
-    assert spec is not None
-    assert spec.loader is not None
-    own = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(own)
-    return own
+    if name.endswith(".py") and Path(name).is_file():
+        spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    try:
+        known = not name.endswith(".py") and importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        known = False
+    if not known:
+        near = difflib.get_close_matches(name, list_names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise FlagError(
+            f"--task {name}: not one of {', '.join(list_names())}, nor a file or module{hint}"
+        )
+    return importlib.import_module(name)
 
 
-def prepare(config: Config, *, fetch: bool) -> str | None:
+def prepare_data(config: Config, *, fetch: bool) -> str | None:
     """Make the task's data ready, where that is not done yet; by one process for all.
 
     Only with `fetch` may it use the network. Returns a line for the user, if there is news.
     Raises TrainerError for what the user can put right.
     """
-    make_ready = getattr(module(config.task), "prepare", None)
+    make_ready = getattr(import_task(config.task), "prepare", None)
     news: str | None = make_ready(config, fetch=fetch) if make_ready else None
     return news
 
 
-def load(config: Config) -> Task:
+def load_task(config: Config) -> Task:
     """Return the task that the settings name, its data ready.
 
     Raises TrainerError for what the user can put right.
     """
-    task: Task = module(config.task).load(config)
+    task: Task = import_task(config.task).load(config)
     if config.batch_units % task.units_per_item or (config.batch_tokens is None) == (
         task.unit == "tokens"
     ):
@@ -156,7 +188,7 @@ def load(config: Config) -> Task:
     return task
 
 
-def compare(task: Task, identity: Mapping[str, str | int], path: Path) -> None:
+def compare_identity(task: Task, identity: Mapping[str, str | int], path: Path) -> None:
     """Raise TrainerError when a checkpoint of a task of this identity is not for this one."""
     for name, own in task.identity().items():
         if identity.get(name) != own:
@@ -164,22 +196,3 @@ def compare(task: Task, identity: Mapping[str, str | int], path: Path) -> None:
                 f"{path} was made with {name} {identity.get(name)}; this run has {name} {own}; "
                 f"choose another --out"
             )
-
-
-def _file(name: str) -> Path:
-    """Return the file of a task: one of this folder, one that is named, or a module's."""
-    if name in names():
-        return Path(__file__).with_name(name.replace("-", "_") + ".py")
-    if name.endswith(".py") and Path(name).is_file():
-        return Path(name)
-    try:
-        spec = None if name.endswith(".py") else importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None or not spec.origin:
-        near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(
-            f"--task {name}: not one of {', '.join(names())}, nor a file or module{hint}"
-        )
-    return Path(spec.origin)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .config import BusyError
+from ..config import BusyError
 
 
 def sync(path: Path) -> None:

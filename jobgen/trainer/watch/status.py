@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .files import replace_text
+from ..output.files import replace_text
 
 _STARTED = time.time()
 
@@ -39,7 +39,7 @@ class Status:
 
     def saved(self, step: int) -> None:
         """Say that a run that goes on has this checkpoint; not where a rank says it has failed."""
-        if self._said().get("state") == "running":
+        if self._read().get("state") == "running":
             with suppress(OSError):  # of a full disk; it is said again with the next one
                 self._write("running", None, step)
 
@@ -55,20 +55,20 @@ class Status:
 
         The first one knows the cause; those after it only lost their peer.
         """
-        said = self._said()
-        if said.get("state") == "failed" and said.get("time", 0) >= _STARTED:
+        written = self._read()
+        if written.get("state") == "failed" and written.get("time", 0) >= _STARTED:
             return False
         where = f"rank {os.environ.get('RANK', '0')} on {socket.gethostname()}"
         with suppress(OSError):  # what is wrong with the disk may be why it fails
             self._write("failed", f"{where}: {type(error).__name__}: {error}", step)
         return True
 
-    def _said(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         try:
-            said: dict[str, Any] = json.loads((self.folder / "status.json").read_text())
+            record: dict[str, Any] = json.loads((self.folder / "status.json").read_text())
         except (OSError, ValueError):
             return {}
-        return said
+        return record
 
     def _write(self, state: str, reason: str | None, step: int) -> None:
         record = {"state": state, "reason": reason, "step": step, "resumable": step > 0}

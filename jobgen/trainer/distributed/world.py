@@ -6,12 +6,9 @@ and nodes may hold unequal numbers of them, so a rank is used for nothing but de
 choosing who writes. A process alone is a world of one: the rest of the trainer knows no difference.
 """
 
-import ctypes
 import os
-import platform
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -21,14 +18,14 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
-from .config import Config, TrainerError
+from ..config import Config, TrainerError
+from .device import choose_device, get_module, name_device
 
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
 # What only rank 0 does, as to make the data ready, may take as long as a job; others wait for it.
 _PATIENCE = timedelta(days=7)
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 T = TypeVar("T")
 
@@ -55,9 +52,7 @@ class World:
     @property
     def device_name(self) -> str:
         """What the device is called; for a CPU, its kind of instructions."""
-        if self.device.type == "cpu":
-            return platform.machine()
-        return str(getattr(torch, self.device.type).get_device_name(self.device))
+        return name_device(self.device)
 
     def __str__(self) -> str:
         backend = self.backend if self.size > 1 else "alone"
@@ -67,18 +62,43 @@ class World:
             f"{torch.get_num_threads()} threads"
         )
 
-    def sum(self, values: Sequence[float], first: torch.Tensor | None = None) -> list[float]:
-        """Return the sums over the ranks; `first`, on the device, in the place of the first."""
-        vector = torch.tensor(values, dtype=torch.float64).to(self.device)
-        if first is not None:
-            vector[0] = first
-        if self.size > 1:
-            dist.all_reduce(vector)
-        return [float(value) for value in vector.tolist()]
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Return the sums over the ranks."""
+        return self.sum_later(torch.tensor(values, dtype=torch.float64, device=self.device))()
 
-    def tell(self, found: T) -> T:
-        """Return what rank 0 found, on every rank."""
-        box = [found]
+    def sum_later(self, vector: torch.Tensor) -> Callable[[], list[float]]:
+        """Begin to add a vector up over the ranks; the function returned waits for the sums.
+
+        On a GPU it does not wait for anything begun after this, so that the device always has work
+        when the sums are read a step later.
+        """
+        work = dist.all_reduce(vector, async_op=True) if self.size > 1 else None
+        module = get_module(self.device)
+        if module is None:
+
+            def read() -> list[float]:
+                if work:
+                    work.wait()
+                return cast(list[float], vector.tolist())
+
+            return read
+
+        if work:
+            work.wait()  # orders the work on the device; the host goes on
+        copy = torch.empty_like(vector, device="cpu", pin_memory=True)
+        copy.copy_(vector, non_blocking=True)
+        copied = module.Event()
+        copied.record()
+
+        def read_copy() -> list[float]:
+            copied.synchronize()
+            return cast(list[float], copy.tolist())
+
+        return read_copy
+
+    def tell(self, value: T) -> T:
+        """Return rank 0's value on every rank."""
+        box = [value]
         if self.size > 1:
             dist.broadcast_object_list(box, src=0, group=self.background)
         return box[0]
@@ -95,20 +115,20 @@ class World:
 
         What it raises there, a TrainerError says on the others.
         """
-        found: T | None = None
+        result: T | None = None
         problem: TrainerError | None = None
         try:
             if self.main:
-                found = work()
+                result = work()
         except BaseException as error:
             kind = type(error) if isinstance(error, TrainerError) else TrainerError
             problem = kind(f"rank 0: {type(error).__name__}: {error}")
             raise
         finally:
-            found, problem = self.tell((found, problem))
+            result, problem = self.tell((result, problem))
         if problem is not None:
             raise problem
-        return cast(T, found)
+        return cast(T, result)
 
 
 def join(config: Config) -> World:
@@ -118,31 +138,21 @@ def join(config: Config) -> World:
     from rank 0's, or when the environment is half there.
     """
     timeout = timedelta(seconds=max(600, 2 * config.hang_after))
-    said, alone = os.environ, "RANK" not in os.environ
+    alone = "RANK" not in os.environ
     for name in _OTHER_LAUNCHERS:
-        if alone and said.get(name, "1") != "1":
+        if alone and os.environ.get(name, "1") != "1":
             raise TrainerError(
-                f"{name} is {said[name]}, but RANK is not set: start the processes with torchrun, "
-                f"or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and "
-                f"MASTER_PORT in each of them"
+                f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
+                f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR "
+                f"and MASTER_PORT in each of them"
             )
-    rank, local_rank, size, local_size = 0, 0, 1, 1
-    if not alone:
-        try:
-            rank, local_rank, size = (int(said[k]) for k in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
-            local_size = int(said.get("LOCAL_WORLD_SIZE", local_rank + 1))
-        except (KeyError, ValueError) as error:
-            raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is amiss: use torchrun") from error
-    device = _device(config.device, local_rank=local_rank, local_size=local_size)
-    if device.type == "cpu":
-        _keep_memory()
-    else:
-        getattr(torch, device.type).set_device(device)
+    rank, local_rank, size, local_size = (0, 0, 1, 1) if alone else _read_environment()
+    device = choose_device(config.device, local_rank=local_rank, local_size=local_size)
+    if module := get_module(device):
+        module.set_device(device)
     backend = _BACKENDS[device.type] if config.backend == "auto" else config.backend
     if not dist.is_backend_available(backend):
         raise TrainerError(f"--backend {backend}: this build of torch does not have it")
-    if config.reduce == "exact":
-        _pin_arithmetic()
 
     if backend == "mpi":  # It knows rank and size by itself.
         dist.init_process_group(backend)
@@ -151,10 +161,30 @@ def join(config: Config) -> World:
         store: Store = torch._C._distributed_c10d.HashStore()
         if not alone:
             store, _, _ = next(rendezvous("env://", rank, size, timeout=timeout))
-        _compare(store, device, rank)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+        _compare_devices(store, device, rank)
+        dist.init_process_group(
+            backend,
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=timeout,
+            # NCCL then connects now, and need not guess which device is whose.
+            device_id=device if device.type == "cuda" else None,
+        )
     background = dist.new_group(backend="mpi" if backend == "mpi" else "gloo", timeout=_PATIENCE)
     return World(rank, local_rank, size, local_size, device, backend, background)
+
+
+def _read_environment() -> tuple[int, int, int, int]:
+    """Return rank, local rank, and the numbers of processes in all and on this node."""
+    try:
+        rank, local_rank, size = (
+            int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+        )
+        local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+    except (KeyError, ValueError) as error:
+        raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is amiss: use torchrun") from error
+    return rank, local_rank, size, local_size
 
 
 def leave() -> None:
@@ -163,7 +193,7 @@ def leave() -> None:
         dist.destroy_process_group()
 
 
-def _compare(store: Store, device: torch.device, rank: int) -> None:
+def _compare_devices(store: Store, device: torch.device, rank: int) -> None:
     """Raise TrainerError where ranks differ in kind: their backends would wait without a word."""
     if rank == 0:
         store.set("jobgen/device", f"{device.type} on {socket.gethostname()}")
@@ -173,42 +203,3 @@ def _compare(store: Store, device: torch.device, rank: int) -> None:
             f"rank {rank} would use {device.type} on {socket.gethostname()}, but rank 0 uses "
             f"{first}; check the GPUs that each node gives, or choose with --device"
         )
-
-
-def _device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
-    host, modules = socket.gethostname(), {"cuda": torch.cuda, "xpu": torch.xpu}
-    seen = {k: m.device_count() for k, m in modules.items() if m.is_available()}
-    kind = next((kind for kind in seen if wanted in ("auto", kind)), wanted)
-    if kind in ("cpu", "auto"):
-        return torch.device("cpu")
-    if kind not in seen:
-        raise TrainerError(f"--device {kind}: no GPU is visible on {host}")
-    if max(local_rank + 1, local_size) > seen[kind]:
-        raise TrainerError(
-            f"{local_size} processes on {host}, the one with local rank {local_rank} among them, "
-            f"but only {seen[kind]} GPUs are visible; start one process per GPU, or choose "
-            f"--device cpu"
-        )
-    return torch.device(kind, local_rank)
-
-
-def _keep_memory() -> None:
-    """Keep what a step frees for the next one.
-
-    Left to itself glibc gives large blocks back to the system (mallopt(3)), which then clears each
-    of their pages anew: for a small model that is thousands a step, and a tenth of its time.
-    """
-    with suppress(OSError, AttributeError):  # another C library
-        for threshold in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
-            ctypes.CDLL(None).mallopt(threshold, 1 << 30)
-
-
-def _pin_arithmetic() -> None:
-    """Make a micro-batch's numbers the same in every process of every world.
-
-    The number of threads changes the order in which a sum is taken, and launchers choose it by
-    the number of processes.
-    """
-    torch.set_num_threads(1)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config import TrainerError
+from ..config import TrainerError
 
 Numbers = NDArray[np.integer[Any]]
 
@@ -48,7 +48,7 @@ class Characters(Tokenizer):
         """Take the characters, sorted: each one's place is its number."""
         self.characters = characters
         self.vocabulary = len(characters)
-        codes = _codes(characters)
+        codes = _read_codes(characters)
         self._numbers = np.full(int(codes[-1]) + 1, -1, dtype=np.int32)
         self._numbers[codes] = np.arange(len(characters), dtype=np.int32)
 
@@ -57,7 +57,7 @@ class Characters(Tokenizer):
         return [self._encode(text) for text in texts]
 
     def _encode(self, text: str) -> Numbers:
-        codes = _codes(text)
+        codes = _read_codes(text)
         known = codes < len(self._numbers)
         numbers = self._numbers[np.where(known, codes, 0)]
         missing = np.flatnonzero(~known | (numbers < 0))
@@ -114,9 +114,9 @@ class _Tiktoken(Tokenizer):
 
 class _HuggingFace(Tokenizer):
     def __init__(self, place: str) -> None:
-        from .hub import tokenizer_of
+        from .hub import load_tokenizer
 
-        self._tokenizer = tokenizer_of(place)
+        self._tokenizer = load_tokenizer(place)
         self.name = f"hf:{place}"
         self.vocabulary = len(self._tokenizer)
         self.end = self._tokenizer.eos_token_id
@@ -133,7 +133,7 @@ class _HuggingFace(Tokenizer):
         self._tokenizer.save_pretrained(folder)
 
 
-def tokenizer(name: str, *, characters: str | None = None) -> Tokenizer:
+def make_tokenizer(name: str, *, characters: str | None = None) -> Tokenizer:
     """Return the tokenizer of this name; `characters` belongs to char.
 
     Raises TrainerError for an unknown name, or for one whose library or files are not there.
@@ -153,5 +153,5 @@ def tokenizer(name: str, *, characters: str | None = None) -> Tokenizer:
     )
 
 
-def _codes(text: str) -> NDArray[np.uint32]:
+def _read_codes(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)

@@ -1,8 +1,8 @@
 """Requests to stop early: SIGTERM, SIGUSR1, a file named STOP in the job's folder, the time limit.
 
-A handler only raises a flag. The flags of all ranks are added up inside the all-reduce of each
-step, so that all ranks stop after the same step whichever of them was told. The time limit is
-$JOBGEN_END, else $SLURM_JOB_END_TIME: the end of the job in seconds of Unix time.
+A handler only raises a flag. The flags of all ranks are added up with each step's loss, and read a
+step later, so that all ranks stop after the same step whichever of them was asked. The time limit
+is $JOBGEN_END, else $SLURM_JOB_END_TIME: the end of the job in seconds of Unix time.
 """
 
 import os
@@ -56,13 +56,13 @@ class StopRequests:
         return self.end is None or time.time() + seconds + _RESERVE < self.end
 
 
-def end_of_job() -> float | None:
+def get_end_of_job() -> float | None:
     """Return when the scheduler ends the job, Unix time in seconds, if that is known."""
-    said = (os.environ.get(name, "") for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"))
-    return next((float(value) for value in said if value.isdigit()), None)
+    values = (os.environ.get(name, "") for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"))
+    return next((float(value) for value in values if value.isdigit()), None)
 
 
-def reason(flags: Sequence[float]) -> str | None:
+def explain_request(flags: Sequence[float]) -> str | None:
     """Return what was asked, given the flags of all ranks added up; None if nothing was."""
     asked = [name for name, count in zip(REASONS, flags, strict=True) if count]
     return " and ".join(asked) or None

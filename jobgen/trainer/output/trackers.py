@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .config import Config, TrainerError
+from ..config import Config, TrainerError
 
 
 class Tracker:

@@ -1,0 +1,1 @@
+"""Which item comes when, and the batches of a rank, made ahead."""
