@@ -1,0 +1,257 @@
+"""What the page asks of jobgen: each function takes text and returns data that becomes JSON.
+
+It runs in the browser (Pyodide) and in the tests alike, without a file of the user's, a process or
+a network. The spec is `job.yaml` in the current folder, so that messages read as on a command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from jobgen.errors import JobgenError, Problem, SpecError
+from jobgen.output import format_json
+from jobgen.plan.cost import Cost, format_number
+from jobgen.sites.profile import SiteQueue
+from jobgen.spec.units import format_duration
+
+if TYPE_CHECKING:
+    from jobgen.plan.plan import Plan
+    from jobgen.rendering.explain import Explanation
+    from jobgen.spec.load import LoadedSpec
+
+SPEC = "job.yaml"
+# The fields whose value `explain` gives among its decisions, and what it calls them.
+_DECIDED = {
+    "scheduler": "scheduler",
+    "launch.mode": "mode",
+    "launch.launcher": "launcher",
+    "launch.rendezvous": "rendezvous",
+    "launch.max_restarts": "restarts",
+    "environment.modules": "modules",
+}
+
+
+def compose(text: str) -> dict[str, Any]:
+    """Render a spec's text: its values by path, problems, script, reasons, topology and cost."""
+    from jobgen.spec.load import load
+
+    _write(SPEC, text)
+    answer: dict[str, Any] = {"values": _read_values(text), "problems": [], "script": None}
+    try:
+        answer |= _render(load(SPEC))
+    except SpecError as error:
+        answer["problems"] = [_describe_problem(problem) for problem in error.problems]
+    except JobgenError as error:
+        answer["problems"] = [{"path": "", "line": 0, "column": 0, "text": str(error)}]
+    return answer
+
+
+def edit(text: str, path: str, value: str | None) -> dict[str, Any]:
+    """Write a form's value into the spec's text, and compose that.
+
+    `value` is YAML, or None to leave the key out; the answer has the new `text` too. A site says
+    which scheduler it has, so choosing one takes out what the spec says of it.
+    """
+    from jobgen.spec.edit import set_value
+
+    try:
+        text = set_value(text, path, value)
+        if path == "site" and value is not None:
+            text = set_value(text, "scheduler", None)
+    except JobgenError as error:
+        problem = {"path": path, "line": 0, "column": 0, "text": str(error)}
+        return compose(text) | {"text": text, "problems": [problem]}
+    return compose(text) | {"text": text}
+
+
+def edit_text(text: str, path: str, value: str) -> dict[str, Any]:
+    """Write a form's plain text into the spec's text, whatever characters it has."""
+    from jobgen.spec.edit import quote_text
+
+    return edit(text, path, quote_text(value))
+
+
+def describe_site(name: str) -> dict[str, Any]:
+    """Return what a site's card shows: scheduler, node, grade, and queues with their limits."""
+    from jobgen.sites import search
+
+    profile = search.load(name)
+    queues = profile.queues or {}
+    longest = {key: max(_list_times(queue), default=0) for key, queue in queues.items()}
+    most = max(longest.values(), default=0)
+    grades = {
+        "docs": "documentation",
+        "scripts": "users' scripts",
+        "captured": "the cluster itself",
+    }
+    grade = f"from {grades[profile.verified]}" if profile.verified else ""
+    node = profile.node
+    return {
+        "title": profile.title or name,
+        "scheduler": profile.scheduler,
+        "grade": f"{grade}, {profile.as_of}" if grade and profile.as_of else grade,
+        "node": f"{node.gpus} x {node.gpu or 'GPU'} a node" if node.gpus else "",
+        "queues": [
+            {
+                "name": key,
+                "walltime": format_duration(longest[key]) if longest[key] else "",
+                "share": longest[key] / most if most else 0,
+                "nodes": _format_range(queue, "nodes"),
+                "gpus": _format_range(queue, "gpus") or _describe_gpus(queue),
+            }
+            for key, queue in queues.items()
+        ],
+        "notes": list(profile.notes),
+    }
+
+
+def _list_times(queue: SiteQueue) -> list[int]:
+    return [limit.times[1] or 0 for limit in queue.limits]
+
+
+def _format_range(queue: SiteQueue, key: str) -> str:
+    """Return the smallest and largest number that a queue takes, such as 1-24."""
+    ends = [ends for limit in queue.limits if (ends := getattr(limit, key))]
+    if not ends:
+        return ""
+    least, most = min(end[0] for end in ends), max(end[-1] for end in ends)
+    return str(least) if least == most else f"{least}-{most}"
+
+
+def _describe_gpus(queue: SiteQueue) -> str:
+    node = queue.node
+    return f"{node.gpus} x {node.gpu or 'GPU'} a node" if node.gpus else ""
+
+
+def read_script(name: str, text: str) -> dict[str, Any]:
+    """Lint a batch script, import it, and render the import for its scheduler and the other one."""
+    from jobgen.batchscript.convert import import_script
+    from jobgen.batchscript.lint import check
+    from jobgen.batchscript.reader import Script
+
+    script = Script(name, text)
+    findings = [
+        {
+            "line": finding.line,
+            "column": finding.column,
+            "rule": finding.rule.id,
+            "text": finding.message,
+        }
+        for finding in check(script)
+    ]
+    answer: dict[str, Any] = {"findings": findings, "text": None, "losses": [], "problems": []}
+    try:
+        imported = import_script(script)
+    except JobgenError as error:
+        return answer | {"problems": [{"path": "", "line": 0, "column": 0, "text": str(error)}]}
+    answer["text"] = imported.yaml
+    answer["losses"] = [str(left) for left in imported.left]
+    answer["scripts"] = {name: _render_for(imported.yaml, name) for name in ("slurm", "pbs")}
+    return answer
+
+
+def _render(loaded: LoadedSpec) -> dict[str, Any]:
+    from jobgen import schedulers
+    from jobgen.plan.resolve import resolve
+    from jobgen.rendering import header
+    from jobgen.rendering.drawing import draw
+    from jobgen.rendering.explain import explain
+    from jobgen.rendering.render import render
+    from jobgen.rendering.runtime import split_script
+
+    plan = resolve(loaded)
+    script = render(plan)
+    explanation = explain(loaded, plan)
+    file = f"job{schedulers.get_scheduler(plan.scheduler).suffix}"
+    return {
+        "script": script,
+        "title": header.format_title(plan),
+        "notes": list(plan.notes),
+        "reasons": list(_place_reasons(script, explanation)),
+        "decided": _list_decided(plan, explanation),
+        "decisions": [reason._asdict() for reason in explanation.decisions],
+        "topology": draw(explanation),
+        "cost": _describe_cost(explanation.cost),
+        "part_2": split_script(script)[0].count("\n") + 1,
+        "command": f"jobgen render {SPEC} -o {file}",
+        "file": file,
+    }
+
+
+def _list_decided(plan: Plan, explanation: Explanation) -> dict[str, dict[str, str]]:
+    """Return what jobgen or the site decided, by the field that would say it otherwise."""
+    decided = {}
+    for reason in explanation.decisions:
+        what, _, value = reason.what.partition(": ")
+        for path, name in _DECIDED.items():
+            if name == what:
+                decided[path] = {"value": value, "why": "; ".join((reason.why, *reason.origin))}
+    queue = plan.requests.queue
+    for reason in explanation.directives:
+        if queue and reason.what.endswith((f"={queue}", f" {queue}")):
+            decided["queue"] = {"value": queue, "why": "; ".join((reason.why, *reason.origin))}
+            break
+    return decided
+
+
+def _describe_cost(cost: Cost) -> str:
+    if cost.amount is None:
+        return f"not known: {cost.how}"
+    return f"at most {format_number(cost.amount)} {cost.unit}: {cost.how}"
+
+
+def _render_for(text: str, scheduler: str) -> str | None:
+    """Return the script of a spec for a scheduler; None where it cannot be had there."""
+    from jobgen.plan.resolve import resolve
+    from jobgen.rendering.render import render
+    from jobgen.spec.load import load
+
+    _write(SPEC, text)
+    try:
+        return render(resolve(load(SPEC), scheduler=scheduler))
+    except JobgenError:
+        return None
+
+
+def _place_reasons(script: str, explanation: Explanation) -> Iterable[dict[str, Any]]:
+    """Yield why each directive and variable stands in the script, with its line."""
+    lines = script.splitlines()
+    for reason in (*explanation.directives, *explanation.variables):
+        what = str(reason.what)
+        name = what.partition("=")[0]
+        for place, line in enumerate(lines, 1):
+            if line == what or line.strip().startswith(f"export {name}="):
+                yield {"line": place, "why": reason.why, "origin": list(reason.origin)}
+                break
+
+
+def _read_values(text: str) -> dict[str, Any]:
+    """Return each value of a spec's text by its path, as YAML; nothing where it is not YAML."""
+    from jobgen.spec.edit import list_values
+
+    try:
+        return list_values(text)
+    except JobgenError:
+        return {}
+
+
+def _describe_problem(problem: Problem) -> dict[str, Any]:
+    where = problem.where
+    return {
+        "path": problem.path,
+        "line": where.line,
+        "column": where.column,
+        "text": str(problem),
+    }
+
+
+def _write(name: str, text: str) -> None:
+    with open(name, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def answer(call: str, arguments: list[Any]) -> str:
+    """Answer a call of the page's by the name of its function, as JSON."""
+    functions = {f.__name__: f for f in (compose, edit, edit_text, describe_site, read_script)}
+    return format_json(functions[call](*arguments))
