@@ -1,8 +1,31 @@
-"""Fixtures for all tests; the clusters are in cluster_fixtures.py."""
+"""Fixtures for all tests, the tiers they fall into, and how hard hypothesis tries.
+
+Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for the rest.
+"""
 
 import signal
+
+import pytest
+from hypothesis import settings
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["cluster_fixtures"]
+# The same examples on every machine: `benchmarks/fuzz.py` is for those that nobody has seen.
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.load_profile("quick")
+
+pytest_plugins = ["browsers", "cluster_fixtures"]
+
+
+# The tier of what asks for one of these fixtures.
+TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "torch"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a cluster, or starts the trainer, by the fixtures it asks for."""
+    for item in items:
+        for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(TIERS[fixture])

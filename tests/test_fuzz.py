@@ -3,7 +3,10 @@
 import importlib.util
 import sys
 
+import pytest
 from support import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_no_input_gives_a_traceback() -> None:

@@ -12,9 +12,11 @@ import pytest
 from support import EXAMPLES, ROOT
 
 from jobgen import __version__
-from jobgen.loaded import load
-from jobgen.plan import resolve
-from jobgen.render import render
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.spec.load import load
+
+pytestmark = pytest.mark.slow
 
 NAME = f"jobgen-{__version__}"
 

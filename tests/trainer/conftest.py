@@ -14,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+# Before torch is imported: threads that wait for each other on busy cores take many times longer.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 TEXT = "the quick brown fox jumps over the lazy dog. " * 80
 
 Start = Callable[..., "Run"]
@@ -53,11 +56,11 @@ class Run:
         """What the program has printed so far."""
         return self._log.read_text()
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 300) -> int:
         """Return the exit status once the program has ended."""
         return self.process.wait(seconds)
 
-    def wait_for(self, seen: Callable[[], object], seconds: float = 90) -> None:
+    def wait_for(self, seen: Callable[[], object], seconds: float = 300) -> None:
         """Return when `seen` is true; fail when the program ends or the time passes first."""
         end = time.monotonic() + seconds
         while not seen():

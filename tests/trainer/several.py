@@ -2,21 +2,24 @@
 
 A run is a list of flags, run in this rank as `python -m jobgen.trainer` would, on a port of its
 own. Torch is imported once for all of them. What each run raised is printed as a line of JSON.
+What is compiled is captured as for Inductor, but not written in C++, which takes a minute.
 """
 
+import functools
 import json
 import os
 import sys
 
 import torch
 
+from jobgen.trainer.distributed.world import leave
 from jobgen.trainer.flags import parse_flags
 from jobgen.trainer.loop import run
-from jobgen.trainer.parallel import leave
 
 
 def main() -> None:
     """Run them."""
+    torch.compile = functools.partial(torch.compile, backend="aot_eager")
     port, runs = int(sys.argv[1]), json.loads(sys.argv[2])
     for number, flags in enumerate(runs):
         os.environ["MASTER_PORT"] = str(port + number)

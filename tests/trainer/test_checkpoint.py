@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
 from jobgen.trainer.checkpoint import Checkpoints, Writer, read_state, read_whole  # noqa: E402
 from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.parallel import World, join, leave  # noqa: E402
 
 TENSORS = "__0_0.distcp"
 
@@ -130,7 +130,7 @@ def take_another_step(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "problem"),
     [
         (flip_a_bit, "__0_0.distcp has changed since it was written"),
         (truncate, "__0_0.distcp has "),
@@ -141,7 +141,7 @@ def take_another_step(path: Path) -> None:
     ],
 )
 def test_a_damaged_one_is_skipped_for_the_one_before_and_named(
-    tmp_path: Path, save: Callable[..., Path], damage: Callable[[Path], None], said: str
+    tmp_path: Path, save: Callable[..., Path], damage: Callable[[Path], None], problem: str
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
     good = save(5)
@@ -149,7 +149,7 @@ def test_a_damaged_one_is_skipped_for_the_one_before_and_named(
     path, skipped = checkpoints.newest_whole()
     assert path == good
     assert len(skipped) == 1
-    assert said in skipped[0]
+    assert problem in skipped[0]
 
 
 def test_torch_itself_would_load_the_flipped_bit(save: Callable[..., Path]) -> None:

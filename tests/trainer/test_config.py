@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.trainer import tasks
-from jobgen.trainer.config import UsageError
+from jobgen.trainer.config import FlagError
 from jobgen.trainer.flags import parse_flags
 
 from .conftest import ROOT
@@ -31,7 +30,12 @@ def test_the_run_folder_is_the_jobs_when_there_is_a_job(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--stepz", "3"], "unrecognized arguments: --stepz 3"),
+        (["--stepz", "3"], "unrecognized arguments: --stepz 3; did you mean --steps?"),
+        (["--batch-tokenz=3"], "did you mean --batch-tokens?"),
+        (["--steps", "3", "--epochs", "1"], "--epochs and --steps say the same"),
+        (["--lr", "1e-3", "--min-lr", "1e-2"], "--min-lr 0.01 is above --lr 0.001"),
+        (["--betas", "0.9"], "--betas: '0.9' is not two numbers below 1"),
+        (["--mix", "web=0"], "--mix: 'web=0' is not FOLDER=WEIGHT"),
         (["--step", "3"], "unrecognized arguments: --step 3"),
         (["--steps", "0"], "--steps: 0 is not a positive whole number"),
         (["--steps", "many"], "--steps: many is not a positive whole number"),
@@ -49,7 +53,7 @@ def test_the_run_folder_is_the_jobs_when_there_is_a_job(monkeypatch: pytest.Monk
     ],
 )
 def test_a_wrong_flag_is_refused_with_what_is_wrong(flags: list[str], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(FlagError) as caught:
         parse_flags(flags)
     assert message in str(caught.value)
 
@@ -81,30 +85,51 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(
 ) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(FlagError) as caught:
         parse_flags(["--config", str(file)])
     assert str(caught.value).startswith(str(file))
     assert message in str(caught.value)
 
 
 def test_what_is_recorded_is_a_file_of_settings_that_gives_the_same_again(tmp_path: Path) -> None:
-    config = parse_flags(["--out", str(tmp_path), "--profile", "1:2", "--no-tie", "--lr", "0.1"])
+    config = parse_flags(
+        [
+            "--out",
+            str(tmp_path),
+            "--profile",
+            "1:2",
+            "--no-tie",
+            "--lr",
+            "0.1",
+            "--mix",
+            "a=1,b=2",
+            "--betas",
+            "0.8:0.9",
+            "--epochs",
+            "2",
+        ]
+    )
     (tmp_path / "config.json").write_text(json.dumps(config.as_json()))
     assert parse_flags(["--config", str(tmp_path / "config.json")]) == config
+    assert (config.mix, config.betas, config.epochs) == (("a=1", "b=2"), (0.8, 0.9), 2)
     again = parse_flags(["--out", str(tmp_path), "--seed", "3"], recorded=True)
     assert (again.lr, again.tie, again.seed) == (0.1, False, 3)
-    with pytest.raises(UsageError, match="no run was started there"):
+    with pytest.raises(FlagError, match="no run was started there"):
         parse_flags(["--out", str(tmp_path / "absent")], recorded=True)
 
 
-def test_a_task_from_a_file_brings_its_defaults_without_being_imported(tmp_path: Path) -> None:
+def test_a_task_from_a_file_brings_its_defaults(tmp_path: Path) -> None:
     task = tmp_path / "mine.py"
-    task.write_text(
-        "import absent\nMODELS: dict = {'one': {'batch_samples': 3}, 'two': {'lr': 5}}\n"
-    )
+    task.write_text("MODELS: dict = {'one': {'batch_samples': 3}, 'two': {'lr': 5}}\n")
     assert parse_flags(["--task", str(task)]).batch_samples == 3
     assert parse_flags(["--task", str(task), "--model", "two"]).lr == 5
-    assert tasks.about(str(task)).defaults == {}
+
+
+def test_sizes_of_gpt2_bring_a_schedule_that_suits_them_and_short_runs_a_short_warmup() -> None:
+    config = parse_flags(["--model", "gpt2-124m", "--steps", "20000"])
+    assert (config.batch_tokens, config.save_every, config.warmup_steps) == (524288, 1000, 700)
+    assert parse_flags(["--model", "gpt2-124m", "--steps", "500"]).warmup_steps == 50
+    assert parse_flags(["--steps", "500", "--warmup-steps", "400"]).warmup_steps == 400
 
 
 @pytest.mark.parametrize(("flag", "status"), [("--help", 0), ("--stepz", 2)])

@@ -10,6 +10,8 @@ pytest.importorskip("torch", reason="the trainer needs torch")
 
 from .conftest import ROOT
 
+pytestmark = pytest.mark.torch
+
 
 def test_three_kills_inside_checkpoints_change_no_bit() -> None:
     script = ROOT / "benchmarks" / "trainer_kill.py"

@@ -19,6 +19,9 @@ pytest.importorskip("sklearn", reason="digits needs it")
 
 from .conftest import ROOT, TEXT  # noqa: E402
 
+# One worker for all: they are compared with one run of one process.
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("layouts")]
+
 TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192")
 TASKS = {
     "gpt": TEXT_FLAGS,
@@ -26,6 +29,8 @@ TASKS = {
     "digits": ("--model", "cnn", "--batch-samples", "12"),
     "toy": ("--batch-samples", "12"),
 }
+# Tasks of one's own.
+FILES = {"digits": str(ROOT / "examples" / "digits_task.py")}
 COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12", "--sample-tokens", "4")
 
 
@@ -42,7 +47,7 @@ def losses(
     (folder / "text.txt").write_text(TEXT)
     runs = []
     for task, flags in TASKS.items():
-        own = ["--task", task, "--out", str(folder / task), *flags, *COMMON]
+        own = ["--task", FILES.get(task, task), "--out", str(folder / task), *flags, *COMMON]
         own += ["--data", str(folder / "text.txt")] if flags is TEXT_FLAGS else []
         own += ["--model", model] if task == "hf-causal-lm" else []
         runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
@@ -79,7 +84,7 @@ def alone(tiny_model: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.mark.parametrize("mode", ["torchrun", "direct"])
 @pytest.mark.parametrize("processes", [[1], [2, 2], [2, 2, 2], [2, 1, 1]], ids=str)
-@pytest.mark.parametrize("scheduler", ["local", "slurm"])
+@pytest.mark.parametrize("scheduler", ["local", pytest.param("slurm", marks=pytest.mark.cluster)])
 def test_every_task_trains_resumes_and_learns_the_same(
     scheduler: str,
     processes: list[int],

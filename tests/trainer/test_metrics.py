@@ -17,11 +17,13 @@ np = pytest.importorskip("numpy")
 from jobgen.trainer import tasks  # noqa: E402
 from jobgen.trainer.config import Config, TrainerError  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.metrics import Log, peak_flops  # noqa: E402
+from jobgen.trainer.output.metrics import Log, look_up_peak  # noqa: E402
+from jobgen.trainer.step import StepNumbers  # noqa: E402
 
 FACTS = {
     "parameters": 1,
     "unit": "tokens",
+    "units_per_item": 64,
     "world_size": 4,
     "flops_per_unit": 1000.0,
     "peak_flops": 3.84e6,
@@ -48,9 +50,51 @@ def lines(config: Config) -> list[dict[str, Any]]:
 def take_steps(log: Log, first: int, last: int) -> None:
     for step in range(first, last + 1):
         seconds = 0.5 if step % 2 else 1.5
-        numbers = {"loss": 1 / step, "lr": 0.1, "grad_norm": 1.0, "mem_gb": 2.5}
-        waited = 0.0 if step % 2 else 0.3
-        log.step(step, numbers, seconds=seconds, waited=waited, units=step * 1536)
+        log.step(show(step, 1 / step, waited=0.0 if step % 2 else 0.3), seconds=seconds)
+
+
+def show(step: int, loss: float, waited: float = 0.0) -> StepNumbers:
+    """What a step of 24 items has shown."""
+    return StepNumbers(
+        step=step,
+        position=24 * step,
+        loss=loss,
+        learning_rate=0.1,
+        grad_norm=1.0,
+        requests=[],
+        problem=None,
+        memory_gb=2.5,
+        waited=waited,
+    )
+
+
+def test_a_number_that_is_not_one_is_null_as_json_has_no_word_for_it(config: Config) -> None:
+    with started(config, step=0) as log:
+        log.step(show(2, float("nan")), seconds=1.0)
+        log.write("val", 2, loss=float("inf"), val_s=1.0)
+    text = (config.out / "metrics.jsonl").read_text()
+    assert [line["loss"] for line in lines(config)[1:]] == [None, None]
+    assert "NaN" not in text
+    assert "Infinity" not in text
+
+
+def test_on_a_terminal_one_line_is_rewritten_in_place(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = types.SimpleNamespace(text="", isatty=lambda: True, flush=lambda: None)
+    shown.write = lambda text: setattr(shown, "text", shown.text + text)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("COLUMNS", "40")
+    with started(config, step=0) as log:
+        shown.text = ""
+        take_steps(log, 1, 4)
+        log.say("a line that stays")
+    monkeypatch.undo()
+    first, second, last = shown.text.split("\r\x1b[K")[1:]
+    assert first.startswith("step 2/7  loss 0.5000")
+    assert second.startswith("step 4/7  loss 0.2500")
+    assert max(map(len, (first, second))) == 39, "one that wraps could not be rewritten"
+    assert last == "a line that stays\n"
 
 
 def test_a_line_says_how_it_went_since_the_line_before(config: Config) -> None:
@@ -122,7 +166,7 @@ def test_samples_are_called_samples_and_an_unknown_device_has_no_mfu(config: Con
     ],
 )
 def test_a_peak_is_known_or_not_guessed(name: str, peak: float | None) -> None:
-    assert peak_flops(name) == peak
+    assert look_up_peak(name) == peak
 
 
 @pytest.mark.parametrize(
@@ -135,11 +179,16 @@ def test_mfu_is_six_n_and_attention_in_full(
 ) -> None:
     (tmp_path / "tokens").mkdir()
     np.zeros(20_000, dtype="<u2").tofile(tmp_path / "tokens" / "tokens-00000.bin")
-    manifest: dict[str, Any] = {"version": 1, "tokenizer": "tiktoken:gpt2", "vocabulary": 50257}
+    manifest: dict[str, Any] = {
+        "version": 2,
+        "end": 50256,
+        "tokenizer": "tiktoken:gpt2",
+        "vocabulary": 50257,
+    }
     manifest |= {"dtype": "<u2", "tokens": 20_000, "source": {"name": "none"}}
     manifest["shards"] = [{"file": "tokens-00000.bin", "tokens": 20_000, "sha256": "none"}]
     (tmp_path / "tokens" / "manifest.json").write_text(json.dumps(manifest))
-    task = tasks.load(parse_flags(["--out", str(tmp_path), "--model", model]))
+    task = tasks.load_task(parse_flags(["--out", str(tmp_path), "--model", model]))
     with torch.device("meta"):
         built = task.build()
     assert sum(parameter.numel() for parameter in built.parameters()) == 124_475_904

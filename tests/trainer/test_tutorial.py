@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch", reason="the example needs torch")
 
 from .conftest import ROOT, Run, Start  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 SCRIPT = ROOT / "examples" / "tutorial_multinode.py"
 EPOCHS = 60
 

@@ -1,0 +1,221 @@
+"""`jobgen lint`: each fault is found in a script that has it, and none in jobgen's own."""
+
+import contextlib
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from golden import SITES as WANTED
+from hypothesis import given
+from odd_scripts import ANY_SCRIPT
+from rendered import ALL as SCRIPTS
+from support import EXAMPLES, ROOT, jobgen, load
+
+from jobgen.batchscript.lint import RULES, check
+from jobgen.batchscript.reader import Script
+from jobgen.errors import SpecError
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+
+FAULTY = ROOT / "tests" / "batchscript" / "faulty"
+BAD = sorted(FAULTY.iterdir())
+SRUN = "srun --kill-on-bad-exit=1 --cpus-per-task=8"
+TORCHRUN = "torchrun --nnodes=2 --nproc-per-node=4"
+
+
+def rules_of(body: str, *directives: str) -> list[str]:
+    """The rules that a Slurm job of two nodes with this body breaks."""
+    head = "\n".join(["#!/bin/bash", "#SBATCH --nodes=2", *directives])
+    return [finding.rule.id for finding in check(Script("job.sbatch", f"{head}\n\n{body}\n"))]
+
+
+def test_a_script_with_one_fault_has_that_finding_alone(subtests: pytest.Subtests) -> None:
+    for path in BAD:
+        with subtests.test(path.name):
+            findings = check(Script(path.name, path.read_bytes().decode()))
+            assert [finding.rule.id for finding in findings] == [path.stem]
+
+
+def test_every_rule_has_such_a_script() -> None:
+    assert sorted(rule.id for rule in RULES) == [path.stem for path in BAD]
+
+
+def test_nothing_is_found_in_what_jobgen_renders(subtests: pytest.Subtests) -> None:
+    for name, text in SCRIPTS.items():
+        with subtests.test(name):
+            assert [str(finding) for finding in check(Script(name, text))] == []
+
+
+def test_nothing_is_found_in_any_example_on_any_site(subtests: pytest.Subtests) -> None:
+    """Nor by the rules of that site, where the job is within its limits."""
+    for path, (site, wanted) in product(EXAMPLES, WANTED.items()):
+        with subtests.test(f"{path.stem}, {site}"):
+            text = path.read_text()
+            own_cpus = "cpus_per_node" in text
+            fit = (key for key in wanted if not (own_cpus and "cpus_per_gpu" in key))
+            loaded = load(text, *fit)
+            script = Script("a", render(resolve(loaded, site=site, limits=False)))
+            assert [str(finding) for finding in check(script)] == []
+            with contextlib.suppress(SpecError):
+                resolve(loaded, site=site, today="2000-01-01")
+                assert [str(finding) for finding in check(script, site)] == []
+
+
+@pytest.mark.parametrize(
+    ("site", "directives", "found"),
+    [
+        ("lumi-g", "-p small-g --gpus-per-node=2 --mem=200G", "200GB, more than 60GB for each GPU"),
+        ("lumi-g", "-p standard-g --gpus-per-node=8 -t 5-0", "120h exceeds standard-g's 48h"),
+        ("lumi-g", "-p small-g --gpus-per-node=9", "9 GPUs, more than the 8 of a node"),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=0", ""),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=1G", ""),
+        ("csc-roihu", "-p gpularge --gres=gpu:gh200:4 -c 300", "72 with each GPU"),
+        ("pawsey-setonix", "-p gpu --gres=gpu:8 -c 64", ""),
+        (None, "-p gpu --gpus-per-node=9 -c 1000", ""),
+        (None, "-p standard-g -A project_462 --gpus-per-node=8 -c 64", "more than 7 with each GPU"),
+        (None, "-p gpularge --gres=gpu:gh200:4 -c 300 -A project_1", "72 with each GPU"),
+    ],
+)
+def test_what_a_site_refuses(site: str | None, directives: str, found: str) -> None:
+    script = Script("a", f"#!/bin/bash\n#SBATCH -A project_1\n#SBATCH {directives}\ntrue\n")
+    messages = [f.message for f in check(script, site) if f.rule.id == "site-limit"]
+    assert bool(messages) == bool(found)
+    assert found in " ".join(messages)
+
+
+def test_the_first_multi_node_tutorial_for_gadi() -> None:
+    """One torchrun on one of two nodes, with an empty node rank and a port that all share."""
+    path = ROOT / "tests" / "batchscript" / "of_others" / "gadi-tutorial.pbs"
+    found = check(Script("tutorial.pbs", path.read_text()))
+    assert [(finding.line, finding.rule.id) for finding in found] == [
+        (16, "uniq-nodefile"),
+        (17, "fixed-port"),
+        (21, "pbs-workdir"),
+        (22, "first-node-only"),
+        (22, "pbs-nodeid"),
+    ]
+
+
+def test_its_successor_starts_everywhere_but_trusts_pbsdsh() -> None:
+    path = ROOT / "tests" / "batchscript" / "of_others" / "gadi-loop.pbs"
+    found = check(Script("loop.pbs", path.read_text()))
+    assert [finding.rule.id for finding in found] == ["fixed-port", "pbsdsh-status"]
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (f"{TORCHRUN} a.py", "first-node-only"),
+        (f"N=2\n{TORCHRUN.replace('2', '$N', 1)} a.py", "first-node-only"),
+        ("python -m torch.distributed.run --nnodes $SLURM_NNODES a.py", "first-node-only"),
+        ("srun -c8 python a.py", "srun-kill"),
+        ("srun -K 1 -c8 python a.py", "srun-kill"),
+        (f"{SRUN} {TORCHRUN} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
+        (f"{SRUN} {TORCHRUN} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
+        ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
+        (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
+        ("export RANK=$SLURM_PROCID", "early-expansion"),
+        (f"trap stop SIGTERM\nif true; then {SRUN} python a.py; fi", "foreground-launch"),
+        (f"trap stop TERM\n{SRUN} python a.py | cat", "foreground-launch"),
+        (f"trap stop TERM\nexec {SRUN} python a.py", "foreground-launch"),
+    ],
+)
+def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
+    assert rules_of(body) == [rule]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{SRUN} {TORCHRUN} --rdzv-backend=c10d a.py",
+        "torchrun --standalone --nnodes=1 --nproc-per-node=4 a.py",
+        f"{SRUN} bash -c 'RANK=$SLURM_PROCID exec python a.py'",
+        "export SRUN_CPUS_PER_TASK=8 SLURM_KILL_BAD_EXIT=1\nsrun python a.py",
+        "srun hostname",
+        "srun -N1 -n1 -c8 python a.py",
+        f"trap stop TERM\n{SRUN} python a.py &\nwait",
+        f"trap stop TERM\nstart() {{ exec {SRUN} python a.py; }}\nstart &\nwait",
+        f"trap 'rm -f lock' EXIT\n{SRUN} python a.py",
+        f"set -euo pipefail\n{SRUN} python a.py | tee log",
+        "echo started | tee log",
+        "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
+        "echo 'torchrun --nnodes=2 a.py' # torchrun --nnodes=2 a.py",
+        "cat <<'EOF'\ntorchrun --nnodes=2 a.py\nEOF",
+        '##SBATCH --time=1\necho "# SBATCH --time=1"',
+    ],
+)
+def test_what_looks_like_a_fault_and_is_none(body: str) -> None:
+    assert rules_of(body) == []
+
+
+def test_directives_may_follow_comments_and_blank_lines() -> None:
+    assert rules_of("true", "", "# the queue", "#SBATCH -p gpu") == []
+
+
+def test_an_output_folder_that_is_there_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rules_of("true", "#SBATCH -o logs/%j.out") == ["output-folder"]
+    (tmp_path / "logs").mkdir()
+    assert rules_of("true", "#SBATCH -o logs/%j.out") == []
+
+
+def test_the_place_is_exact_inside_quotes_and_continued_lines() -> None:
+    body = f"{SRUN} \\\n    bash -c 'cd x\n  torchrun --rdzv-backend=c10d --node-rank=1 a.py'"
+    found = check(Script("a", f"#!/bin/bash\n#SBATCH -N 2\n{body}\n"))
+    assert [(f.line, f.column, f.rule.id) for f in found] == [(5, 44, "ignored-node-rank")]
+
+
+def test_every_rule_says_why_how_and_where_to_read_on() -> None:
+    for rule in RULES:
+        assert re.fullmatch(r"[a-z0-9-]+", rule.id)
+        assert rule.why.endswith(".")
+        assert not rule.fix.endswith(".")
+        assert rule.reference.startswith("https://")
+
+
+def test_the_command_prints_findings_and_exits_8() -> None:
+    path = FAULTY / "srun-kill.sbatch"
+    code, out, err = jobgen("lint", path)
+    assert (code, err.partition(" found")[0]) == (8, "1 fault")
+    assert out == (
+        f"{path}:6:1: srun-kill: srun goes on when one of its tasks has failed; "
+        "add --kill-on-bad-exit=1 to srun\n"
+        "    By default the other tasks go on when one fails, and wait for it for minutes or hours."
+        " [docs/reference/lint.md#srun-kill]\n"
+    )
+
+
+def test_a_good_script_exits_0(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(next(iter(SCRIPTS.values())))
+    assert jobgen("lint", tmp_path / "a") == (0, "", "")
+
+
+def test_json_has_the_reasons() -> None:
+    code, out, _ = jobgen(
+        "lint", "--json", ROOT / "tests" / "batchscript" / "faulty" / "crlf.sbatch"
+    )
+    (finding,) = json.loads(out)["findings"]
+    assert code == 8
+    assert (finding["line"], finding["rule"]) == (1, "crlf")
+    keys = {"file", "line", "column", "level", "rule", "title", "message", "why", "fix", "docs"}
+    keys |= {"reference"}
+    assert finding.keys() == keys
+
+
+@pytest.mark.parametrize("content", [None, b"\0"])
+def test_what_is_no_script_is_a_usage_error(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "a").write_bytes(content)
+    code, out, err = jobgen("lint", tmp_path / "a")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"{tmp_path}/a: ")
+
+
+@given(ANY_SCRIPT)
+def test_no_script_is_too_odd(text: str) -> None:
+    lines = len(text.split("\n"))
+    assert all(1 <= finding.line <= lines for finding in check(Script("a", text)))

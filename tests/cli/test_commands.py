@@ -1,0 +1,576 @@
+"""The command line: what each command prints and writes, and its exit code."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from support import MINIMAL, ROOT, edited, jobgen
+
+from jobgen.cli.main import cli
+from jobgen.jobs import watch
+from jobgen.rendering.runtime import Runtime, digest_text, split_script
+
+SLURM = MINIMAL.replace("local", "slurm")
+PBS = MINIMAL.replace("local", "pbs")
+STOCK = ROOT / "tests" / "helpers" / "bin"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with the schedulers' stand-ins first on PATH."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{STOCK}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "calls"))
+    monkeypatch.setenv("FAKE_STATE", "RUNNING")
+    return tmp_path
+
+
+def write(text: str, path: str = "job.yaml") -> None:
+    """A spec in a file, whose folder is made."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def calls() -> list[str]:
+    """The commands of schedulers that were run."""
+    return Path("calls").read_text().splitlines() if Path("calls").exists() else []
+
+
+def files(folder: str = ".") -> list[str]:
+    """The files below a folder."""
+    return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file())
+
+
+def started(*arguments: str, **options: object) -> "subprocess.Popen[str]":
+    """A `jobgen` command in a process of its own."""
+    argv = [sys.executable, "-m", "jobgen", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    settings = {"stdout": pipe, "stderr": pipe, "text": True, "env": environment, **options}
+    return subprocess.Popen(argv, **settings)  # type: ignore[call-overload, no-any-return]
+
+
+class TestRender:
+    def test_without_a_spec_it_is_job_yaml_to_stdout(self) -> None:
+        write(MINIMAL)
+        code, out, err = jobgen("render")
+        assert (code, err) == (0, "")
+        assert out.startswith("#!/bin/bash\n# a: 2 nodes x 1 process, for this machine alone\n")
+        assert files() == ["job.yaml"]
+
+    def test_to_a_file_in_a_folder_that_is_made(self) -> None:
+        write(MINIMAL, "specs/a.yaml")
+        assert jobgen("render", "specs/a.yaml", "-o", "new/deep/x.sh") == (0, "", "")
+        assert Path("new/deep/x.sh").read_text() == jobgen("render", "specs/a.yaml").out
+        assert files("new") == ["new/deep/x.sh"]
+
+    @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+    def test_a_script_has_the_mode_of_any_new_file(self, umask: int) -> None:
+        write(MINIMAL)
+        before = os.umask(umask)
+        try:
+            jobgen("render", "-o", "a.sh")
+        finally:
+            os.umask(before)
+        assert Path("a.sh").stat().st_mode & 0o777 == 0o666 & ~umask
+
+    def test_a_file_is_replaced_as_a_whole_or_not_at_all(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(MINIMAL)
+        Path("a.sh").write_text("before")
+
+        def fail(*_: object) -> None:
+            raise OSError(28, "No space left on device", "a.sh")
+
+        monkeypatch.setattr(os, "replace", fail)
+        assert jobgen("render", "-o", "a.sh") == (1, "", "a.sh: No space left on device\n")
+        assert Path("a.sh").read_text() == "before"
+        assert files() == ["a.sh", "job.yaml"]
+
+    def test_a_symbolic_link_stays_one(self) -> None:
+        write(MINIMAL)
+        Path("link.sh").symlink_to("real.sh")
+        jobgen("render", "-o", "link.sh")
+        assert Path("link.sh").is_symlink()
+        assert Path("real.sh").read_text().startswith("#!/bin/bash")
+
+    def test_a_pipe_is_written_to_and_not_replaced(self) -> None:
+        write(MINIMAL)
+        os.mkfifo("pipe")
+        with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+            assert jobgen("render", "-o", "pipe") == (0, "", "")
+            assert reader.communicate()[0].startswith("#!/bin/bash")
+        assert Path("pipe").is_fifo()
+        assert started("render", "-o", "/dev/stdout").communicate() == (jobgen("render").out, "")
+
+    def test_a_folder_cannot_be_written_to_as_a_file(self) -> None:
+        write(MINIMAL)
+        Path("a").mkdir()
+        assert jobgen("render", "-o", "a") == (1, "", "a: Is a directory\n")
+        assert files() == ["job.yaml"]
+
+    def test_several_specs_go_to_a_folder_each_by_its_own_name(self) -> None:
+        write(MINIMAL, "x/a.yaml")
+        write(SLURM, "b.yaml")
+        write(PBS, "c.d.yaml")
+        argv = ["render", "--out-dir", "out", "x/a.yaml", "b.yaml", "c.d.yaml"]
+        assert jobgen(*argv) == (0, "", "")
+        assert files("out") == ["out/a.sh", "out/b.sbatch", "out/c.d.pbs"]
+
+    def test_two_specs_of_one_name_collide(self) -> None:
+        write(MINIMAL, "x/a.yaml")
+        write(MINIMAL, "y/a.yaml")
+        code, out, err = jobgen("render", "--out-dir", "out", "x/a.yaml", "y/a.yaml")
+        assert (code, out) == (2, "")
+        assert "Error: two of the specs would both be written to out/a.sh\n" in err
+        assert not Path("out").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["a.yaml", "b.yaml"], "several specs need --out-dir"),
+            (["a.yaml", "b.yaml", "-o", "x"], "several specs need --out-dir"),
+            (["-o", "x", "--out-dir", "y"], "--output and --out-dir exclude each other"),
+            (["--scheduler", "lsf"], "'lsf' is not one of 'slurm', 'pbs', 'local'"),
+            (["--sett", "a=b"], "--sett"),
+            (["--set", "nodes"], "--set 'nodes': write it as resources.nodes=4, on one line"),
+        ],
+    )
+    def test_wrong_usage(self, arguments: list[str], message: str) -> None:
+        for name in ("a.yaml", "b.yaml", "job.yaml"):
+            write(MINIMAL, name)
+        code, out, err = jobgen("render", *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    def test_the_header_says_how_to_render_it_again(self) -> None:
+        write(edited(("module: m", "command: [x]")), "my specs/a b.yaml")
+        argv = ["my specs/a b.yaml", "--site", "pbs-generic", "--set", "resources.nodes=3"]
+        script = jobgen("render", *argv, "--set", "run.args=['it''s']").out
+        assert (
+            "\n# to render it again: jobgen render 'a b.yaml' --scheduler pbs --site pbs-generic "
+            "--set resources.nodes=3 --set 'run.args=['\"'\"'it'\"'\"''\"'\"'s'\"'\"']'\n"
+        ) in script
+
+    def test_bytes_do_not_depend_on_the_locale(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(edited(("module: m", "command: [é→]")))
+        monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+        out, _ = started("render", text=False).communicate()
+        assert out.decode() == jobgen("render").out
+
+
+class TestCheck:
+    def test_a_fresh_script(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "job.sh")
+        assert jobgen("check") == (0, "", "")
+        assert jobgen("check", "job.sh") == (0, "", "")
+
+    @pytest.mark.parametrize("what", ["job.yaml", "job.sh"])
+    def test_a_stale_script(self, what: str) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "job.sh")
+        write(MINIMAL.replace("name: a", "name: b"))
+        code, out, err = jobgen("check", what)
+        assert (code, err) == (4, "job.sh: stale; render it again\n")
+        lines = out.splitlines()
+        assert lines[:2] == ["--- job.sh", "+++ job.yaml rendered now"]
+        assert "-# a: 2 nodes x 1 process, for this machine alone" in lines
+        assert "+# b: 2 nodes x 1 process, for this machine alone" in lines
+
+    def test_a_script_that_somebody_has_edited_is_stale(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "job.sh")
+        with Path("job.sh").open("a") as file:
+            file.write("echo more\n")
+        code, out, _ = jobgen("check")
+        assert code == 4
+        assert "-echo more\n" in out
+
+    def test_comments_in_the_spec_do_not_matter(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "job.sh")
+        write("# a comment\n" + MINIMAL)
+        assert jobgen("check").code == 0
+
+    def test_scripts_are_looked_for_in_out_dir(self) -> None:
+        write(MINIMAL, "specs/a.yaml")
+        jobgen("render", "specs/a.yaml", "--out-dir", "out")
+        assert jobgen("check", "specs/a.yaml", "--out-dir", "out").code == 0
+        message = "specs/a.yaml: no script in specs was rendered from it\n"
+        assert jobgen("check", "specs/a.yaml") == (4, "", message)
+
+    def test_a_script_may_have_any_name(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "another name.sh")
+        assert jobgen("check").code == 0
+        write(MINIMAL.replace("name: a", "name: b"))
+        assert jobgen("check").err == "another name.sh: stale; render it again\n"
+
+    def test_a_spec_may_have_several_scripts(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "wide.sbatch", "--scheduler", "slurm", "--set", "resources.nodes=8")
+        jobgen("render", "-o", "job.pbs", "--site", "pbs-generic", "--set", "account='x'")
+        assert jobgen("check") == (0, "", "")
+        write(MINIMAL.replace("module: m", "module: n"))
+        assert jobgen("check").err == (
+            "job.pbs: stale; render it again\nwide.sbatch: stale; render it again\n"
+        )
+
+    def test_every_stale_and_missing_script_is_told(self) -> None:
+        for name in ("a", "b", "c"):
+            write(MINIMAL, f"{name}.yaml")
+        jobgen("render", "--out-dir", ".", "a.yaml", "b.yaml")
+        write(MINIMAL.replace("name: a", "name: b"), "b.yaml")
+        code, _, err = jobgen("check", "a.yaml", "b.yaml", "c.yaml")
+        assert code == 4
+        assert err == (
+            "b.sh: stale; render it again\nc.yaml: no script in . was rendered from it\n"
+        )
+
+    def test_a_script_whose_spec_is_gone(self) -> None:
+        write(MINIMAL)
+        jobgen("render", "-o", "job.sh")
+        Path("job.yaml").unlink()
+        message = (
+            "job.sh: there is no job.yaml, from which it was rendered; name the spec instead: "
+            "jobgen check SPEC --out-dir .\n"
+        )
+        assert jobgen("check", "job.sh") == (2, "", message)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("echo hello\n", "was not rendered by jobgen; it has no header that says so"),
+            (b"\xff\xfe", "is no text"),
+            (None, "No such file or directory"),
+        ],
+    )
+    def test_a_script_that_is_none(self, text: str | bytes | None, message: str) -> None:
+        if text is not None:
+            Path("x.sh").write_bytes(text.encode() if isinstance(text, str) else text)
+        assert jobgen("check", "x.sh") == (2, "", f"x.sh: {message}\n")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"scheduler": "local"', '"scheduler": "lsf"'),
+            ('"scheduler": "local"', '"scheduler": 3'),
+            ('"groups": [', '"groups": [3, '),
+            ('"name": "a"', '"name": "../a"'),
+            ('"digest": ', '"digest" '),
+            ("# jobgen: {", "# jobgen: "),
+        ],
+    )
+    def test_a_header_that_somebody_has_damaged(self, old: str, new: str) -> None:
+        write(MINIMAL)
+        text = jobgen("render").out
+        assert old in text
+        Path("x.sh").write_text(text.replace(old, new, 1))
+        message = "x.sh: was not rendered by jobgen; it has no header that says so\n"
+        assert jobgen("check", "x.sh") == (2, "", message)
+
+    def test_an_older_runtime_is_a_note_and_an_edited_one_is_stale(self) -> None:
+        write(MINIMAL)
+        first, runtime = split_script(jobgen("render").out)
+        assert runtime is not None
+        older = runtime.text.replace("could not", "can not")
+        older = older.replace("say() {", "# of another release\nsay() {")
+        old = Runtime(runtime.number, digest_text(older), older)
+        Path("job.sh").write_text(first + old.as_text())
+        code, out, err = jobgen("check")
+        assert (code, out) == (0, "")
+        assert err == "job.sh: runtime 1, current is 1: render again when convenient\n"
+        Path("job.sh").write_text(first + runtime.as_text().replace("exit 1", "exit 2", 1))
+        code, out, err = jobgen("check")
+        assert code == 4
+        assert "its Part 2 was edited" in err
+        assert "-die()" in out.replace("exit 2", "")
+
+
+class TestSubmit:
+    @pytest.mark.parametrize(
+        ("spec", "job_id", "number", "call"),
+        [
+            (SLURM, "4242", "4242", "sbatch --parsable runs/a/submissions/{}.sbatch"),
+            (PBS, "4242.pbs.example.org", "4242", "qsub runs/a/submissions/{}.pbs"),
+        ],
+    )
+    def test_stdout_is_the_id_alone(self, spec: str, job_id: str, number: str, call: str) -> None:
+        write(spec)
+        code, out, err = jobgen("submit")
+        following = f"next: jobgen logs -f {job_id}, jobgen status {job_id}\n"
+        assert (code, out) == (0, f"{job_id}\n")
+        assert err == f"run folder: runs/a/{number}\n{following}"
+        token = json.loads(Path(f"runs/a/{number}/job.json").read_text())["token"]
+        assert calls() == [call.format(token)]
+        last = f"# submitted by jobgen as {token}\n"
+        assert Path(f"runs/a/{number}/script").read_text() == jobgen("render").out + last
+        assert not list(Path("runs/a/submissions").iterdir())
+
+    def test_what_was_submitted_is_on_record(self) -> None:
+        write(SLURM)
+        jobgen("submit", "--set", "resources.nodes=3")
+        run_dir = Path("runs/a/4242")
+        record = json.loads((run_dir / "job.json").read_text())
+        assert (record["id"], record["name"], record["scheduler"]) == ("4242", "a", "slurm")
+        assert record["folder"] == os.getcwd()
+        assert (run_dir / "job.yaml").read_text() == SLURM
+        rendered = jobgen("render", "--set", "resources.nodes=3").out
+        assert (run_dir / "script").read_text().startswith(rendered)
+
+    def test_folders_of_the_output_are_made_before(self) -> None:
+        write(edited(("", 'directives: ["#SBATCH --output=logs/a/%j.out"]\n'), text=SLURM))
+        assert jobgen("submit").out == "4242\n"  # the stand-in wants it
+        assert Path("logs/a").is_dir()
+
+    def test_variables_that_sbatch_prefers_to_the_script_are_told(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(SLURM)
+        values = {"JOB_NAME": "b", "MEM_PER_NODE": "1G", "ACCOUNT": "x", "OPEN_MODE": "truncate"}
+        for name, value in values.items():
+            monkeypatch.setenv(f"SBATCH_{name}", value)
+        out, err = jobgen("submit")[1:]
+        told = [line for line in err.splitlines() if line.startswith("warning: ")]
+        assert out == "4242\n"
+        assert told == [
+            f"warning: SBATCH_{name} is set here and wins over {option} of the script"
+            for name, option in [
+                ("JOB_NAME=b", "--job-name"),
+                ("OPEN_MODE=truncate", "--open-mode"),
+            ]
+        ]
+
+    def test_a_script_may_lie_in_the_image_of_a_container(self) -> None:
+        own = "environment: {container: {image: a, runtime: apptainer}}\n"
+        write(edited(("{module: m}", "{script: /opt/train.py}"), ("", own), text=SLURM))
+        assert jobgen("submit").out == "4242\n"
+
+    def test_a_dry_run_shows_all_and_does_nothing(self) -> None:
+        write(edited(("", 'directives: ["#SBATCH --output=my-logs/%j.out"]\n'), text=SLURM))
+        code, out, err = jobgen("submit", "--dry-run")
+        assert (code, err, files()) == (0, "", ["job.yaml"])
+        shown, script = out.split("# the script:\n")
+        assert script == jobgen("render").out
+        where, folders, file, command = shown.splitlines()
+        assert where == f"# in {os.getcwd()}:"
+        assert folders == "mkdir -p runs/a my-logs"
+        name = file.removeprefix("# write the script below to ").removesuffix(", then")
+        assert command == f"sbatch --parsable {name}"
+        jobgen("submit")
+        token = json.loads(Path("runs/a/4242/job.json").read_text())["token"]
+        assert calls() == [command.replace("TOKEN", token)]
+
+    def test_a_script_is_submitted_as_it_is(self) -> None:
+        write(SLURM)
+        jobgen("render", "-o", "wide.sbatch", "--set", "resources.nodes=8")
+        assert jobgen("submit", "wide.sbatch").out == "4242\n"
+        token = json.loads(Path("runs/a/4242/job.json").read_text())["token"]
+        assert calls() == [f"sbatch --parsable runs/a/submissions/{token}.sbatch"]
+        script = Path("wide.sbatch").read_text() + f"# submitted by jobgen as {token}\n"
+        assert Path("runs/a/4242/script").read_text() == script
+
+    def test_a_stale_script_is_refused_unless_told_otherwise(self) -> None:
+        write(SLURM)
+        jobgen("render", "-o", "job.sbatch")
+        write(SLURM.replace("nodes: 2", "nodes: 3"))
+        message = (
+            "job.sbatch: not what job.yaml renders today; "
+            "see 'jobgen check job.sbatch', render it again, or give --stale-ok\n"
+        )
+        assert jobgen("submit", "job.sbatch") == (4, "", message)
+        assert calls() == []
+        assert jobgen("submit", "job.sbatch", "--stale-ok").out == "4242\n"
+
+    def test_a_script_alone_may_be_stale_or_not(self) -> None:
+        write(SLURM)
+        jobgen("render", "-o", "job.sbatch")
+        Path("job.yaml").unlink()
+        code, out, err = jobgen("submit", "job.sbatch")
+        assert (code, out) == (0, "4242\n")
+        assert "job.sbatch: job.yaml does not exist; the script may be stale\n" in err
+
+    @pytest.mark.parametrize("option", [["--scheduler", "pbs"], ["--set", "a=b"], ["--site", "x"]])
+    def test_a_script_has_its_values_already(self, option: list[str]) -> None:
+        write(SLURM)
+        jobgen("render", "-o", "job.sbatch")
+        code, _, err = jobgen("submit", "job.sbatch", *option)
+        assert code == 2
+        assert "a rendered script has its scheduler, site and values already" in err
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            (SLURM, "sbatch failed with exit code 1: sbatch: error: Invalid account\n"),
+            (PBS, "qsub failed with exit code 1: qsub: Invalid account\n"),
+        ],
+    )
+    def test_the_scheduler_refuses(
+        self, monkeypatch: pytest.MonkeyPatch, spec: str, message: str
+    ) -> None:
+        write(spec)
+        monkeypatch.setenv("FAKE_REFUSAL", "Invalid account")
+        assert jobgen("submit") == (5, "", message)
+        assert not list(Path("runs").rglob("*.*"))
+
+    @pytest.mark.parametrize(("spec", "command"), [(SLURM, "sbatch"), (PBS, "qsub")])
+    def test_the_scheduler_says_something_else_than_an_id(
+        self, monkeypatch: pytest.MonkeyPatch, spec: str, command: str
+    ) -> None:
+        write(spec)
+        monkeypatch.setenv("FAKE_OUTPUT", "Welcome!")
+        code, out, err = jobgen("submit")
+        assert (code, out) == (6, "")
+        assert err.startswith(
+            f"{command} printed no job id but 'Welcome!\\n'; there is no job yet, but one may "
+        )
+
+    @pytest.mark.parametrize(("spec", "there"), [(SLURM, "qsub"), (PBS, "sbatch")])
+    def test_the_spec_and_not_path_decides_the_scheduler(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, spec: str, there: str
+    ) -> None:
+        """Slurm ships a qsub of its own."""
+        write(spec)
+        commands = folder / "commands"
+        commands.mkdir()
+        bash = shutil.which("bash")
+        assert bash
+        for command in (bash, STOCK / there):
+            (commands / Path(command).name).symlink_to(command)
+        monkeypatch.setenv("PATH", str(commands))
+        missing = {"qsub": "sbatch", "sbatch": "qsub"}[there]
+        message = f"there is no {missing} command here; is this a login node of the cluster?\n"
+        assert jobgen("submit") == (6, "", message)
+        assert calls() == []
+
+    def test_a_setup_that_is_no_bash_is_refused(self) -> None:
+        write(edited(("", "environment: {setup: 'if true; then'}\n"), text=SLURM))
+        code, out, err = jobgen("submit")
+        assert (code, out) == (3, "")
+        assert err.startswith("job.yaml:5:22: environment.setup: not valid bash: ")
+        assert calls() == []
+
+    def test_a_program_that_is_not_there_is_refused(self) -> None:
+        write(SLURM.replace("module: m", "script: train.py"))
+        message = (
+            "job.yaml:4:15: run.script: no such file here: 'train.py'; "
+            "paths are relative to the folder you submit from\n"
+        )
+        assert jobgen("submit") == (3, "", message)
+        Path("train.py").touch()
+        assert jobgen("submit").code == 0
+
+    @pytest.mark.parametrize(
+        ("state", "code", "err"),
+        [("COMPLETED", 0, ""), ("FAILED", 7, "job 4242: failed (FAILED)\n"),
+         ("CANCELLED", 7, "job 4242: cancelled\n")],
+    )  # fmt: skip
+    def test_wait_ends_as_the_job_does(
+        self, monkeypatch: pytest.MonkeyPatch, state: str, code: int, err: str
+    ) -> None:
+        write(SLURM)
+        monkeypatch.setattr(watch, "POLL_SECONDS", 0.0)
+        monkeypatch.setenv("FAKE_STATE", state)
+        ended = jobgen("submit", "--wait")
+        assert ended == (code, "4242\n", f"run folder: runs/a/4242\n{err}")
+
+    def test_control_c_while_waiting(self) -> None:
+        write(SLURM)
+        process = started("submit", "--wait")
+        assert process.stdout
+        assert process.stdout.readline() == "4242\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 130
+        goes_on = "jobgen wait 4242 waits for it, jobgen cancel 4242 ends it"
+        assert err.endswith(f"job 4242 goes on; {goes_on}\n\ninterrupted\n")
+
+
+class TestStatusAndCancel:
+    @pytest.mark.parametrize(
+        ("spec", "state", "printed"),
+        [
+            (SLURM, "PENDING", "queued"),
+            (SLURM, "RUNNING", "running"),
+            (SLURM, "COMPLETED", "done"),
+            (SLURM, "TIMEOUT", "timeout"),
+            (PBS, "Q", "queued"),
+            (PBS, "R", "running"),
+            (PBS, "F", "done"),
+        ],
+    )
+    def test_one_word_on_stdout(
+        self, monkeypatch: pytest.MonkeyPatch, spec: str, state: str, printed: str
+    ) -> None:
+        write(spec)
+        job_id = jobgen("submit").out.strip()
+        monkeypatch.setenv("FAKE_STATE", state)
+        assert jobgen("status", job_id)[:2] == (0, f"{printed}\n")
+        assert jobgen("status", "runs/a/4242").out == f"{printed}\n"
+
+    def test_a_job_that_the_scheduler_has_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(SLURM)
+        jobgen("submit")
+        monkeypatch.setenv("FAKE_FAIL", "yes")
+        why = "it has not begun here; the scheduler does not know it any more\n"
+        assert jobgen("status", "4242") == (0, "unknown\n", why)
+
+    @pytest.mark.parametrize(
+        ("spec", "call"), [(SLURM, "scancel 4242"), (PBS, "qdel 4242.pbs.example.org")]
+    )
+    def test_cancel(self, spec: str, call: str) -> None:
+        write(spec)
+        jobgen("submit")
+        code, out, err = jobgen("cancel", "4242")
+        assert (code, out) == (0, "")
+        assert err == f"a {call.split()[1]}: cancelled\n"
+        assert calls()[-1] == call
+
+    @pytest.mark.parametrize("command", ["status", "cancel"])
+    @pytest.mark.parametrize("job", ["7", "", "*", "../x"])
+    def test_a_job_that_is_not_there(self, command: str, job: str) -> None:
+        message = f"no job {job!r} below ./runs; give an id, a name or a run folder\n"
+        assert jobgen(command, job) == (2, "", message)
+
+
+@pytest.mark.parametrize("command", ["render", "check", "submit --dry-run", "--help"])
+def test_a_reader_that_has_seen_enough_is_no_traceback(command: str) -> None:
+    write(MINIMAL)
+    jobgen("render", "-o", "job.sh")
+    write(MINIMAL.replace("name: a", "name: b"))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = started(*command.split(), stdout=write_end)
+    os.close(write_end)
+    assert process.communicate()[1] == ""
+    assert process.returncode == 1
+
+
+def test_every_command_has_a_short_line_in_the_help() -> None:
+    page = jobgen("--help").out
+    for name, command in cli.commands.items():
+        assert f"  {name} " in page, command
+    lines = [line for line in page.splitlines() if re.match(r"  [a-z]+ {2,}[A-Z]", line)]
+    assert len(lines) == len(cli.list_commands(click.Context(cli)))
+    assert all(len(line.split(maxsplit=1)[1]) <= 55 for line in lines)
+    for name in cli.list_commands(click.Context(cli)):
+        assert cli.get_command(click.Context(cli), name), name
+
+
+def test_help_and_version() -> None:
+    assert jobgen("--version") == (0, "jobgen 0.1.0\n", "")
+    code, out, _ = jobgen("-h")
+    assert code == 0
+    assert "Exit codes: 0 ok, 1 unexpected error, 2 wrong usage" in out
+    assert jobgen("nothing").code == 2

@@ -1,0 +1,237 @@
+"""`--host`: by ssh to an sshd of the test's own on this machine, with its own keys."""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jobs import JOBGEN
+from support import ROOT
+
+from jobgen.jobs.record import JobRecord
+from jobgen.process import get_start
+
+pytestmark = pytest.mark.slow
+
+SBIN = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
+MISSING = [
+    name for name in ("sshd", "ssh", "ssh-keygen", "rsync") if not shutil.which(name, path=SBIN)
+]
+if MISSING and os.environ.get("CI") != "true":
+    pytest.skip(f"needs {', '.join(MISSING)}", allow_module_level=True)
+
+
+def executable(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `bin/ssh`, which knows `login.site`, and what a login shell there reads."""
+    folder = tmp_path_factory.mktemp("login")
+    for name in ("host", "user"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(argv, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {folder}/user.pub\nStrictModes no\nPasswordAuthentication no\n"
+        f"SetEnv BASH_ENV={folder}/env\n"
+    )
+    (folder / "ssh_config").write_text(
+        f"Host login.site\nHostName 127.0.0.1\nPort {port}\nUser {pwd.getpwuid(os.geteuid())[0]}\n"
+        f"IdentityFile {folder}/user\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"
+        "StrictHostKeyChecking yes\nBatchMode yes\n"
+        f"Host lost.site\nHostName 127.0.0.1\nPort 9\nBatchMode yes\n"
+    )
+    executable(folder / "bin" / "ssh", f'exec {shutil.which("ssh")} -F {folder}/ssh_config "$@"')
+    executable(folder / "there" / "jobgen", f'exec {sys.executable} -m jobgen "$@"')
+    (folder / "env").write_text(
+        f"export PATH={folder}/there:{ROOT}/tests/helpers/bin:$PATH PYTHONPATH={ROOT}\n"
+        f"export FAKE_LOG={folder}/calls\n"
+    )
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+    sshd = str(shutil.which("sshd", path=SBIN))
+    server = subprocess.Popen(
+        [sshd, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                assert server.poll() is None, server.communicate()[1]
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        yield folder
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+class Ran:
+    """A command with --host, from the folder `here`, for the folder `there`."""
+
+    def __init__(self, login: Path, tmp_path: Path) -> None:
+        self.here, self.there = tmp_path / "here", tmp_path / "there"
+        self.here.mkdir()
+        self.env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.env["PATH"] = f"{login}/bin:{os.environ['PATH']}"
+
+    def start(self, command: str, *words: str, host: str = "login.site") -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*JOBGEN, command, "--host", f"{host}:{self.there}", *words],
+            env=self.env,
+            cwd=self.here,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __call__(self, command: str, *words: str, host: str = "login.site") -> tuple[int, str, str]:
+        process = self.start(command, *words, host=host)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def on_host(login: Path, tmp_path: Path) -> Ran:
+    return Ran(login, tmp_path)
+
+
+def test_a_spec_goes_there_with_what_it_needs_and_is_submitted_there(on_host: Ran) -> None:
+    files = {
+        "specs/job.yaml": "extends: base.yaml\nname: a\nrun: {script: 'my train.py'}\n",
+        "specs/base.yaml": "scheduler: slurm\nresources: {nodes: 2}\nrun: {args: {lr: 1}}\n",
+        "my train.py": "print(1)\n",
+        ".jobgen/sites/mine.yaml": "scheduler: slurm\n",
+        "large.bin": "stays here\n",
+    }
+    for name, text in files.items():
+        (on_host.here / name).parent.mkdir(parents=True, exist_ok=True)
+        (on_host.here / name).write_text(text)
+    code, out, err = on_host("submit", "specs/job.yaml", "--set", "resources.nodes=3")
+    assert (code, out) == (0, "4242\n"), err
+    assert "run folder: runs/a/4242\n" in err
+    for name, text in files.items():
+        sent = on_host.there / name
+        assert sent.exists() == (name != "large.bin")
+        assert name == "large.bin" or sent.read_text() == text
+    record = json.loads((on_host.there / "runs/a/4242/job.json").read_text())
+    assert record["folder"] == str(on_host.there)
+    assert "#SBATCH --nodes=3" in (on_host.there / "runs/a/4242/script").read_text()
+    assert not (on_host.here / "runs").exists()
+
+
+def test_what_is_wrong_has_the_same_words_and_code_as_there(on_host: Ran) -> None:
+    (on_host.here / "job.yaml").write_text("name: a\nresources: {}\n")
+    code, out, err = on_host("submit")
+    assert (code, out) == (3, "")
+    assert "job.yaml:" in err
+    assert not on_host.there.exists()  # it was seen here
+    on_host.there.mkdir()
+    code, _, err = on_host("status", "99")
+    assert code == 2
+    assert "no job '99' below ./runs" in err
+    code, _, err = on_host("status", "99", host="lost.site")
+    assert code == 6
+    assert err.endswith("ssh to lost.site failed with code 255\n")
+    code, _, err = on_host("status", "99", host="-oProxyCommand=true")
+    assert code == 2
+    assert "write it as login.site or me@login.site:FOLDER" in err
+    (on_host.here.parent / "base.yaml").write_text("name: a\n")
+    (on_host.here / "job.yaml").write_text(
+        "extends: ../base.yaml\nscheduler: slurm\nresources: {nodes: 1}\nrun: {module: m}\n"
+    )
+    code, _, err = on_host("submit")
+    assert (code, err) == (
+        2,
+        "../base.yaml: outside of this folder; jobgen will not send it\n",
+    )
+
+
+def test_there_must_be_a_jobgen_there(on_host: Ran, login: Path) -> None:
+    on_host.there.mkdir()
+    program = login / "there" / "jobgen"
+    program.rename(f"{program}-away")
+    try:
+        code, _, err = on_host("status", "1")
+    finally:
+        Path(f"{program}-away").rename(program)
+    assert code == 6
+    assert "there is no jobgen on login.site; install it there, or copy the script" in err
+
+
+@pytest.fixture
+def job(on_host: Ran) -> Iterator[JobRecord]:
+    """A job there that runs as long as a process does."""
+    script = subprocess.Popen(["sleep", "1000"])
+    began = get_start(script.pid)
+    made = JobRecord("7", "a", "local", str(on_host.there), time.time(), (), script.pid, began)
+    made.save()
+    log = made.run_dir / "logs" / "n1" / "rank-0.out"
+    log.parent.mkdir(parents=True)
+    log.write_text("é 1\n")
+    yield made
+    script.kill()
+    script.wait()
+
+
+def test_a_job_is_seen_followed_and_ended_there(on_host: Ran, job: JobRecord) -> None:
+    assert on_host("status", "7")[:2] == (0, "running\n")
+    following = on_host.start("logs", "7", "-f")
+    assert following.stdout
+    assert following.stdout.readline() == "n1 rank 0 | é 1\n"
+    assert on_host("cancel", "7")[:2] == (0, "")
+    assert following.communicate(timeout=120)[0] == ""
+    assert following.returncode == 0
+    assert on_host("cancel", "7")[0] == 5
+
+
+def commands_there(folder: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "cwd") == str(folder):
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_there_ends_with_the_one_here(on_host: Ran, job: JobRecord, how: int) -> None:
+    following = on_host.start("logs", "7", "-f")
+    assert following.stdout
+    assert following.stdout.readline() == "n1 rank 0 | é 1\n"
+    assert any("logs" in command for command in commands_there(on_host.there))
+    if how == signal.SIGINT:
+        os.killpg(following.pid, how)  # as a terminal does
+        following.communicate(timeout=120)
+        assert following.returncode == 130
+    else:
+        following.kill()
+        following.communicate(timeout=120)
+    end = time.monotonic() + 120
+    while commands_there(on_host.there):
+        assert time.monotonic() < end, commands_there(on_host.there)
+        time.sleep(0.1)
+    assert get_start(job.pid) == job.started  # the job goes on

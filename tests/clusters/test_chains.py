@@ -1,0 +1,293 @@
+"""Runs that outlast a walltime, on a real Slurm and on the emulated PBS."""
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fixtures import Cluster, Pbs, Slurm
+from jobs import BRISK, JOBGEN, Job, jobgen, spec, submit
+from support import ROOT
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+pytestmark = pytest.mark.cluster
+
+TRAINER = {
+    "module": "jobgen.trainer",
+    "args": {
+        "context": 32,
+        "batch-tokens": 256,
+        "save-every": 10_000,
+        "val-every": 10_000,
+        "steps": 1_000_000,  # no machine comes to the end of them
+    },
+}
+# What docs/guides/long-runs.md tells a program of one's own to do; here in its third start.
+SNIPPET = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/long-runs.md").read_text(), re.S)[
+    0
+]
+OWN = f"""\
+import os, pathlib, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+print("begins", flush=True)
+def load_checkpoint(run):
+    file = run / "checkpoints" / "steps"
+    return int(file.read_text()) if file.exists() else 0
+def save_checkpoint(run, steps):
+    if dist.get_rank() == 0:
+        (run / "checkpoints").mkdir(exist_ok=True)
+        (run / "checkpoints" / "steps").write_text(str(steps))
+def train(step):
+    time.sleep(0.05)
+STEPS = 10**6 if int(os.environ["JOBGEN_ATTEMPT"]) < 2 else load_checkpoint(
+    pathlib.Path(os.environ["JOBGEN_RUN_DIR"])) + 5
+{SNIPPET}
+dist.destroy_process_group()
+"""
+
+
+def chain(
+    cluster: Cluster, cwd: Path, *options: str, command: Sequence[str] = JOBGEN, **changes: Any
+) -> Job:
+    """Submit a job of two nodes with a process each."""
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
+    content = spec(**{"resources": resources, "launch": {}, "run": TRAINER, **changes})
+    content["environment"] = {**content["environment"], "variables": {"PYTHONPATH": str(ROOT)}}
+    target: dict[str, Any] = {"scheduler": cluster.kind, "cwd": cwd, "env": cluster.env}
+    return submit(content, *options, command=command, **target)
+
+
+def output(job: Job) -> str:
+    """What the scripts of the job, or of its chain, have said."""
+    folder = job.run_dir.parent.parent.parent
+    files = sorted([*folder.glob("reduce-*.out"), *folder.glob("reduce.o*")])
+    return "\n".join(path.read_text() for path in files)
+
+
+def outcomes(job: Job) -> list[str]:
+    return [path.read_text().strip() for path in sorted(job.run_dir.glob("attempts/*/outcome"))]
+
+
+def ids(job: Job) -> list[str]:
+    """The jobs that have had a start, in order."""
+    return [path.read_text().strip() for path in sorted(job.run_dir.glob("attempts/*/job"))]
+
+
+def tell(slurm: Slurm, job_id: str) -> None:
+    """What --signal=B:USR1@N makes Slurm do."""
+    slurm.run("scancel", "--batch", "--signal=USR1", job_id)
+
+
+def stepping(job: Job, number: int) -> bool:
+    """Whether the trainer is at work in start `number`."""
+    path = job.run_dir / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    kinds = [json.loads(line)["kind"] for line in lines]
+    return kinds.count("start") == number and kinds[-1] == "step"
+
+
+def at_work(job: Job, number: int) -> bool:
+    """Whether the program of one's own is at work in start `number`."""
+    path = job.run_dir / "logs" / "n1" / "rank-0.out"
+    return path.exists() and path.read_text().count("begins") == number
+
+
+def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
+    walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
+    options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
+    job = chain(slurm, tmp_path, *options, walltime=walltime)
+    argv = [*JOBGEN, "logs", "-f", job.id]
+    follower = subprocess.Popen(
+        argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    reached = [0]
+    for number in (1, 2):
+        job.wait_for(lambda number=number: stepping(job, number))
+        tell(slurm, job.id)
+        job.wait_for(lambda number=number: len(outcomes(job)) == number)
+        assert outcomes(job)[-1] == "continued 0", output(job)
+        status = json.loads((job.run_dir / "status.json").read_text())
+        assert status["reason"] == "STOP file"
+        reached.append(status["step"])
+        said = jobgen("status", job.id, env=slurm.env, cwd=tmp_path)
+        assert said.stdout in ("queued\n", "running\n")
+    assert reached == sorted(set(reached))
+    job.wait_for(lambda: len(outcomes(job)) == 3, 120)
+    assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
+    followed = follower.communicate(timeout=120)[0].splitlines()
+    assert follower.returncode == 0
+    assert [line for line in followed if " | " not in line] == output(job).splitlines()
+    printed = (job.run_dir / "logs/n1/rank-0.out").read_text().splitlines()
+    assert set(printed) <= {line.partition(" | ")[2] for line in followed}
+    lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
+    losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
+    assert [*losses] == list(range(2, 121, 2))
+    assert losses[120] < losses[2]
+    for step in reached[1:]:
+        assert f"continuing after step {step} from" in job.everything()
+    assert slurm.wait(job.id)["JobState"] == "COMPLETED"
+
+
+def test_slurm_signals_before_the_limit_and_at_most_ends_the_chain(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "1m"}
+    walltime = {"notice": "45s", "then": "requeue", "at_most": 2}
+    job = chain(slurm, tmp_path, resources=resources, walltime=walltime)
+    job.wait_for(lambda: len(outcomes(job)) == 2, 150)
+    assert outcomes(job) == ["continued 0", "failed 1"], output(job)
+    assert "the walltime ends in" in output(job)
+    assert "the chain ends without DONE: it has had its 2 starts" in output(job)
+    assert slurm.wait(job.id)["JobState"] == "FAILED"
+
+
+def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) -> None:
+    """By a program that knows of no STOP: it is ended before Slurm would do it."""
+    walltime = {"notice": "4s", "then": "requeue"}
+    run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/never"}}
+    job = chain(slurm, tmp_path, run=run, walltime=walltime)
+    job.wait_for(lambda: len(job.ranks()) == 2)
+    tell(slurm, job.id)
+    assert job.wait() == "failed 1", output(job)
+    assert "the walltime has ended\n" in output(job)
+    assert "the chain ends without DONE: this start has saved nothing" in output(job)
+    assert slurm.wait(job.id)["JobState"] == "FAILED"
+
+
+def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    job = chain(slurm, tmp_path, walltime={"notice": "1m", "then": "requeue"})
+    job.wait_for(lambda: stepping(job, 1))
+    assert jobgen("cancel", job.id, env=slurm.env, cwd=tmp_path).returncode == 0
+    slurm.wait(job.id, "CANCELLED", timeout=90)
+    assert outcomes(job) == ["cancelled 143"], output(job)
+    status = json.loads((job.run_dir / "status.json").read_text())
+    assert (status["state"], status["reason"]) == ("stopped", "SIGTERM"), job.everything()
+    assert list(job.run_dir.glob("checkpoints/step-*"))
+
+
+def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path) -> None:
+    """And is put back into the queue once: by the script, and not by Slurm as well."""
+    options = ("--set", "run.args.steps=60", "--set", "run.args.log-every=1")
+    walltime = {"notice": "1m", "then": "requeue"}
+    job = chain(slurm, tmp_path, *options, queue="low", walltime=walltime)
+    job.wait_for(lambda: stepping(job, 1))
+    urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
+    slurm.wait(urgent, timeout=120)
+    job.wait_for(lambda: len(outcomes(job)) == 2, 150)
+    assert outcomes(job) == ["continued 0", "done 0"], output(job)
+    assert "continuing after step" in job.everything()
+    shown = slurm.wait(job.id)
+    assert (shown["JobState"], shown["Restarts"]) == ("COMPLETED", "1")
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
+    slurm: Slurm, tmp_path: Path, mode: str
+) -> None:
+    walltime = {"notice": "1m", "then": "resubmit", "at_most": 4}
+    program = {"command": ["python3", "-c", OWN]}
+    job = chain(slurm, tmp_path, run=program, walltime=walltime, launch={"mode": mode})
+    for number in (1, 2):
+        job.wait_for(lambda number=number: at_work(job, number))
+        tell(slurm, ids(job)[-1])
+        job.wait_for(lambda number=number: len(outcomes(job)) == number)
+    job.wait_for(lambda: len(outcomes(job)) == 3)
+    assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
+    said = jobgen("status", job.id, env=slurm.env, cwd=tmp_path)
+    assert said.stdout == "done\n"
+    assert ids(job) == [str(int(job.id) + number) for number in range(3)]
+    assert [slurm.wait(id)["JobState"] for id in ids(job)] == ["COMPLETED"] * 3
+    assert not slurm.run("squeue", "--noheader").stdout
+
+
+def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_path: Path) -> None:
+    walltime = {"notice": "1m", "then": "requeue", "at_most": 3}
+    options = ("--set", "run.args.save-every=2", "--set", "run.args.log-every=2")
+    job = chain(slurm, tmp_path, *options, walltime=walltime)
+    job.wait_for(lambda: list(job.run_dir.glob("checkpoints/step-*")))
+    slurm.fail("n2")
+    try:
+        job.wait_for(lambda: stepping(job, 2), 180)
+        assert {path.name for path in job.run_dir.glob("logs/*")} == {"n1", "n2", "n3"}
+        assert "continuing after step" in job.everything()
+    finally:
+        slurm.cancel(job.id)
+        slurm.wait(job.id)
+        slurm.heal("n2")
+
+
+def test_the_next_job_after_a_loss_is_not_given_the_lost_node(slurm: Slurm, tmp_path: Path) -> None:
+    """Slurm, which has not noticed it yet, would do so."""
+    run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/go"}}
+    with slurm.settings(SlurmdTimeout=180):
+        walltime = {"notice": "1m", "then": "resubmit"}
+        job = chain(slurm, tmp_path, command=BRISK, run=run, walltime=walltime)
+        job.wait_for(lambda: len(job.ranks()) == 2)
+        assert {rank["host"] for rank in job.ranks().values()} == {"n1", "n2"}
+        slurm.fail("n2")
+        (tmp_path / "go").touch()
+        try:
+            job.wait_for(lambda: (job.run_dir / f"attempts/after-{job.id}").exists(), 300)
+            following = (job.run_dir / f"attempts/after-{job.id}").read_text().strip()
+            assert slurm.job(following)["ExcNodeList"] == "n2", output(job)
+            job.wait_for(lambda: len(outcomes(job)) == 2, 300)
+            assert outcomes(job) == ["continued 0", "done 0"], output(job)
+            assert (job.run_dir / "attempts/1/nodes").read_text() == "n1\nn3\n"
+        finally:
+            slurm.heal("n2")
+
+
+def test_slurm_gives_as_many_nodes_as_it_has(slurm: Slurm, tmp_path: Path) -> None:
+    held = slurm.submit("--nodes=1", "--exclusive", "--wrap=sleep 60", cwd=tmp_path)
+    slurm.wait(held, "RUNNING")
+    resources = {"nodes": {"min": 1, "max": 3}, "cpus_per_node": 30, "walltime": "5m"}
+    content = spec(resources=resources, launch={}) | {"preflight": True}
+    job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    assert job.wait() == "done 0", job.everything()
+    assert {rank["WORLD_SIZE"] for rank in job.ranks().values()} == {"2"}
+    assert {rank["sum"] for rank in job.ranks().values()} == {3.0}
+    slurm.cancel(held)
+
+
+def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_path: Path) -> None:
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "60s"}
+    walltime = {"notice": "36s", "then": "resubmit", "at_most": 4}
+    run = {"command": ["python3", "-c", OWN]}
+    job = chain(pbs, tmp_path, resources=resources, run=run, walltime=walltime)
+    record = json.loads((job.run_dir / "job.json").read_text())
+    assert len(record["links"]) == 3
+    job.wait_for(lambda: len(outcomes(job)) == 4, 240)
+    expected = ["continued 0", "continued 0", "done 0", "done 0"]
+    assert outcomes(job) == expected, output(job)
+    assert "the walltime ends in" in output(job)
+    assert "DONE already" in output(job)
+    for link in (job.id, *record["links"]):
+        assert pbs.wait(link)["Exit_status"] == 0
+    assert jobgen("status", job.id, env=pbs.env, cwd=tmp_path).stdout == "done\n"
+
+
+def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> None:
+    walltime = {"notice": "1m", "then": "resubmit", "at_most": 3}
+    run = {"command": ["python3", "-c", OWN]}
+    job = chain(pbs, tmp_path / "all", run=run, walltime=walltime)
+    other = chain(pbs, tmp_path / "first", run=run, walltime=walltime)
+    links = json.loads((job.run_dir / "job.json").read_text())["links"]
+    others = json.loads((other.run_dir / "job.json").read_text())["links"]
+    job.wait_for(lambda: at_work(job, 1))
+    other.wait_for(lambda: at_work(other, 1))
+    assert jobgen("cancel", job.id, env=pbs.env, cwd=tmp_path / "all").returncode == 0
+    pbs.cancel(other.id)
+    for link in (job.id, *links, other.id, *others):
+        pbs.wait(link, timeout=90)
+    assert outcomes(job) == ["cancelled 143"], output(job)
+    assert outcomes(other) == ["cancelled 143"] * 3, output(other)
+    for one, folder in ((job, "all"), (other, "first")):
+        said = jobgen("status", one.id, env=pbs.env, cwd=tmp_path / folder)
+        assert said.stdout == "cancelled\n"

@@ -1,0 +1,611 @@
+"""The promise, on a real Slurm and on the emulated PBS: every node, every time, or a clear end."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Cluster, Slurm, wait_until
+from jobs import BRISK, GLOO, JOBGEN, Job, diagnosed, jobgen, spec, submit
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+pytestmark = pytest.mark.cluster
+
+LAST_RANK = 5
+
+
+@pytest.fixture(params=["slurm", "pbs"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+DIES_ONCE = """\
+import os, pathlib, signal, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+# Agents count their own restarts, which differ within one round.
+died = pathlib.Path(os.environ["JOBGEN_RUN_DIR"], "died")
+if dist.get_rank() == 3 and not died.exists():
+    died.touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+print(total.item())
+dist.barrier()
+dist.destroy_process_group()
+"""
+DIRECT: dict[str, object] = {"launch": {"mode": "direct", "processes_per_node": 2}}
+
+
+def run(
+    cluster: Cluster,
+    cwd: Path,
+    *options: str,
+    command: Sequence[str] = JOBGEN,
+    **changes: object,
+) -> Job:
+    target = {"scheduler": cluster.kind, "cwd": cwd, "env": cluster.env}
+    return submit(spec(**changes), *options, command=command, **target)  # type: ignore[arg-type]
+
+
+def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_ranks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    jobs = [run(cluster, tmp_path / name, run=GLOO) for name in "ab"]
+    for job in jobs:
+        assert job.wait() == "done 0", job.everything()
+        ranks = job.ranks()
+        assert sorted(ranks) == list(range(6))
+        assert {rank["host"] for rank in ranks.values()} == {"n1", "n2", "n3"}
+        assert {rank["WORLD_SIZE"] for rank in ranks.values()} == {"6"}
+        assert {rank["sum"] for rank in ranks.values()} == {21.0}
+        assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {job.id.partition(".")[0]}
+        assert (job.run_dir / "DONE").exists()
+    assert diagnosed(jobs[0], cluster, tmp_path / "a")["cause"] == "healthy"
+    told = jobgen("report", jobs[0].id, "--json", env=cluster.env, cwd=tmp_path / "a")
+    (found,) = json.loads(told.stdout)["runs"]
+    assert found["state"] == "done"
+    assert [place["node"] for place in found["places"]] == ["n1", "n2", "n3"]
+    assert sorted(rank for place in found["places"] for rank in place["ranks"]) == list(range(6))
+    used = {use["what"]: use for use in found["uses"]}
+    assert used["walltime"]["asked"] == "5 min for each start"
+    assert used["walltime"]["source"] == {"slurm": "scontrol", "pbs": "qstat"}[cluster.kind]
+    assert used["CPUs"]["asked"] == "6 CPUs"
+    ports = {
+        line.rpartition(":")[2]
+        for job in jobs
+        for line in (job.run_dir / "logs/n1/agent.log").read_text().splitlines()
+        if "the rendezvous is at" in line
+    }
+    assert len(ports) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # Processes differ, what is asked of the scheduler does not.
+        {"launch": {"processes_per_node": [2, 1, 1]}},
+        # GPUs differ: a heterogeneous job on Slurm, a select of two chunks on PBS.
+        {"resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1}, "launch": {}},
+        {"launch": {"processes_per_node": [2, 1, 1], "rendezvous": "static"}, "run": GLOO},
+        {"launch": {"processes_per_node": [2, 1, 1], "interface": "eth0"}, "run": GLOO},
+        {
+            "launch": {"processes_per_node": [2, 1, 1], "mode": "direct"},
+            "resources": {"nodes": 3, "cpus_per_node": 2},
+        },
+        {
+            "resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1},
+            "launch": {"mode": "direct"},
+        },
+    ],
+    ids=["processes", "gpus", "static", "interface", "direct-processes", "direct-gpus"],
+)
+def test_unequal_nodes_form_one_world(
+    cluster: Cluster, tmp_path: Path, changes: dict[str, dict[str, object]]
+) -> None:
+    job = run(cluster, tmp_path, **changes)
+    assert job.wait() == "done 0", job.everything()
+    ranks = job.ranks()
+    processes = [4, 4, 2] if "gpus_per_node" in changes.get("resources", {}) else [2, 1, 1]
+    size = sum(processes)
+    assert {rank["sum"] for rank in ranks.values()} == {size * (size + 1) / 2}
+    hosts = Counter(ranks[rank]["host"] for rank in range(size))
+    assert hosts == {f"n{number}": count for number, count in enumerate(processes, 1)}
+
+
+def test_a_worker_that_raises_on_the_last_node_ends_the_job_with_its_traceback(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.raise-on={LAST_RANK}", run=GLOO)
+    job.wait_for(job.errors)
+    planted = time.monotonic()
+    cluster.wait(job.id, timeout=60)
+    assert time.monotonic() - planted < 30
+    assert job.outcome() == "failed 1", job.everything()
+    (name,) = [name for name, text in job.errors().items() if "planted on rank 5" in text]
+    assert name == "n3-5.json"
+    assert "RuntimeError: planted on rank 5" in (job.run_dir / "logs/n3/rank-5.err").read_text()
+    said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
+    assert said.stdout == "failed\n"
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"], found["node"]) == ("exception", LAST_RANK, "n3")
+    assert found["exception"] == "RuntimeError: planted on rank 5"
+    assert "allreduce.py:" in found["place"]
+
+
+def test_submit_with_wait_shows_the_first_error_and_exits_7(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec()))
+    words = ("--scheduler", cluster.kind, "--wait", "--set", "run.args.exit-on=5")
+    done = jobgen("submit", *words, env=cluster.env, cwd=tmp_path)
+    assert done.returncode == 7
+    assert len(done.stdout.splitlines()) == 1
+    assert "'RANK': '0'" in done.stderr
+    assert "FAILED with exit code 3: rank 5 on n3, by" in done.stderr  # and not torchrun's 1
+
+
+def test_a_worker_that_dies_is_started_again_with_all_others(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    run_ = {"command": ["python3", "-c", DIES_ONCE]}
+    job = run(cluster, tmp_path, launch={"processes_per_node": 2, "max_restarts": 1}, run=run_)
+    assert job.wait() == "done 0", job.everything()
+    said = [path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out")]
+    assert said == ["21.0\n"] * 6
+    assert (job.run_dir / "died").exists()
+
+
+def test_an_agent_that_is_killed_ends_the_job_and_leaves_no_process(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    agents = cluster.on("n2", "pgrep", "-f", "torch.distributed.run .*--rdzv-endpoint").split()
+    cluster.on("n2", "kill", "-KILL", *agents)
+    killed = time.monotonic()
+    assert job.wait(60).startswith("failed"), job.everything()
+    assert time.monotonic() - killed < 45
+    cluster.wait(job.id, timeout=60)
+    assert not any(cluster.processes(r"allreduce\.py").values())
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"], found["node"]) == ("killed", None, "n2"), found
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+@pytest.mark.parametrize("launcher", ["auto", "mpiexec"])
+def test_a_cancelled_job_leaves_no_process(
+    cluster: Cluster, tmp_path: Path, launcher: str, mode: str
+) -> None:
+    launch = {"mode": mode, "launcher": launcher, "processes_per_node": 2}
+    changes = _with_mpiexec(cluster, tmp_path, "hydra") if launcher == "mpiexec" else {}
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go")
+    job = run(cluster, tmp_path, *options, launch=launch, **changes)
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    done = jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cluster.wait(job.id, timeout=90)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
+    said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
+    assert said.stdout == "cancelled\n"
+    assert diagnosed(job, cluster, tmp_path)["cause"] == "cancelled"
+
+
+def test_direct_starts_each_process_and_tells_it_what_torchrun_would(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, **DIRECT)
+    assert job.wait() == "done 0", job.everything()
+    ranks = job.ranks()
+    places = [(ranks[rank]["host"], ranks[rank]["LOCAL_RANK"]) for rank in range(6)]
+    assert places == [(f"n{node}", str(local)) for node in (1, 2, 3) for local in (0, 1)]
+    assert {rank["sum"] for rank in ranks.values()} == {21.0}
+    assert {rank["WORLD_SIZE"] for rank in ranks.values()} == {"6"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown", "rank"),
+    [("raise-on", "RuntimeError: planted", 0), ("exit-on", "", 3), ("exit-on", "", 5)],
+)
+def test_direct_names_the_rank_that_failed_first(
+    cluster: Cluster, tmp_path: Path, fault: str, shown: str, rank: int
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.{fault}={rank}", **DIRECT)
+    code = 1 if shown else 3
+    assert job.wait(90) == f"failed {code}", job.everything()
+    output = _output(cluster, tmp_path, job)
+    assert f"FAILED with exit code {code}: rank {rank} on n{rank // 2 + 1}, by" in output
+    assert shown in output
+    if not shown:
+        text = (job.run_dir / f"errors/n{rank // 2 + 1}-{rank}.txt").read_text()
+        assert text.startswith("exit code 3\n")
+    found = diagnosed(job, cluster, tmp_path)
+    cause = "exception" if shown else "exit 3"
+    assert (found["cause"], found["rank"], found["node"]) == (cause, rank, f"n{rank // 2 + 1}")
+
+
+@pytest.mark.parametrize("what", ["allreduce.py", "/script run_process"])
+def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
+    cluster: Cluster, tmp_path: Path, what: str
+) -> None:
+    job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    pid = cluster.on("n2", "pgrep", "-f", what).split()[-1]
+    cluster.on("n2", "kill", "-KILL", pid)
+    assert job.wait(60).startswith("failed"), job.everything()
+    output = _output(cluster, tmp_path, job)
+    assert "FAILED with exit code 137: rank " in output
+    assert " on n2, by" in output
+    cluster.wait(job.id, timeout=60)
+    found = diagnosed(job, cluster, tmp_path)
+    assert found["cause"] in ("exit -9", "killed"), found
+    assert found["node"] == "n2"
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
+
+
+def _output(cluster: Cluster, folder: Path, job: Job) -> str:
+    """The job's own messages, once it has ended."""
+    cluster.wait(job.id, timeout=90)
+    (path,) = [*folder.glob("reduce-*.out"), *folder.glob("reduce.o*")]
+    return path.read_text()
+
+
+MPIEXEC = {"hydra": "/usr/bin/mpiexec.hydra", "openmpi": "/usr/bin/mpiexec.openmpi"}
+
+
+def _with_mpiexec(cluster: Cluster, folder: Path, kind: str) -> dict[str, object]:
+    """The environment of a job in which this mpiexec is the first."""
+    if kind != "pals" and not Path(MPIEXEC[kind]).exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"there is no {MPIEXEC[kind]}")
+        pytest.skip(f"there is no {MPIEXEC[kind]}")
+    here = Path(__file__).parent / "mpiexec"
+    found = here / "pals/mpiexec" if kind == "pals" else Path(MPIEXEC[kind])
+    (folder / "bin").mkdir(parents=True)
+    # No link: Hydra looks for the rest of itself beside its own name.
+    (folder / "bin/mpiexec").write_text(f'#!/bin/sh\nexec {found} "$@"\n')
+    (folder / "bin/mpiexec").chmod(0o755)
+    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    if cluster.kind == "pbs":
+        variables |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(here / "ssh_by_tm")}
+    setup = f"PATH={folder}/bin:$PATH"
+    return {"environment": {"venv": sys.prefix, "variables": variables, "setup": setup}}
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+@pytest.mark.parametrize(
+    ("scheduler", "kind"),
+    [("slurm", "hydra"), ("slurm", "openmpi"), ("pbs", "hydra"), ("pbs", "pals")],
+)
+def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
+    request: pytest.FixtureRequest, tmp_path: Path, scheduler: str, kind: str, mode: str
+) -> None:
+    cluster: Cluster = request.getfixturevalue(scheduler)
+    changes = _with_mpiexec(cluster, tmp_path, kind) | {
+        "launch": {"mode": mode, "launcher": "mpiexec", "processes_per_node": [2, 1, 1]},
+        "resources": {"nodes": 3, "cpus_per_node": 2},
+    }
+    job = run(cluster, tmp_path / "good", **changes)
+    assert job.wait() == "done 0", job.everything() + _output(cluster, tmp_path / "good", job)
+    ranks = job.ranks()
+    assert {rank["sum"] for rank in ranks.values()} == {10.0}
+    hosts = [ranks[rank]["host"] for rank in range(4)]
+    assert (hosts if mode == "direct" else sorted(hosts)) == ["n1", "n1", "n2", "n3"]
+
+    job = run(cluster, tmp_path / "bad", "--set", "run.args.raise-on=3", **changes)
+    assert job.wait(90) == "failed 1", job.everything()
+    output = _output(cluster, tmp_path / "bad", job)
+    assert "FAILED with exit code 1: rank 3 on n" in output
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
+
+
+@pytest.fixture
+def patient(cluster: Cluster) -> Iterator[None]:
+    """A scheduler that leaves it to the job to notice, as real ones do for five minutes."""
+    with contextlib.ExitStack() as stack:
+        if isinstance(cluster, Slurm):
+            stack.enter_context(cluster.settings(SlurmdTimeout=300))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("cluster", "link_only", "mode", "command"),
+    [
+        ("slurm", False, "torchrun", BRISK),
+        ("pbs", False, "direct", BRISK),
+        ("pbs", True, "torchrun", JOBGEN),  # as long as README says
+    ],
+    ids=["slurm-power", "pbs-power-direct", "pbs-network"],
+    indirect=["cluster"],
+)
+def test_the_loss_of_another_node_ends_the_job_and_names_it(
+    cluster: Cluster,
+    tmp_path: Path,
+    patient: None,
+    link_only: bool,
+    mode: str,
+    command: list[str],
+) -> None:
+    launch = {"mode": mode, "processes_per_node": 2}
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go")
+    job = run(cluster, tmp_path, *options, command=command, launch=launch)
+    job.wait_for(lambda: len(job.ranks()) == 6)
+    cluster.fail("n2", link_only=link_only)
+    try:
+        assert job.wait(90 if command == BRISK else 240) == "failed 1", job.everything()
+        (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
+        silence = "2[0-9]" if command == BRISK else "1[2-9]0"
+        assert re.search(f"FAILED: n2 is lost: no sign of life for {silence} s", output.read_text())
+        found = diagnosed(job, cluster, tmp_path)
+        assert (found["cause"], found["node"]) == ("node-lost", "n2"), found
+        # Nobody can tell a node that is cut off: it looks for itself, every 20 s.
+        wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=150)
+    finally:
+        cluster.heal("n2")
+        if not cluster.ended(job.id):
+            cluster.cancel(job.id)
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path, mode: str) -> None:
+    held = run(cluster, tmp_path / "held", "--set", f"run.args.sleep-until={tmp_path}/go")
+    held.wait_for(held.ranks)
+    # The next job's id is known, and with it its port: it is taken before the job starts.
+    number = int(held.id.partition(".")[0]) + 1
+    listen = f"import socket, time; s = socket.create_server(('', {20000 + number % 10000}))"
+    listener = f"{listen}; open('{tmp_path}/listening', 'w'); time.sleep(20)"
+    cluster.on("n1", "sh", "-c", f'setsid python3 -c "{listener}" >/dev/null 2>&1 </dev/null &')
+    held.wait_for((tmp_path / "listening").exists)
+    job = run(cluster, tmp_path / "busy", launch={"mode": mode})
+    assert job.wait(60) == "failed 1"
+    (tmp_path / "go").touch()
+    log = (job.run_dir / "logs/n1/agent.log").read_text()
+    assert f"port {20000 + number % 10000} on n1 is in use by another program" in log
+    found = diagnosed(job, cluster, tmp_path / "busy")
+    assert (found["cause"], found["node"]) == ("port-in-use", "n1"), found
+    assert held.wait() == "done 0", held.everything()
+
+
+def test_an_environment_that_is_not_there_is_said_within_seconds(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = run(cluster, tmp_path, environment={"venv": "/no/such/venv"})
+    assert job.wait(30) == "failed 1"
+    # The first node to notice ends the others, maybe before they have.
+    logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
+    assert any("no virtual environment on n" in log for log in logs), job.everything()
+    assert diagnosed(job, cluster, tmp_path)["cause"] == "environment-missing"
+
+
+def test_modules_are_loaded_on_every_node_and_one_that_is_not_there_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """With Environment Modules as Debian has them, and a job that inherits a loaded module."""
+    if not Path("/usr/share/modules/init/bash").exists():
+        assert os.environ.get("CI") != "true", "CI must have environment-modules"
+        pytest.skip("there is no environment-modules")
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text(f"#%Module\nsetenv WITH_{name.upper()} 1\n")
+    modules = {"first": "purge", "use": [f"{tmp_path}/new"], "load": ["new"]}
+    command = ["sh", "-c", 'echo "${WITH_OLD-no} ${WITH_NEW-no} ${LOADEDMODULES-no}"']
+    # The job is submitted by somebody who has a module loaded; Slurm hands that on.
+    loaded = {"WITH_OLD": "1", "LOADEDMODULES": "old", "_LMFILES_": f"{tmp_path}/old/old"}
+    loaded["MODULEPATH"] = f"{tmp_path}/old"
+    environment = {"venv": sys.prefix, "modules": modules}
+    changes = spec(environment=environment, run={"command": command})
+    env = {**cluster.env, **loaded}
+    job = submit(changes, scheduler=cluster.kind, cwd=tmp_path / "good", env=env)
+    assert job.wait() == "done 0", job.everything()
+    printed = [path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out")]
+    assert printed == ["no 1 new\n"] * 6
+    changes["environment"]["modules"]["load"] = ["new", "none"]
+    job = submit(changes, scheduler=cluster.kind, cwd=tmp_path / "bad", env=env)
+    assert job.wait(60) == "failed 1", job.everything()
+    logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
+    assert any("error: module load failed on n" in log for log in logs), job.everything()
+    assert diagnosed(job, cluster, tmp_path / "bad")["cause"] == "module-missing"
+
+
+def test_a_job_on_fewer_nodes_than_the_script_is_for_is_refused_by_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    rendered = jobgen(
+        "render", "--scheduler", cluster.kind, env=cluster.env, cwd=_with_spec(tmp_path)
+    )
+    (tmp_path / "job").write_text(rendered.stdout)
+    fewer = "--nodes=2" if cluster.kind == "slurm" else "-lselect=2:ncpus=2:mpiprocs=1"
+    cluster.wait(cluster.submit(fewer, "job", cwd=tmp_path))
+    (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
+    assert "this script is for 3 nodes, the job has 2: n1 n2" in output.read_text()
+
+
+def _with_spec(folder: Path) -> Path:
+    (folder / "job.yaml").write_text(json.dumps(spec()))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("cluster", "mode"),
+    [("slurm", "torchrun"), ("slurm", "direct"), ("pbs", "direct")],
+    indirect=["cluster"],
+)
+def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
+    cluster: Cluster, tmp_path: Path, mode: str
+) -> None:
+    """Six tasks, two at a time; the first fails, the others wait until they are looked at."""
+    held = f"{tmp_path}/go"
+    choices = [
+        {"raise-on": 1},
+        *({"sleep-until": held, "environment.variables.N": n} for n in "bcdef"),
+    ]
+    job = run(
+        cluster,
+        tmp_path,
+        resources={"nodes": 2, "cpus_per_node": 1},
+        launch={"mode": mode},
+        array={"list": choices, "at_once": 2},
+    )
+    tasks = [job.task(index) for index in range(6)]
+    assert tasks[0].wait() == "failed 1", tasks[0].everything()
+    for index in (1, 2):
+        tasks[index].wait_for(lambda index=index: len(tasks[index].ranks()) == 2)
+
+    def state(one: Job) -> str:
+        said = jobgen("status", one.id, env=cluster.env, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        return said.stdout.strip()
+
+    assert [state(one) for one in (job, *tasks[:4])] == [
+        "running",
+        "failed",
+        "running",
+        "running",
+        "queued",
+    ]
+    assert not any(task.run_dir.exists() for task in tasks[3:])  # two at a time
+    (tmp_path / "go").touch()
+    for task in tasks[1:]:
+        assert task.wait() == "done 0", task.everything()
+    cluster.wait(job.id)
+    assert [state(one) for one in (job, tasks[0], tasks[5])] == ["failed", "failed", "done"]
+    found = diagnosed(job, cluster, tmp_path)
+    assert (found["cause"], found["rank"]) == ("exception", 1)
+    assert found["job"].endswith(f" {tasks[0].id}")
+    for index, task in enumerate(tasks[1:], 1):
+        ranks = task.ranks()
+        assert {rank["sum"] for rank in ranks.values()} == {3.0}
+        assert {rank["JOBGEN_TASK"] for rank in ranks.values()} == {str(index)}
+        assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {task.run_dir.name}
+    logs = [log for task in tasks for log in task.run_dir.glob("logs/*/agent.log")]
+    ports = {re.search(r"rendezvous is at (\S+)", log.read_text())[1] for log in logs}  # type: ignore[index]
+    assert len({port.rpartition(":")[2] for port in ports}) == 6
+    outputs = [*tmp_path.glob("reduce-*_5.out"), *tmp_path.glob("reduce.o*.5")]
+    assert len(outputs) == 1
+    assert "jobgen: task 5: --sleep-until" in outputs[0].read_text()
+
+
+def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
+    small = {"resources": {"nodes": 1, "cpus_per_node": 1}}
+    first = run(
+        cluster, tmp_path / "first", "--set", f"run.args.sleep-until={tmp_path}/go", **small
+    )
+
+    def then(name: str, kind: str, parent: Job) -> Job:
+        return run(cluster, tmp_path / name, "--after", f"{kind}:{parent.id}", **small)
+
+    well, never = then("well", "afterok", first), then("never", "afternotok", first)
+    begun = then("begun", "after", first)
+    assert begun.wait() == "done 0", begun.everything()
+    for job, name in ((well, "well"), (never, "never")):
+        said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path / name)
+        assert said.stdout == "queued\n"
+        assert job.outcome() is None
+    (tmp_path / "go").touch()
+    assert well.wait() == "done 0", well.everything()
+    assert first.outcome() == "done 0"
+    # What can come true no more does not wait for ever.
+    cluster.wait(never.id, timeout=60)
+    said = jobgen("status", never.id, env=cluster.env, cwd=tmp_path / "never")
+    assert said.stdout == "cancelled\n"
+    assert never.outcome() is None
+
+
+def test_slurm_takes_what_is_asked_for_or_says_what_it_is(slurm: Cluster, tmp_path: Path) -> None:
+    _with_spec(tmp_path)
+    asked = ("resources.exclusive=true", "notify={email: me@x.org, on: [begin, end, fail]}")
+    words = [word for each in (*asked, "qos=normal") for word in ("--set", each)]
+    target = ("--scheduler", "slurm", "-o")
+    jobgen("render", *target, "job.sbatch", *words, env=slurm.env, cwd=tmp_path)
+    tested = slurm.run("sbatch", "--test-only", "job.sbatch", cwd=tmp_path)
+    assert "to start at" in tested.stderr
+    for asked_for, message in (
+        ("resources.constraint=a100&nvlink", "Invalid feature specification"),
+        ("reservation=maint", "Requested reservation is invalid"),
+    ):
+        more = ("bad.sbatch", "--set", asked_for)
+        jobgen("render", *target, *more, env=slurm.env, cwd=tmp_path)
+        tested = slurm.run("sbatch", "--test-only", "bad.sbatch", cwd=tmp_path, check=False)
+        assert (tested.returncode, message in tested.stderr) == (1, True), tested.stderr
+
+
+def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_path: Path) -> None:
+    _with_spec(tmp_path)
+    jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
+    job = Job(slurm.submit("--export=NONE", "job.sbatch", cwd=tmp_path), tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+def test_slurm_job_is_its_own_where_another_job_submits_it(slurm: Cluster, tmp_path: Path) -> None:
+    """sbatch hands on the variables of the job around; srun would take them for options."""
+    resources = {**spec()["resources"], "memory_per_node": "1GB"}
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(resources=resources)))
+    jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
+    asked = "--nodes=1 --ntasks-per-node=2 --gpus-per-node=2 --mem-per-cpu=100M"
+    outer = f"#!/bin/bash\n#SBATCH {asked}\n#SBATCH hetjob\n#SBATCH {asked}\n"
+    submit = "srun --cpu-bind=none --ntasks=1 --overlap sbatch --parsable job.sbatch >id.new"
+    (tmp_path / "outer").write_text(f"{outer}{submit}\nmv id.new id\n")
+    around = slurm.submit("outer", cwd=tmp_path)
+    slurm.wait(around)
+    job = Job((tmp_path / "id").read_text().strip(), tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_slurm_jobs_that_share_a_node_have_gpus_of_their_own(
+    slurm: Cluster, tmp_path: Path, mode: str
+) -> None:
+    show = f'echo "$CUDA_VISIBLE_DEVICES"; until [ -e {tmp_path}/go ]; do sleep 0.2; done'
+    changes: dict[str, object] = {
+        "resources": {"nodes": 1, "gpus_per_node": 2, "cpus_per_gpu": 1, "walltime": "5m"},
+        "launch": {"mode": mode},
+        "run": {"command": ["bash", "-c", show]},
+    }
+    jobs = [run(slurm, tmp_path / name, **changes) for name in "ab"]
+
+    def shown(job: Job) -> dict[str, str]:
+        found = {path.parent.name: path.read_text() for path in job.run_dir.glob("logs/*/*.out")}
+        return {node: text.strip() for node, text in found.items() if text}
+
+    jobs[0].wait_for(lambda: all(map(shown, jobs)))
+    (tmp_path / "go").touch()
+    (first, theirs), (second, others) = (next(iter(shown(job).items())) for job in jobs)
+    assert first == second == "n1"
+    assert sorted([*theirs.split(","), *others.split(",")]) == ["0", "1", "2", "3"]
+    assert [job.wait() for job in jobs] == ["done 0", "done 0"]
+
+
+def test_slurm_output_folder_of_a_directive_is_made(slurm: Cluster, tmp_path: Path) -> None:
+    directives = ["#SBATCH --output=logs/deep/%j.txt"]
+    job = run(slurm, tmp_path, run={"command": ["true"]}, directives=directives)
+    slurm.wait(job.id)
+    assert "DONE" in (tmp_path / f"logs/deep/{job.id}.txt").read_text()
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_pbs_node_file_may_repeat_full_names(pbs: Cluster, tmp_path: Path, mode: str) -> None:
+    _with_spec(tmp_path)
+    options = ("--scheduler", "pbs", "--set", f"launch.mode={mode}")
+    jobgen("render", *options, "-o", "job.pbs", env=pbs.env, cwd=tmp_path)
+    with pbs.settings(domain="cluster.test"):  # type: ignore[attr-defined]
+        select = "-lselect=3:ncpus=2:mpiprocs=2"
+        job = Job(pbs.submit(select, "job.pbs", cwd=tmp_path), tmp_path, "reduce")
+        assert job.wait() == "done 0", job.everything()
+    nodes = {rank["JOBGEN_NODE"] for rank in job.ranks().values()}
+    assert nodes == {f"n{number}.cluster.test" for number in (1, 2, 3)}
+
+
+def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Cluster, tmp_path: Path) -> None:
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go", "--set", "resources.walltime=25s")
+    job = run(pbs, tmp_path, *options)
+    shown = pbs.wait(job.id, timeout=90)
+    assert shown["Exit_status"] != 0
+    assert not any(pbs.processes(r"allreduce\.py").values())
+    assert diagnosed(job, pbs, tmp_path)["cause"] == "walltime"

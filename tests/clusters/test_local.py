@@ -1,0 +1,241 @@
+"""The embedded scheduler: the same script on one machine, with what a cluster would do."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from jobs import GLOO, JOBGEN, Job, jobgen, spec, submit
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+pytestmark = pytest.mark.torch
+
+TWO_NODES = {"resources": {"nodes": 2, "walltime": "2m"}}
+
+
+def run(cwd: Path, *options: str, **changes: object) -> Job:
+    return submit(spec(**{**TWO_NODES, **changes}), *options, scheduler="local", cwd=cwd)
+
+
+def state(job: Job, cwd: Path) -> str:
+    return jobgen("status", job.id, env=os.environ, cwd=cwd).stdout.strip()
+
+
+def alive(job: Job) -> list[int]:
+    """The ranks' processes that are still there."""
+    return [rank["pid"] for rank in job.ranks().values() if Path(f"/proc/{rank['pid']}").exists()]
+
+
+def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
+    jobs = [run(tmp_path, run=GLOO), run(tmp_path, "--again", run=GLOO)]
+    assert state(jobs[0], tmp_path) == "running"
+    for job in jobs:
+        assert job.wait() == "done 0", job.everything()
+        ranks = job.ranks()
+        assert {rank["sum"] for rank in ranks.values()} == {10.0}
+        assert {rank["JOBGEN_NODE"] for rank in ranks.values()} == {"node0", "node1"}
+        assert state(job, tmp_path) == "done"
+        assert (job.run_dir / "DONE").exists()
+        assert json.loads((job.run_dir / "job.json").read_text())["id"] == job.id
+        assert (job.run_dir / "job.yaml").exists()
+
+
+def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:
+    job = run(tmp_path, "--set", "run.args.raise-on=3")
+    assert job.wait() == "failed 1"
+    assert state(job, tmp_path) == "failed"
+    output = (job.run_dir / "job.out").read_text()
+    assert "FAILED with exit code 1: rank 3 on node" in output
+    assert "RuntimeError: planted on rank 3" in output
+    assert not (job.run_dir / "DONE").exists()
+
+
+@pytest.mark.parametrize("what", ["torch.distributed.run", r"attempts/0/script run_node 1"])
+def test_a_killed_agent_or_its_shell_ends_the_job(tmp_path: Path, what: str) -> None:
+    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    lines = subprocess.run(
+        ["pgrep", "-af", what], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    pid = next(int(line.split()[0]) for line in reversed(lines) if job.id in line)
+    os.kill(pid, signal.SIGKILL)
+    assert job.wait(60).startswith("failed"), job.everything()
+    job.wait_for(lambda: not alive(job), seconds=10)
+
+
+def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
+    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert job.outcome() == "cancelled 143"
+    assert state(job, tmp_path) == "cancelled"
+    assert not alive(job)
+    again = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
+    assert again.returncode == 5
+    assert "has ended already" in again.stderr
+
+
+def test_the_walltime_ends_the_job(tmp_path: Path) -> None:
+    options = ("--set", "resources.walltime=8s", "--set", f"run.args.sleep-until={tmp_path}/go")
+    job = run(tmp_path, *options)
+    job.wait_for(lambda: state(job, tmp_path) == "timeout", seconds=60)
+    assert "ENDED by the walltime of 8 s" in (job.run_dir / "job.out").read_text()
+    assert not alive(job)
+
+
+def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    primary, secondary = pty.openpty()
+    shell = subprocess.Popen(
+        [*JOBGEN, "submit", "--scheduler", "local", "--wait"],
+        cwd=tmp_path,
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        start_new_session=True,
+    )
+    os.close(secondary)
+    folder = tmp_path / "runs" / "reduce"
+    end = time.monotonic() + 30
+    while not list(folder.glob("*/attempts/0")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    os.killpg(shell.pid, signal.SIGHUP)
+    os.close(primary)
+    shell.wait()
+    (record,) = folder.glob("*/job.json")
+    job = Job(record.parent.name, tmp_path, "reduce")
+    assert job.wait() == "done 0", job.everything()
+
+
+SWEEP = {"resources": {"nodes": 1}, "launch": {}}
+
+
+def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
+    tmp_path: Path,
+) -> None:
+    values = {"list": [{"raise-on": 0}, {}, {"sleep-until": f"{tmp_path}/go"}], "at_once": 2}
+    job = run(tmp_path, array=values, **SWEEP)
+    tasks = [job.task(index) for index in range(3)]
+    for index, ranks in ((1, 1), (2, 1)):
+        tasks[index].wait_for(lambda index=index, ranks=ranks: len(tasks[index].ranks()) == ranks)
+    assert tasks[0].wait() == "failed 1"
+    assert tasks[1].wait() == "done 0"
+    assert [state(each, tmp_path) for each in (job, *tasks)] == [
+        "running",
+        "failed",
+        "done",
+        "running",
+    ]
+    refused = jobgen("cancel", tasks[2].id, env=os.environ, cwd=tmp_path)
+    assert refused.returncode == 5
+    assert f"does not end alone; cancel {job.id}" in refused.stderr
+    (tmp_path / "go").touch()
+    assert job.wait() == "failed 1"
+    assert tasks[2].outcome() == "done 0"
+    assert [state(each, tmp_path) for each in (job, tasks[2])] == ["failed", "done"]
+    assert "FAILED: 1 of 3 tasks" in (job.run_dir / "job.out").read_text()
+    assert "task 2: --sleep-until" in (tasks[2].run_dir / "job.out").read_text()
+    ports = [(task.run_dir / "logs/node0/agent.log").read_text() for task in tasks]
+    assert len({re.search(r"rendezvous is at (\S+)", log)[1] for log in ports}) == 3
+
+
+def test_one_task_at_a_time_unless_told_otherwise(tmp_path: Path) -> None:
+    values = {"zip": {"sleep-until": [f"{tmp_path}/go", f"{tmp_path}/go"]}}
+    job = run(tmp_path, array=values, **SWEEP)
+    first, second = job.task(0), job.task(1)
+    first.wait_for(first.ranks)
+    assert [state(each, tmp_path) for each in (first, second)] == ["running", "queued"]
+    assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert [job.outcome(), first.outcome(), second.outcome()] == [
+        "cancelled 143",
+        "cancelled 143",
+        None,
+    ]
+    assert [state(each, tmp_path) for each in (job, first)] == ["cancelled", "cancelled"]
+    assert not alive(first)
+
+
+def test_an_array_waits_for_another_job_and_for_a_task_of_one(tmp_path: Path) -> None:
+    first = run(tmp_path, array={"tasks": 2, "at_once": 2}, **SWEEP)
+    second = run(tmp_path, "--after", f"{first.id}_1", array={"tasks": 2}, **SWEEP)
+    third = run(tmp_path, "--after", first.id, **SWEEP)
+    for job in (first, third, second):
+        assert job.wait() == "done 0", job.everything()
+    ended = (first.task(1).run_dir / "attempts/0/outcome").stat().st_mtime
+    began = (second.task(0).run_dir / "job.out").stat().st_ctime
+    assert ended <= began
+    assert state(second, tmp_path) == "done"
+    assert {task.ranks()[0]["JOBGEN_TASK"] for task in (first.task(0), first.task(1))} == {"0", "1"}
+
+
+def test_jobs_come_after_others(tmp_path: Path) -> None:
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    second = run(tmp_path, "--after", first.id)
+    bad = run(tmp_path, "--after", f"afternotok:{first.id}")
+    begun = run(tmp_path, "--after", f"after:{first.id}")
+    last = run(tmp_path, "--after", f"afterany:{bad.id}:{second.id}")
+    assert begun.wait() == "done 0", begun.everything()
+    assert [state(job, tmp_path) for job in (second, bad, last)] == ["queued"] * 3
+    assert not second.ranks()
+    (tmp_path / "go").touch()
+    for job in (first, second, last):
+        assert job.wait() == "done 0", job.everything()
+    assert bad.outcome() == "failed 1"
+    message = f"job {first.id} has ended well, so this one does not run"
+    assert message in (bad.run_dir / "job.out").read_text()
+    assert not bad.ranks()
+
+
+def test_a_job_that_waits_can_be_cancelled_and_sees_that_another_was_killed(
+    tmp_path: Path,
+) -> None:
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    first.wait_for(first.ranks)
+    waits = run(tmp_path, "--after", first.id)
+    sees = run(tmp_path, "--after", first.id, "--again")
+    waits.wait_for((waits.run_dir / "waits").exists)
+    assert jobgen("cancel", waits.id, env=os.environ, cwd=tmp_path).returncode == 0
+    assert waits.outcome() == "cancelled 143"
+    sees.wait_for((sees.run_dir / "waits").exists)
+    record = json.loads((first.run_dir / "job.json").read_text())
+    os.killpg(record["pid"], signal.SIGKILL)  # without a chance to leave its outcome
+    assert sees.wait() == "failed 1"
+    assert f"job {first.id} has not ended well" in (sees.run_dir / "job.out").read_text()
+
+
+def test_there_is_no_job_to_wait_for(tmp_path: Path) -> None:
+    job = run(tmp_path, "--after", "20300101-120000-1")
+    assert job.wait() == "failed 1"
+    assert "there is no job 20300101-120000-1 below" in (job.run_dir / "job.out").read_text()
+
+
+def test_a_job_that_another_one_submits_outlives_it(tmp_path: Path) -> None:
+    """A job ends what has its marker in its environment, wherever that came from."""
+    marker = f"JOBGEN_AGENT={tmp_path}"
+    around = {**os.environ, "JOBGEN_AGENT": str(tmp_path)}
+    options = ("--set", f"run.args.sleep-until={tmp_path}/go")
+    job = submit(spec(**TWO_NODES), *options, scheduler="local", cwd=tmp_path, env=around)
+    job.wait_for(lambda: len(job.ranks()) == 4)
+    with_marker = ["grep", "-slzxF", "-e", marker, *map(str, Path("/proc").glob("[0-9]*/environ"))]
+    assert subprocess.run(with_marker, capture_output=True, text=True, check=False).stdout == ""
+    (tmp_path / "go").touch()
+    assert job.wait() == "done 0", job.everything()
+
+
+def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout
+    (tmp_path / "job.sh").write_text(rendered)
+    done = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs" / "reduce").iterdir()
+    assert len(Job(folder.name, tmp_path, "reduce").ranks()) == 4

@@ -1,0 +1,111 @@
+"""Faults planted in real runs on three nodes: `jobgen diagnose` names the cause, and whose it is.
+
+Those that other tests plant too, such as exceptions and killed agents, are diagnosed there.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Cluster
+from jobs import Job, diagnosed, spec, submit
+from support import ROOT
+
+pytest.importorskip("torch", reason="jobs need torch")
+
+# One worker for all: they share a job that hangs, which takes its time.
+pytestmark = pytest.mark.xdist_group("planted faults")
+
+PROGRAMS = ROOT / "tests" / "helpers" / "programs"
+FAULTS = PROGRAMS / "faults.py"
+
+
+def train(cluster: Cluster, folder: Path, fault: str) -> Job:
+    """A run of the bundled trainer, one process a node, with a fault in its third step."""
+    args = {"task": str(PROGRAMS / "faulty_task.py"), "steps": 40, "log-every": 1, "hang-after": 20}
+    variables = {"PYTHONPATH": str(ROOT), "FAULT": fault}
+    content = spec(launch={}, name=fault, run={"module": "jobgen.trainer", "args": args})
+    content["environment"] = content["environment"] | {"variables": variables}
+    return submit(content, scheduler="slurm", cwd=folder, env=cluster.env)
+
+
+@pytest.fixture(scope="module")
+def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
+    """A run that hangs for a while beside the other tests."""
+    folder = tmp_path_factory.mktemp("hanging")
+    job = train(slurm, folder, "hang")
+    job.wait_for(lambda: '"step": 2' in _metrics(job), 240)
+    assert diagnosed(job, slurm, folder)["cause"] == "healthy"
+    return job, folder
+
+
+@pytest.fixture(scope="module")
+def differing(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a module in it; on n2, another that is almost full is mounted there."""
+    folder = tmp_path_factory.mktemp("differing")
+    (folder / "planted.py").touch()
+    slurm.on("n2", "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
+    yield folder
+    slurm.on("n2", "umount", str(folder))
+
+
+def _metrics(job: Job) -> str:
+    path = job.run_dir / "metrics.jsonl"
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "rank", "cause", "place"),
+    [
+        # No cgroups here that would kill: torch is refused what it asks for.
+        ("memory", 2, "out-of-memory-host", "in main"),
+        ("module", 1, "import", "faults.py:"),
+        ("disk", 1, "no-space", "in main"),
+        ("port", 2, "rendezvous", "in main"),
+    ],
+)
+def test_a_fault_of_one_rank(
+    slurm: Cluster,
+    tmp_path: Path,
+    differing: Path,
+    hanging: tuple[Job, Path],
+    *,
+    fault: str,
+    rank: int,
+    cause: str,
+    place: str,
+) -> None:
+    args = {"fault": fault, "rank": rank, "folder": str(differing)}
+    content = spec(launch={}, run={"script": str(FAULTS), "args": args})
+    job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    assert job.wait(240) == "failed 1", job.everything()
+    found = diagnosed(job, slurm, tmp_path)
+    assert (found["cause"], found["rank"], found["node"]) == (cause, rank, f"n{rank + 1}"), found
+    assert place in found["place"]
+    assert ("seen on n2 alone, of 3 nodes" in found["title"]) == (fault in ("module", "disk"))
+
+
+def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Path) -> None:
+    content = spec(launch={}, run={"script": str(FAULTS), "args": {"fautl": "disk"}})
+    job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    assert job.wait(240).startswith("failed"), job.everything()
+    found = diagnosed(job, slurm, tmp_path)
+    assert found["cause"] == "bad-argument", found
+    assert "unrecognized arguments: --fautl" in found["evidence"][0]
+
+
+def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
+    job = train(slurm, tmp_path, "nan")
+    assert job.wait(240) == "failed 1", job.everything()
+    found = diagnosed(job, slurm, tmp_path)
+    assert found["cause"] == "not-a-number", found
+    assert "at step 3 the loss is nan" in found["exception"]
+
+
+def test_a_rank_that_hangs(slurm: Cluster, hanging: tuple[Job, Path]) -> None:
+    job, folder = hanging
+    assert job.wait(240) == "failed 1", job.everything()
+    found = diagnosed(job, slurm, folder)
+    assert (found["cause"], found["rank"], found["node"]) == ("hang", 1, "n2"), found
+    assert found["waited_for"] == [1]
+    assert "faulty_task.py:" in found["place"]

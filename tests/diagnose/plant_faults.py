@@ -1,0 +1,898 @@
+"""Plant faults in real jobs and keep what they leave: `python plant_faults.py [NAME...]`.
+
+They run on a real Slurm, on the emulated PBS and on this machine, and are kept in `faults/` with
+the cause that `jobgen diagnose` should name. Needs root and torch, and takes about half an hour for
+all; NAME is a part of a fault's name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+
+import cluster_fixtures as clusters
+from fault_archive import PROGRAM, write_fault
+from jobs import Job, jobgen, submit
+from support import ROOT
+
+AT_ONCE = 3
+
+
+class Place(NamedTuple):
+    """Where a fault is planted: the cluster (None: this machine) and the job's folder."""
+
+    cluster: Any
+    scheduler: str
+    folder: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        return dict(self.cluster.env if self.cluster else os.environ)
+
+    def on(self, node: str, *command: str) -> None:
+        """Run a command on a node; it may fail."""
+        script = self.cluster.scripts / f"{self.cluster.kind}-on"
+        clusters.run([str(script), node, *command], env=self.cluster.script_env, check=False)
+
+    def state(self, job: Job) -> dict[str, Any]:
+        done = jobgen("status", job.id, "--json", env=self.env, cwd=self.folder)
+        return dict(json.loads(done.stdout)["jobs"][0])
+
+
+Act = Callable[[Place, Job], None]
+
+
+class Planted(NamedTuple):
+    """A fault: the program's own, on some ranks; changes of the spec; or what a job suffers."""
+
+    name: str
+    about: str
+    cause: str
+    node: str = ""
+    rank: str = ""
+    fault: str = ""
+    ranks: str = ""
+    modes: tuple[str, ...] = ("slurm", "pbs-direct")
+    changes: Mapping[str, Any] = MappingProxyType({})
+    args: Mapping[str, Any] = MappingProxyType({})
+    prepare: Callable[[Place], None] | None = None
+    act: Act | None = None
+    state: str = ""  # of the job when it is diagnosed; else its end
+    alone: bool = False  # nothing else may run on the cluster
+    seconds: float = 240
+
+
+def spec(fault: Planted, mode: str) -> dict[str, Any]:
+    """Two nodes with two processes each, but for what the fault changes."""
+    args = {"fault": fault.fault, "ranks": fault.ranks, **fault.args}
+    launch: dict[str, Any] = {"processes_per_node": 2}
+    if mode.endswith("direct"):
+        launch["mode"] = "direct"
+    base: dict[str, Any] = {
+        "name": "train",
+        "resources": {"nodes": 2, "cpus_per_node": 2, "walltime": "10m"},
+        "launch": launch,
+        "environment": {"venv": sys.prefix},
+        "run": {"script": "train.py", "args": {k: v for k, v in args.items() if v != ""}},
+    }
+    for key, value in fault.changes.items():
+        base[key] = {**base[key], **value} if isinstance(base.get(key), dict) else value
+    if "command" in base["run"]:
+        base["run"] = {"command": base["run"]["command"]}
+    return base
+
+
+# --- what is done to a job or its nodes ---------------------------------------------------------
+
+
+def wait_for_steps(place: Place, job: Job) -> None:
+    """Return when training goes on."""
+    job.wait_for(
+        lambda: any("step 1" in p.read_text() for p in job.run_dir.glob("logs/*/rank-*.out")), 200
+    )
+
+
+def cancel(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    jobgen("cancel", job.id, env=place.env, cwd=place.folder)
+
+
+def cancel_waiting(place: Place, job: Job) -> None:
+    time.sleep(2)
+    jobgen("cancel", job.id, env=place.env, cwd=place.folder)
+
+
+def power_off_second(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.cluster.fail(nodes_of(job)[1])
+
+
+def unplug_second(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.cluster.fail(nodes_of(job)[1], link_only=True)
+
+
+def kill_all_of_second(place: Place, job: Job) -> None:
+    """As where a node's system ends all of a job: sockets are closed, no script says a word."""
+    wait_for_steps(place, job)
+    run_id = job.run_dir.name
+    kill = (
+        "for d in /proc/[0-9]*; do tr '\\0' '\\n' <$d/environ 2>/dev/null |"
+        f" grep -qx 'JOBGEN_JOB_ID={run_id}' && kill -KILL ${{d#/proc/}}; done"
+    )
+    place.on(nodes_of(job)[1], "bash", "-c", f"{kill}; {kill}")
+
+
+def kill_agent(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.on(nodes_of(job)[1], "pkill", "-KILL", "-f", "torch.distributed.run")
+
+
+def suspend(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.cluster.run("scontrol", "suspend", job.id)
+    time.sleep(5)
+
+
+def requeue_and_hold(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.cluster.run("scontrol", "requeuehold", job.id)
+    time.sleep(15)
+
+
+def run_until_steps(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+
+
+def wait_a_bit(place: Place, job: Job) -> None:
+    time.sleep(4)
+
+
+def nodes_of(job: Job) -> list[str]:
+    attempts = sorted(job.run_dir.glob("attempts/*/nodes"))
+    return attempts[-1].read_text().split()
+
+
+# --- what is there before the job -----------------------------------------------------------------
+
+
+def mount_full(place: Place) -> None:
+    """A file system that is almost full, on every node."""
+    (place.folder / "full").mkdir()
+    if place.cluster:
+        for node in place.cluster.nodes:
+            place.on(
+                node, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", f"{place.folder}/full"
+            )
+
+
+def put_beside(name: str, text: str) -> Callable[[Place], None]:
+    """A file beside the spec, that n2 does not have."""
+
+    def prepare(place: Place) -> None:
+        shared = place.folder / "shared"
+        shared.mkdir()
+        (shared / name).write_text(text)
+        place.on("n2", "mount", "-t", "tmpfs", "tmpfs", str(shared))
+
+    return prepare
+
+
+def hide_environment(place: Place) -> None:
+    """A virtual environment that n2 does not have, and one without torch."""
+    venv = place.folder / "venv"
+    clusters.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], env=place.env)
+    if place.folder.name.startswith("venv-of-one-node"):
+        packages = next(Path(sys.prefix).glob("lib/python*/site-packages"))
+        own = next(venv.glob("lib/python*/site-packages"))
+        for path in packages.glob("*.pth"):
+            (own / path.name).write_text(path.read_text())
+        (own / "own.pth").write_text(f"{packages}\n")
+        place.on("n2", "mount", "-t", "tmpfs", "tmpfs", str(venv))
+
+
+def fail_first(place: Place) -> None:
+    """A job that has failed, and the one to come waits for it."""
+    content = {
+        "name": "first",
+        "resources": {"nodes": 1, "cpus_per_node": 1, "walltime": "5m"},
+        "environment": {"venv": sys.prefix},
+        "run": {"command": ["bash", "-c", "sleep 12; exit 5"]},
+    }
+    first = submit(content, scheduler=place.scheduler, cwd=place.folder, env=place.env)
+    (place.folder / "first").write_text(first.id)
+
+
+SHORT = {"resources": {"walltime": "2m"}}
+ONE_EACH = {"launch": {"processes_per_node": 1}}
+N2 = "n2"
+
+FAULTS = [
+    # The program.
+    Planted(
+        "raise",
+        "the last rank raises",
+        "exception",
+        N2,
+        "3",
+        "raise",
+        "3",
+        modes=("slurm", "slurm-direct", "pbs", "pbs-direct", "local"),
+    ),
+    Planted("raise-first", "rank 0 raises", "exception", "n1", "0", "raise", "0"),
+    Planted(
+        "raise-beside-a-message",
+        "rank 2 raises; the others wrap what they meet into a ValueError",
+        "exception",
+        N2,
+        "2",
+        "nested",
+        "2",
+        modes=("slurm", "pbs"),
+    ),
+    Planted("shape", "tensors that do not go together", "exception", "n1", "1", "shape", "1"),
+    Planted("assert", "an assertion", "exception", N2, "2", "assert", "2", modes=("local-direct",)),
+    Planted(
+        "harmless-warnings",
+        "warnings of a lost connection, of memory and of a full disk, and then a TypeError",
+        "exception",
+        N2,
+        "2",
+        "sure-of-itself",
+        "2",
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "worker",
+        "a worker of the data loader raises",
+        "exception",
+        N2,
+        "3",
+        "worker",
+        "3",
+        modes=("slurm", "local"),
+    ),
+    Planted(
+        "segv",
+        "a forbidden memory access",
+        "exit -11",
+        "n1",
+        "1",
+        "segv",
+        "1",
+        modes=("slurm", "pbs-direct"),
+    ),
+    Planted(
+        "abort", "a library aborts", "exit -6", N2, "2", "abort", "2", modes=("pbs", "slurm-direct")
+    ),
+    Planted(
+        "kill",
+        "a process is killed",
+        "exit -9",
+        N2,
+        "3",
+        "kill",
+        "3",
+        modes=("pbs", "slurm-direct", "local"),
+    ),
+    Planted("exit-7", "a process leaves with 7 and says nothing", "exit 7", N2, "2", "exit-7", "2"),
+    Planted(
+        "sys-exit-3",
+        "a process leaves with 3",
+        "exit 3",
+        N2,
+        "3",
+        "sys-exit-3",
+        "3",
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "message",
+        "a process leaves with a message",
+        "exit 1",
+        N2,
+        "2",
+        "message",
+        "2",
+        modes=("slurm", "local-direct"),
+    ),
+    Planted(
+        "leave",
+        "a rank leaves with 0 in mid-training",
+        "left-early",
+        "n1",
+        "0",
+        "leave",
+        "0",
+        modes=("slurm", "slurm-direct", "pbs", "local"),
+        args={"steps": 40},
+    ),
+    Planted(
+        "leave-at-once",
+        "a rank leaves with 0 in mid-training, at once",
+        "left-early",
+        N2,
+        "3",
+        "leave-at-once",
+        "3",
+        modes=("pbs-direct", "slurm"),
+        args={"steps": 40},
+    ),
+    Planted(
+        "skip",
+        "a rank takes part in another collective",
+        "collective-timeout",
+        "n2?",
+        "2?",
+        "skip",
+        "2",
+        modes=("slurm", "pbs-direct"),
+        args={"timeout": 15},
+    ),
+    Planted(
+        "hang-and-time-out",
+        "a rank hangs, the others time out",
+        "collective-timeout",
+        "n2?",
+        "2?",
+        "hang-and-time-out",
+        "2",
+        modes=("pbs", "slurm-direct"),
+        args={"timeout": 15},
+    ),
+    Planted(
+        "hang-to-the-walltime",
+        "a rank hangs until the walltime",
+        "hang",
+        "",
+        "",
+        "hang",
+        "2",
+        modes=("slurm", "pbs-direct"),
+        args={"timeout": 1000},
+        changes={"resources": {"walltime": "3m"}},
+        seconds=400,
+    ),
+    Planted("nan", "the loss is no number", "not-a-number", "n1", "0", "nan", "0"),
+    Planted(
+        "argument",
+        "an argument that the program does not know",
+        "bad-argument",
+        args={"stepz": 3},
+        modes=("slurm", "pbs-direct"),
+    ),
+    Planted(
+        "slurm-rank",
+        "a program of SLURM_PROCID under torchrun",
+        "rank-mismatch",
+        args={"rank-from": "SLURM_PROCID"},
+        modes=("slurm",),
+    ),
+    # Files and packages.
+    Planted(
+        "package",
+        "a package that nobody has",
+        "import",
+        modes=("slurm", "local"),
+        fault="package",
+        ranks="0,1,2,3",
+    ),
+    Planted(
+        "module-of-one-node",
+        "a module that n2 does not have",
+        "import",
+        N2,
+        "",
+        "module-of-one-node",
+        "0,1,2,3",
+        args={"folder": "shared"},
+        prepare=put_beside("planted_module.py", ""),
+    ),
+    Planted(
+        "file",
+        "a file that is not there",
+        "file-missing",
+        "n1",
+        "1",
+        "file",
+        "1",
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "file-of-one-node",
+        "a file that n2 does not have",
+        "file-missing",
+        N2,
+        "",
+        "file-of-one-node",
+        "0,1,2,3",
+        args={"folder": "shared"},
+        prepare=put_beside("tokens.bin", "1"),
+        modes=("slurm", "pbs"),
+    ),
+    Planted(
+        "save",
+        "torch.save on a full file system",
+        "no-space",
+        N2,
+        "2",
+        "save",
+        "2",
+        args={"folder": "."},
+        prepare=mount_full,
+        modes=("slurm", "pbs-direct"),
+    ),
+    Planted(
+        "write",
+        "a write to a full file system",
+        "no-space",
+        "n1",
+        "1",
+        "write",
+        "1",
+        args={"folder": "."},
+        prepare=mount_full,
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "damaged",
+        "a checkpoint cut short",
+        "damaged-file",
+        N2,
+        "2",
+        "damaged",
+        "2",
+        args={"folder": "."},
+        modes=("slurm", "local"),
+    ),
+    Planted(
+        "state-dict",
+        "a checkpoint of another model",
+        "shape-mismatch",
+        "n1",
+        "0",
+        "state-dict",
+        "0",
+        modes=("slurm-direct", "local"),
+    ),
+    Planted(
+        "read-only",
+        "a file that may not be written",
+        "permission",
+        N2,
+        "2",
+        "read-only",
+        "2",
+        modes=("pbs",),
+    ),
+    Planted(
+        "files",
+        "too many open files",
+        "too-many-files",
+        N2,
+        "2",
+        "files",
+        "2",
+        modes=("slurm", "pbs-direct"),
+        changes={"environment": {"setup": "ulimit -n 512"}},
+    ),
+    Planted(
+        "lookup",
+        "a name that no server knows",
+        "name-resolution",
+        N2,
+        "2",
+        "lookup",
+        "2",
+        modes=("slurm", "pbs-direct"),
+    ),
+    Planted(
+        "internet",
+        "a download without internet",
+        "no-internet",
+        "n1",
+        "0",
+        "internet",
+        "0",
+        modes=("slurm", "pbs"),
+    ),
+    Planted(
+        "port-of-its-own",
+        "each rank opens the same port",
+        "port-in-use",
+        "",
+        "",
+        "port-of-its-own",
+        "0,1,2,3",
+        modes=("pbs-direct", "slurm"),
+    ),
+    # Memory and devices.
+    Planted(
+        "memory",
+        "a process is refused memory",
+        "out-of-memory-host",
+        N2,
+        "2",
+        "memory",
+        "2",
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "cuda-device",
+        "a torch for CPUs is given a GPU",
+        "gpu-missing",
+        "",
+        "",
+        "cuda-device",
+        "0,1,2,3",
+        modes=("slurm", "pbs"),
+    ),
+    Planted(
+        "cuda-tensor",
+        "a torch for CPUs is given a GPU",
+        "gpu-missing",
+        "",
+        "",
+        "cuda-tensor",
+        "0,1,2,3",
+        modes=("slurm-direct",),
+    ),
+    Planted(
+        "accelerator",
+        "a torch for CPUs is asked for its accelerator",
+        "gpu-missing",
+        "",
+        "",
+        "accelerator",
+        "0,1,2,3",
+        modes=("pbs", "slurm"),
+    ),
+    # The environment.
+    Planted(
+        "setup",
+        "a command of setup fails on n2",
+        "setup",
+        N2,
+        "",
+        changes={"environment": {"setup": "[[ $(uname -n) != n2 ]] || source /opt/site/nccl.sh"}},
+    ),
+    Planted(
+        "venv-of-one-node",
+        "a virtual environment that n2 does not have",
+        "environment-missing",
+        N2,
+        "",
+        prepare=hide_environment,
+        changes={"environment": {"venv": "venv"}},
+    ),
+    Planted(
+        "no-torch",
+        "a virtual environment without torch",
+        "environment-missing",
+        "",
+        "",
+        prepare=hide_environment,
+        changes={"environment": {"venv": "venv"}},
+        modes=("slurm", "slurm-direct", "pbs"),
+    ),
+    Planted(
+        "no-command",
+        "a command that is not there",
+        "command-missing",
+        changes={"run": {"command": ["trainit", "--steps", "3"]}},
+    ),
+    Planted(
+        "module",
+        "a module that cannot be loaded",
+        "module-missing",
+        "",
+        "",
+        changes={"environment": {"modules": ["cuda/99.9"]}},
+    ),
+    Planted(
+        "preflight",
+        "a node without the GPUs that were asked for",
+        "gpu-missing",
+        "",
+        "-",
+        changes={
+            "preflight": True,
+            "resources": {"gpus_per_node": 1, "cpus_per_gpu": 2, "cpus_per_node": None},
+            "launch": {"processes_per_node": 1},
+        },
+    ),
+    # The scheduler, and the nodes.
+    Planted(
+        "cancel", "the job is cancelled", "cancelled", "-", "-", act=cancel, args={"steps": 2000}
+    ),
+    Planted(
+        "walltime",
+        "the walltime is over",
+        "walltime",
+        "-",
+        "-",
+        args={"steps": 4000},
+        changes=SHORT,
+        seconds=300,
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "held",
+        "the job is held",
+        "held",
+        "-",
+        "-",
+        changes={"directives": ["#{} {}"]},
+        act=wait_a_bit,
+        state="queued",
+    ),
+    Planted(
+        "cancel-held",
+        "a held job is cancelled",
+        "cancelled",
+        "-",
+        "-",
+        changes={"directives": ["#{} {}"]},
+        act=cancel_waiting,
+    ),
+    Planted("healthy", "it ends well", "healthy", "-", "-", modes=("slurm", "pbs-direct")),
+    Planted(
+        "running",
+        "it runs",
+        "healthy",
+        "-",
+        "-",
+        args={"steps": 4000},
+        act=run_until_steps,
+        state="running",
+    ),
+    Planted(
+        "dependency",
+        "the job before it has failed",
+        "dependency",
+        "-",
+        "-",
+        prepare=fail_first,
+        changes={"after": ["FIRST"]},
+        act=wait_a_bit,
+        seconds=90,
+    ),
+    Planted(
+        "no-progress",
+        "a chain whose first start saves nothing",
+        "chain-ended",
+        "-",
+        "-",
+        args={"steps": 4000},
+        changes={
+            "resources": {"walltime": "90s"},
+            "walltime": {"notice": "30s", "then": "resubmit", "at_most": 3},
+        },
+        seconds=400,
+        modes=("slurm", "pbs-direct"),
+    ),
+    Planted(
+        "array",
+        "a task of an array fails",
+        "exit 5",
+        changes={
+            "array": {"list": [{"code": 0}, {"code": 5}]},
+            "resources": {"nodes": 1},
+            "launch": {"processes_per_node": 1},
+            "run": {"command": ["bash", "-c", 'echo "code is $2"; exit ${2#--code=}', "task"]},
+        },
+        modes=("slurm", "pbs"),
+    ),
+    Planted(
+        "suspended",
+        "the job is suspended",
+        "suspended",
+        "-",
+        "-",
+        args={"steps": 4000},
+        act=suspend,
+        state="*",
+        modes=("slurm",),
+        alone=True,
+    ),
+    Planted(
+        "requeue-hold",
+        "the job is put back and held",
+        "held",
+        "-",
+        "-",
+        args={"steps": 4000},
+        act=requeue_and_hold,
+        state="*",
+        modes=("slurm",),
+    ),
+    Planted(
+        "agent-killed",
+        "the agent of n2 is killed",
+        "killed",
+        N2,
+        "-",
+        args={"steps": 2000},
+        act=kill_agent,
+        modes=("slurm", "pbs"),
+        alone=True,
+    ),
+    Planted(
+        "node-killed",
+        "all of the job on n2 is killed, its sockets are closed",
+        "node-lost or killed or exit -9",
+        N2,
+        "-",
+        args={"steps": 2000},
+        act=kill_all_of_second,
+        modes=("slurm", "pbs", "pbs-direct"),
+        alone=True,
+    ),
+    Planted(
+        "node-off",
+        "n2 loses its power",
+        "node-lost",
+        N2,
+        "-",
+        args={"steps": 4000},
+        act=power_off_second,
+        modes=("slurm", "pbs"),
+        alone=True,
+        seconds=400,
+    ),
+    Planted(
+        "node-unplugged",
+        "n2 loses its network",
+        "node-lost",
+        N2,
+        "-",
+        args={"steps": 4000},
+        act=unplug_second,
+        modes=("pbs-direct", "slurm"),
+        alone=True,
+        seconds=400,
+    ),
+]
+
+
+def content_of(fault: Planted, mode: str, place: Place) -> dict[str, Any]:
+    content = spec(fault, mode)
+    hold = {"slurm": "#SBATCH --hold", "pbs": "#PBS -h"}.get(place.scheduler)
+    if "directives" in content:
+        content["directives"] = [hold]
+    if content.get("after") == ["FIRST"]:
+        content["after"] = [(place.folder / "first").read_text()]
+    content["resources"] = {k: v for k, v in content["resources"].items() if v is not None}
+    return content
+
+
+def record(fault: Planted, mode: str, place: Place) -> None:
+    """Plant it, wait, and keep what it leaves."""
+    place.folder.mkdir(parents=True)
+    (place.folder / "train.py").write_bytes(PROGRAM.read_bytes())
+    if fault.prepare:
+        fault.prepare(place)
+    content = content_of(fault, mode, place)
+    job = submit(content, scheduler=place.scheduler, cwd=place.folder, env=place.env)
+    if fault.act:
+        fault.act(place, job)
+    end = time.monotonic() + fault.seconds
+    ended = {"done", "failed", "cancelled", "timeout", "node lost"}
+    wanted = {fault.state} if fault.state else ended
+    while (state := place.state(job))["state"] not in wanted and fault.state != "*":
+        if fault.name == "dependency" and time.monotonic() > end - 60:
+            break
+        if time.monotonic() > end:
+            raise AssertionError(f"it is {state['state']} ({state['reason']})")
+        time.sleep(1)
+    now = time.time()
+    launched = content["launch"].get("mode", "torchrun")
+    # Two agents on one machine number their processes as they come.
+    node = "" if mode == "local" else {"n1": "node0", "n2": "node1"}.get(fault.node, fault.node)
+    fields = {
+        "planted": f"{fault.about} ({place.scheduler}, {launched})",
+        "job": str(job.run_dir.relative_to(place.folder)),
+        "cause": fault.cause,
+        "node": node if place.scheduler == "local" else fault.node,
+        "rank": fault.rank,
+        "state": " / ".join(filter(None, [state["state"], " ".join(state["reason"].split())])),
+        "now": f"{now:.3f}",
+    }
+    home = "/home/ada"
+    paths = {
+        sys.prefix: f"{home}/venv",
+        sys.base_prefix: "/usr",
+        str(ROOT): f"{home}/jobgen",
+        str(place.folder.parent): "/scratch/ada",
+        **{base: f"{home}/venv" for base in extra_prefixes()},
+    }
+    fields = {key: value for key, value in fields.items() if value}
+    write_fault(f"{fault.name}-{mode}", fields, folder=place.folder, paths=paths)
+    if fault.state:
+        jobgen("cancel", job.id, env=place.env, cwd=place.folder)
+
+
+def extra_prefixes() -> list[str]:
+    """Folders of packages that a .pth file adds: they are this machine's own."""
+    import torch
+
+    return [str(Path(torch.__file__).parents[4])]
+
+
+def main(wanted: list[str]) -> int:
+    """Plant all, or those whose names have one of these words in them."""
+    todo = [
+        (fault, mode)
+        for fault in FAULTS
+        for mode in fault.modes
+        if not wanted or any(word in f"{fault.name}-{mode}" for word in wanted)
+    ]
+    failed = []
+    base = Path(tempfile.mkdtemp(prefix="jobgen-planted-"))
+    base.chmod(0o755)
+    for scheduler in ("slurm", "pbs", "local"):
+        mine = [(fault, mode) for fault, mode in todo if mode.startswith(scheduler)]
+        if not mine:
+            continue
+        folder = base / scheduler
+        folder.mkdir()
+        kinds: dict[str, Any] = {"slurm": clusters.Slurm, "pbs": clusters.Pbs}
+        options = {
+            "slurm": ["--loopback-name"],
+            "pbs": [
+                w
+                for p in (base, ROOT, Path(sys.prefix), *extra_prefixes())
+                for w in ("--share", str(p))
+            ],
+        }
+        running = (
+            clusters.running(kinds[scheduler], options=options[scheduler])
+            if scheduler in kinds
+            else iter([None])
+        )
+        cluster = next(running)
+
+        def one(item: tuple[Planted, str]) -> None:
+            fault, mode = item
+            place = Place(cluster, scheduler, folder / f"{fault.name}-{mode}")  # noqa: B023
+            begin = time.monotonic()
+            try:
+                record(fault, mode, place)
+                print(f"{place.folder.name}: {time.monotonic() - begin:.0f} s", flush=True)
+            except BaseException:
+                failed.append(place.folder.name)
+                print(f"{place.folder.name}: FAILED\n{traceback.format_exc()[-1500:]}", flush=True)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(one, [item for item in mine if not item[0].alone]))
+        for item in mine:
+            if item[0].alone:
+                one(item)
+                if cluster:
+                    for node in cluster.nodes:
+                        clusters.run(
+                            [str(cluster.scripts / f"{cluster.kind}-heal"), node],
+                            env=cluster.script_env,
+                            check=False,
+                        )
+                    time.sleep(5)
+        list(running)
+    print(f"{len(todo) - len(failed)} of {len(todo)} recorded; not: {failed}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    threading.excepthook = lambda arguments: traceback.print_exception(arguments.exc_value)
+    sys.exit(main(sys.argv[1:]))

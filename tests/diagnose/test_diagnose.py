@@ -1,0 +1,310 @@
+"""`jobgen diagnose` names the first cause, and who it was, by what a job has left behind.
+
+`diagnose/` has what processes, agents and scripts print: CAUSE--CASE.log is of the cause CAUSE.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobs import spec, submit
+from run_folders import FAILED, LOST, Run
+from support import ROOT, jobgen
+
+from jobgen import schedulers
+from jobgen.diagnose import CAUSES
+from jobgen.jobs import record
+from jobgen.schedulers.base import State
+
+LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_each_kind_of_output_is_known_and_its_rank_is_named(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for log in LOGS:
+        with subtests.test(log.stem):
+            check_output(Run(tmp_path / log.stem), log)
+
+
+def check_output(run: Run, log: Path) -> None:
+    """That `diagnose` says the cause that an output is named after, and whose it is."""
+    text = log.read_text()
+    about = dict(re.findall(r"^# (where|node): (\w+)\n", text, re.MULTILINE))
+    text = re.sub(r"(# (where|node): \w+\n)+", "", text, count=1)
+    where, state = about.get("where"), FAILED
+    if where == "script":
+        run.script(text)
+    elif where == "agent":
+        run.node(2, text)
+    elif where:
+        (state,) = schedulers.get_queue(where).states(text).values()
+    else:
+        for other in (0, 1, 3):
+            run.rank(other, LOST, after=20)
+        run.rank(2, text, after=10)
+    found = run.diagnose(state)
+    assert found.cause == log.stem.partition("--")[0], found.as_text()
+    assert found.remedy
+    assert found.evidence
+    if "node" in about or where == "agent":
+        assert (found.node, found.rank) == (about.get("node", "n2"), None)
+    elif not where and "for whom they waited" in found.title:
+        assert (found.node, found.rank) == (None, None)
+    elif not where:
+        assert (found.node, found.rank) == ("n2", 2)
+        assert found.followed == (0, 1, 3)
+
+
+def test_there_is_an_output_for_every_cause() -> None:
+    shown = {path.stem.partition("--")[0] for path in LOGS}
+    assert {cause.id for cause in CAUSES} <= shown | {"peer-lost"}  # which is never the first
+    assert len(shown) >= 40
+
+
+def test_what_the_script_itself_says_is_always_known() -> None:
+    texts = [path.read_text() for path in ROOT.glob("templates/**/*.*")]
+    said = {
+        match for text in texts for match in re.findall(r'\bdie "((?:[^"]|\$\([^)]*\))*)', text)
+    }
+    assert len(said) > 40
+    for message in said:
+        value = r"\$\([^)]*\)|\$\{#?\w+[^}]*\}|\$\w+|\{\{.*?\}\}"
+        line = "jobgen: error: " + re.sub(value, "1", message)
+        assert any(re.search(cause.pattern, line) for cause in CAUSES), line
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        (State("failed", "TIMEOUT None"), "walltime"),
+        (State("failed", "OUT_OF_MEMORY None"), "out-of-memory-host"),
+        (State("failed", "NODE_FAIL None"), "node-lost"),
+        (State("failed", "PREEMPTED None"), "preempted"),
+        (State("queued", "DependencyNeverSatisfied"), "dependency"),
+        (State("failed", "FAILED JobLaunchFailure"), "output-folder"),
+        (State("queued", "Can Never Run: Insufficient amount of resource"), "refused-resources"),
+        (State("cancelled"), "cancelled"),
+        (State("queued", "Resources"), "healthy"),
+        (State("done"), "healthy"),
+    ],
+)
+def test_the_schedulers_word_decides(run: Run, state: State, cause: str) -> None:
+    assert run.diagnose(state).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (State("node lost", "NODE_FAIL"), "srun: error: Node failure on n2\n"),
+        (State("node lost", "no sign of life from n2"), ""),
+    ],
+)
+def test_the_lost_node_is_named_by_whoever_knows_it(run: Run, state: State, said: str) -> None:
+    run.script(said)
+    found = run.diagnose(state)
+    assert (found.cause, found.node) == ("node-lost", "n2")
+
+
+def test_a_job_that_ended_well_is_healthy_whatever_it_printed(run: Run) -> None:
+    run.write("logs/n1/rank-0.err", "UserWarning: Permission denied for the cache; going on\n")
+    run.write("logs/n1/rank-0.out", "retrying: Connection refused\nloss nan in a debug line\n")
+    assert run.diagnose(State("done")).cause == "healthy"
+
+
+def test_what_healthy_ranks_print_is_no_cause(run: Run) -> None:
+    run.write("logs/n1/rank-0.err", "FileNotFoundError: no cache yet; it is made\n")
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    found = run.diagnose()
+    assert (found.cause, found.rank) == ("exception", 2)
+    assert "ValueError: seven" in found.title
+
+
+def test_the_first_to_fail_is_the_cause_and_not_the_first_in_order(run: Run) -> None:
+    run.rank(0, "Traceback (most recent call last):\nKeyError: 'late'\n", after=30)
+    run.rank(3, "Traceback (most recent call last):\nKeyError: 'early'\n", after=3)
+    assert run.diagnose().rank == 3
+
+
+def test_the_first_exception_of_a_chain_counts_and_its_place_is_the_programs_own(run: Run) -> None:
+    text = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/u/train.py", line 12, in load\n'
+        '[rank1]:   File "/venv/lib/python3.11/site-packages/numpy/npyio.py", line 4, in load\n'
+        "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'tokens.bin'\n"
+        "[rank1]: \n"
+        "[rank1]: During handling of the above exception, another exception occurred:\n"
+        "[rank1]: \n"
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/u/train.py", line 90, in main\n'
+        "[rank1]: RuntimeError: no data\n"
+    )
+    run.rank(1, text, after=1)
+    found = run.diagnose()
+    assert (found.cause, found.place) == ("file-missing", "/home/u/train.py:12, in load")
+    assert any("rank-1.err:4: FileNotFoundError" in line for line in found.evidence)
+
+
+def test_a_killed_rank_is_named_where_the_scheduler_ran_out_of_memory(run: Run) -> None:
+    run.rank(0, LOST, after=9)
+    run.rank(2, "", after=5, code=-9)
+    run.script("slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0.\n")
+    found = run.diagnose()
+    assert (found.cause, found.node, found.rank) == ("out-of-memory-host", "n2", 2)
+
+
+@pytest.mark.parametrize("code", [-9, -11, -7, 127, 3])
+def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: int) -> None:
+    run.rank(0, LOST, after=9)
+    run.rank(2, "", after=5, code=code)
+    found = run.diagnose()
+    assert (found.cause, found.rank) == (f"exit {code}", 2)
+
+
+def test_the_last_line_shown_of_a_process_has_words(run: Run) -> None:
+    run.rank(2, "step 7\n\n", after=5, code=3)
+    (line,) = run.diagnose().evidence
+    assert line.endswith("logs/n2/rank-2.err:1: step 7")
+
+
+def test_an_earlier_attempt_is_not_taken_for_the_last(run: Run) -> None:
+    run.rank(0, "Traceback (most recent call last):\nKeyError: 'old'\n", after=-500)
+    log = run.job.run_dir / "logs/n1/agent.log"
+    log.write_text(log.read_text() + "jobgen: n1; the rendezvous is at\n")
+    run.rank(1, "Traceback (most recent call last):\nValueError: new\n", after=5)
+    assert run.diagnose().rank == 1
+
+
+def test_a_job_that_was_put_back_is_not_told_by_its_earlier_start(run: Run) -> None:
+    begins = "jobgen: 2 nodes x 2 processes on n1 n2; logs are in /scratch/runs/job/4711\n"
+    preempted = (
+        "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2026-01-02 DUE TO PREEMPTION ***\n"
+    )
+    run.script(begins + preempted + begins)
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    assert run.diagnose().cause == "exception"
+    run.script(begins + begins + preempted)
+    assert run.diagnose().cause == "preempted"
+
+
+def test_a_job_that_waits_to_start_again_is_well(run: Run) -> None:
+    run.script("slurmstepd: error: *** JOB 4711 ON n1 CANCELLED DUE TO NODE FAILURE ***\n")
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    assert run.diagnose(State("queued", "BeginTime")).cause == "healthy"
+    assert run.diagnose(State("queued", "JobHeldUser")).cause == "held"
+
+
+@pytest.mark.parametrize("code", [137, 3])
+def test_processes_that_were_started_directly_are_known_by_the_nodes_records(
+    run: Run, code: int
+) -> None:
+    log = "jobgen: rank 2 is process 0 of n2, node 1; the rendezvous is at n1:24711\n"
+    run.write("logs/n2/agent.log", log + "jobgen: torch 2.9.1 of python3, OMP_NUM_THREADS=1\n")
+    run.write("attempts/0/failed", f"1 {code} 2\n", after=20)
+    run.write("logs/n2/rank-2.out", "step 7\n", after=1)
+    run.write("logs/n1/rank-0.err", LOST, after=10)
+    run.processes(2, (2, code), (3, 143))
+    run.processes(1, (0, 1), (1, 143))
+    found = run.diagnose()
+    assert (found.node, found.rank, found.followed) == ("n2", 2, (0,))
+    assert found.cause == ("exit -9" if code == 137 else "exit 3")
+
+
+def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> None:
+    begin = "jobgen: rank {} is process {} of n2, node 1; the rendezvous is at n1:24711\n"
+    error = "jobgen: error: module load failed on n2: cuda/99.9\n"
+    old = begin.format(2, 0) + "jobgen: error: there is no torch on n2 for /usr/bin/python3\n"
+    run.write("logs/n2/agent.log", old + begin.format(2, 0) + error + begin.format(3, 1) + error)
+    run.write("attempts/0/failed", "1 1 2\n")
+    run.processes(2, (2, 1), (3, 1))
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("module-missing", "n2")
+    assert found.title.endswith("seen on n2 alone, of 2 nodes")
+
+
+def test_clocks_that_differ_do_not_turn_first_and_last_around(run: Run) -> None:
+    """n2 is an hour ahead; the file system's times say no more than that all was at once."""
+    began = int(run.clock)
+    run.error(0, "KeyError: 'late'", stamp=began + 40, after=50)
+    run.error(2, "KeyError: 'early'", stamp=began + 3610, after=50)
+    assert run.diagnose().rank == 0
+    for node, ahead in (("n1", 0.0), ("n2", 3600.0)):
+        report = json.dumps({"node": node, "clock_s": ahead}, indent=1)
+        run.write(f"preflight/{node}.json", report)
+    found = run.diagnose()
+    assert (found.rank, found.exception, found.followed) == (2, "KeyError: 'early'", (0,))
+
+
+def test_a_difference_that_preflight_finds_is_shown_by_its_report_too(run: Run) -> None:
+    fault = "jobgen: preflight: n2: torch 2.8.0, n1 2.9.1; build it on a shared file system\n"
+    run.node(1, f"jobgen: n1 is node 0; the rendezvous is at n1:24711\n{fault}")
+    run.write("preflight/n2.json", json.dumps({"node": "n2", "torch": "2.8.0"}, indent=1))
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("version-mismatch", "n2")
+    assert found.evidence[1].endswith('preflight/n2.json:3: "torch": "2.8.0"')
+
+
+def test_what_some_nodes_lack_is_told_from_what_all_lack(run: Run) -> None:
+    text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
+    run.rank(2, text, after=5)
+    found = run.diagnose()
+    assert found.title.endswith("; seen on n2 alone, of 2 nodes")
+    assert found.nodes == ("n2",)
+    run.rank(0, text, after=6)
+    found = run.diagnose()
+    assert "alone" not in found.title
+    assert found.nodes == ("n1", "n2")
+
+
+def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.node(2, "jobgen: n2 is node 1; the rendezvous is at n1:24711\njobgen: error: odd\n")
+    read, opened = Path.open, []
+
+    def noted(path: Path, *arguments: Any, **options: Any) -> Any:
+        opened.append(path.name)
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", noted)
+    run.diagnose()
+    assert opened.count("agent.log") == 1
+
+
+def test_the_end_of_a_long_log_has_the_right_line_number(run: Run) -> None:
+    noise = "".join(
+        f"step {number}: all is well, and this line is not short\n" for number in range(20_000)
+    )
+    run.rank(2, noise + "Traceback (most recent call last):\nMemoryError\n", after=5)
+    found = run.diagnose()
+    assert found.cause == "out-of-memory-host"
+    assert "rank-2.err:20002: MemoryError" in found.evidence[0]
+
+
+def test_an_unknown_failure_says_so_and_shows_the_evidence(run: Run) -> None:
+    run.script("something odd\nand then it was over\n")
+    found = run.diagnose()
+    assert found.cause == "unknown"
+    assert "job-4711.out:2: and then it was over" in found.evidence[1]
+
+
+@pytest.mark.torch
+def test_the_command_names_the_rank_of_a_real_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = spec(resources={"nodes": 2})
+    content["run"] = content["run"] | {"args": {"raise-on": 3}}
+    job = submit(content, scheduler="local", cwd=tmp_path)
+    assert job.wait() == "failed 1"
+    monkeypatch.chdir(tmp_path)
+    answer = json.loads(jobgen("diagnose", "--json", job.id).out)
+    assert (answer["cause"], answer["rank"]) == ("exception", 3)
+    assert f"{answer['node']}-3.json" in job.errors()
+    assert "planted on rank 3" in answer["title"]
+    assert "allreduce.py:" in answer["place"]
+    assert record.find_job(job.id).name in jobgen("diagnose", job.id).out

@@ -1,0 +1,264 @@
+"""Of a job that waits, `jobgen diagnose` names the process that is waited for."""
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_folders import LOST, Run
+
+from jobgen.diagnose import flight
+from jobgen.schedulers.base import State
+
+RUNNING = State("running")
+TIMED_OUT = (
+    "[rank{0}]:[E1120 03:11:02.001 ProcessGroupNCCL.cpp:685] [Rank {0}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600042 "
+    "milliseconds before timing out.\n"
+)
+WAITS = """\
+no progress for 5 s in: step 3
+Current thread 0x00007f42a3e146c0 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/jobgen/trainer/watchdog.py", line 68 in _bark
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Thread 0x00007f42c564cb80 (most recent call first):
+  File "/v/site-packages/torch/distributed/distributed_c10d.py", line 3245 in all_reduce
+  File "/home/u/train.py", line 58 in step
+  File "/home/u/train.py", line 72 in <module>
+"""
+SLEEPS = WAITS.replace(
+    "/v/site-packages/torch/distributed/distributed_c10d.py", "/home/u/data.py"
+).replace("3245 in all_reduce", "9 in load")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def dump(*names: str, group: tuple[str, str] = ("0", "default_pg")) -> dict[str, Any]:
+    """What torch 2.13 dumps of a process that has entered these collectives."""
+    torch_file = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    frames = [
+        {"name": "all_reduce", "filename": torch_file, "line": 3245},
+        {"name": "step", "filename": "/home/u/train.py", "line": 58},
+    ]
+    entries = [
+        {
+            "frames": frames,
+            "record_id": number,
+            "pg_id": 0,
+            "process_group": group,
+            "collective_seq_id": number + 1,
+            "p2p_seq_id": 0,
+            "profiling_name": name,
+            "input_sizes": [[4]],
+            "state": "scheduled",
+            "is_p2p": False,
+        }
+        for number, name in enumerate(names)
+    ]
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    return {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": entries}
+
+
+REDUCE = "nccl:all_reduce"
+
+
+def traces(run: Run, dumps: dict[int, Any]) -> None:
+    for rank, content in dumps.items():
+        path = run.job.run_dir / f"errors/n{1 + rank // 2}-flight-{rank}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pickle.dumps(content))
+
+
+def test_the_straggler_of_a_time_out_is_named_by_the_flight_recorders(run: Run) -> None:
+    for rank in (0, 1, 2):
+        run.rank(rank, TIMED_OUT.format(rank), after=10 + rank)
+    traces(run, {rank: dump(*[REDUCE] * (2 if rank == 3 else 3)) for rank in range(4)})
+    run.write("logs/n2/rank-3.err", "", after=1)
+    found = run.diagnose()
+    assert (found.cause, found.node, found.rank) == ("collective-timeout", "n2", 3)
+    assert found.waited_for == (3,)
+    assert found.followed == (0, 1, 2)
+    first, second, *_ = found.evidence
+    assert first.endswith(
+        "errors/n2-flight-3:1: rank 3 has last entered nccl:all_reduce [[4]], number 2, at "
+        "/home/u/train.py:58"
+    )
+    assert "rank 0 has last entered nccl:all_reduce [[4]], number 3" in second
+
+
+@pytest.mark.parametrize(
+    ("dumps", "ranks"),
+    [
+        # 3 hangs; 2 waits for it in a group of two, and is behind in that of all.
+        (
+            {
+                0: [dump(REDUCE, REDUCE)],
+                2: [dump(REDUCE), dump(REDUCE, REDUCE, group=("1", "tp"))],
+                3: [dump(REDUCE), dump(REDUCE, group=("1", "tp"))],
+            },
+            (3,),
+        ),
+        # All have come as far, but one runs something else.
+        ({0: [dump(REDUCE)], 1: [dump(REDUCE)], 2: [dump("nccl:broadcast")]}, (2,)),
+        # One has left nothing.
+        ({0: [dump(REDUCE)], 1: [dump(REDUCE)], 2: [dump(REDUCE)]}, (3,)),
+        ({0: [dump(REDUCE)], 1: [dump()]}, (1,)),
+        ({rank: [dump(REDUCE)] for rank in range(4)}, None),
+    ],
+    ids=["nested", "odd", "absent", "none", "alike"],
+)
+def test_who_is_behind(
+    tmp_path: Path, dumps: dict[int, Any], ranks: tuple[int, ...] | None
+) -> None:
+    paths = {}
+    for rank, several in dumps.items():
+        whole = several[0]
+        for other in several[1:]:
+            whole["entries"] += other["entries"]
+        paths[rank] = tmp_path / f"flight-{rank}"
+        paths[rank].write_bytes(pickle.dumps(whole))
+    found = flight.find_behind(paths)
+    assert (found and found.ranks) == ranks
+
+
+class _Harmful:
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch harmed",)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        pickle.dumps(_Harmful()),
+        pickle.dumps({"entries": _Harmful()}),
+        pickle.dumps({"entries": [1, {"process_group": 3}]})[:-3],
+        pickle.dumps([1]),
+        pickle.dumps({"entries": 5}),
+    ],
+)
+def test_a_dump_that_is_none_is_passed_over_and_runs_nothing(
+    tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flight-0").write_bytes(content)
+    assert flight.load(tmp_path / "flight-0") is None
+    assert flight.find_behind({0: tmp_path / "flight-0"}) is None
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_entries_of_another_form_are_passed_over(tmp_path: Path) -> None:
+    odd = {"entries": [None, {"process_group": 3}, *dump(REDUCE)["entries"]], "pg_config": [1]}
+    (tmp_path / "flight-0.json").write_text(json.dumps(odd))
+    (tmp_path / "flight-1.json").write_text(json.dumps(dump(REDUCE, REDUCE)))
+    found = flight.find_behind({rank: tmp_path / f"flight-{rank}.json" for rank in range(2)})
+    assert found
+    assert found.ranks == (0,)
+
+
+def test_the_trainers_stacks_tell_who_does_not_wait(run: Run) -> None:
+    for rank in range(4):
+        text = "jobgen.trainer: error: no progress for 5 s in step 3; stacks in hangs\n"
+        run.rank(rank, text, after=9 + rank)
+        run.write(f"hangs/host-rank-{rank}.stacks", SLEEPS if rank == 2 else WAITS)
+    found = run.diagnose()
+    assert (found.cause, found.node, found.rank) == ("hang", "n2", 2)
+    assert found.place == "/home/u/data.py:9, in load"
+    assert found.evidence[0].endswith('rank-2.stacks:7: File "/home/u/data.py", line 9 in load')
+    (run.job.run_dir / "hangs/host-rank-2.stacks").unlink()
+    assert run.diagnose().rank == 2, "it could not even write"
+
+
+def test_of_those_who_wait_the_silent_one_is_not_blamed(run: Run) -> None:
+    run.write("logs/n2/rank-3.err", "loading\n", after=1)
+    run.rank(0, LOST, after=20)
+    for rank in (1, 2):
+        run.rank(rank, TIMED_OUT.format(rank), after=10)
+    found = run.diagnose()
+    # It may have waited too, and was ended before it could say so.
+    assert (found.cause, found.node, found.rank) == ("collective-timeout", None, None)
+    assert "rank 3 alone did not say so" in found.title
+
+
+def alive(run: Run, *, after: float) -> None:
+    """Signs of life: it is so late on the shared file system."""
+    for node in (0, 1):
+        run.write(f"attempts/0/node-{node}.alive", "1\n", after=after)
+
+
+def steps(run: Run, *seconds: float, written: float) -> None:
+    lines = [
+        json.dumps({"kind": "step", "step": number, "time": run.clock + second})
+        for number, second in enumerate(seconds)
+    ]
+    run.write("metrics.jsonl", "\n".join(lines) + "\n", after=written)
+
+
+def test_a_job_that_gets_on_is_well_and_says_so(run: Run) -> None:
+    steps(run, 10, 70, 130, written=130)
+    alive(run, after=200)
+    found = run.diagnose(RUNNING)
+    assert (found.cause, found.rank) == ("healthy", None)
+    assert found.title == "it runs and is well; it has last written 70 s ago"
+    assert 'metrics.jsonl:3: {"kind": "step", "step": 2' in found.evidence[0]
+
+
+def test_a_job_that_is_alive_and_writes_nothing_hangs_and_its_last_is_named(run: Run) -> None:
+    steps(run, 10, 70, 130, written=130)
+    for rank in range(4):
+        last = 2 if rank == 1 else 3
+        text = "".join(f"step {number} of 9\n" for number in range(last + 1))
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.out", text, after=120)
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", "", after=2)
+    alive(run, after=700)
+    assert run.diagnose(RUNNING).cause == "healthy", "steps take a minute"
+    alive(run, after=800)
+    found = run.diagnose(RUNNING)
+    assert (found.cause, found.node, found.rank) == ("hang", "n1", 1)
+    assert "has written nothing for 670 s" in found.title
+    assert "rank-1.out:3: step 2 of 9" in found.evidence[0]
+    steps(run, 10, 90, 130, written=130)
+    assert run.diagnose(RUNNING).cause == "healthy", "one step took longer"
+    steps(run, 10, 70, 130, written=130)
+    assert run.diagnose(State("timeout", "TIMEOUT")).title.startswith(
+        "it had written nothing for 670 s when its walltime was over"
+    )
+
+
+def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particular(
+    run: Run,
+) -> None:
+    for rank in range(4):
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", "begins\n", after=5)
+    alive(run, after=500)
+    assert run.diagnose(RUNNING).cause == "healthy"
+    alive(run, after=700)
+    found = run.diagnose(RUNNING)
+    assert (found.cause, found.rank) == ("hang", None)
+    assert "no file tells for whom they waited" in found.title
+    assert found.remedy
+
+
+def test_a_run_that_ends_at_its_walltime_while_it_gets_on_is_told_to_ask_for_more(
+    run: Run,
+) -> None:
+    steps(run, 10, 70, 130, written=130)
+    alive(run, after=200)
+    assert run.diagnose(State("timeout", "TIMEOUT")).cause == "walltime"
+
+
+def test_a_process_that_was_started_again_is_no_cause_while_the_job_gets_on(run: Run) -> None:
+    run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
+    run.write("logs/n1/rank-0.out", "step 900\n", after=30)
+    alive(run, after=100)
+    assert run.diagnose(RUNNING).cause == "exception"
+    run.write("logs/n1/rank-0.out", "step 9000\n", after=95)
+    assert run.diagnose(RUNNING).cause == "healthy"

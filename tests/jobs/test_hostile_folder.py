@@ -1,0 +1,168 @@
+"""What a stranger has put into a folder: no record of it counts, and nothing outside is written."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import jobgen
+
+from jobgen import process
+
+RECORD: dict[str, Any] = {
+    "id": "7",
+    "name": "x",
+    "scheduler": "slurm",
+    "folder": "/somewhere/else",
+    "submitted": 1.0,
+    "argv": ["sbatch", "x"],
+}
+TOKEN = "20260101-000000-0123456789ab"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cloned folder beside the user's home; at the end nothing but the clone has changed."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".bashrc").write_text("mine\n")
+    here = tmp_path / "clone"
+    (here / "runs/x/7").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PATH", str(tmp_path / "no-scheduler"))
+    killed: list[tuple[object, ...]] = []
+    monkeypatch.setattr(os, "kill", lambda *words: killed.append(words))
+    monkeypatch.setattr(os, "killpg", lambda *words: killed.append(words))
+    yield here
+    assert killed == []
+    assert [path.name for path in home.iterdir()] == [".bashrc"]
+    assert (home / ".bashrc").read_text() == "mine\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clone", "home"]
+
+
+def write_record(where: str = "runs/x/7", **changes: Any) -> None:
+    Path(where).mkdir(parents=True, exist_ok=True)
+    Path(where, "job.json").write_text(json.dumps(RECORD | changes))
+
+
+def write_intent(where: str = "x", **changes: Any) -> None:
+    folder = Path("runs", where, "submissions")
+    folder.mkdir(parents=True, exist_ok=True)
+    job = RECORD | {"id": "", "token": TOKEN, "name": where} | changes
+    intent = {"job": job, "jobs": 1, "pid": 0, "started": None, "boot": "", "source": "evil\n"}
+    (folder / f"{TOKEN}.json").write_text(json.dumps(intent))
+    (folder / f"{TOKEN}.sbatch").write_text("evil\n")
+    (folder / f"{TOKEN}.out").write_text("7\n")
+
+
+def test_a_file_of_a_run_folder_is_not_written_through_a_link(clone: Path) -> None:
+    for name in ("job.yaml", "script", "job.json", "state.json", "cancelled"):
+        Path("runs/x/7", name).symlink_to("../../../../home/.bashrc")
+    write_intent()
+    assert "Traceback" not in jobgen("list").err
+    assert not Path("runs/x/7/job.yaml").is_symlink()
+
+
+def test_a_run_folder_that_is_a_link_is_left_alone(clone: Path) -> None:
+    Path("runs/x/7").rmdir()
+    Path("runs/x/7").symlink_to("../../../home")
+    write_intent()
+    assert "its record cannot be written" in jobgen("list").err
+    Path("runs/y").symlink_to("../../home")
+    write_intent("z")
+    Path("runs/z/7").symlink_to("../y")
+    assert "its record cannot be written" in jobgen("list").err
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "../../home"},
+        {"name": "y"},
+        {"id": "8"},
+        {"id": "../../../home"},
+        {"id": "7\0"},
+        {"name": "\ud800"},
+        {"scheduler": "local", "pid": -1, "started": 1},
+        {"submitted": float("nan")},
+        {"submitted": float("inf")},
+        {"tasks": 10**8},
+        {"tasks": -1},
+        {"links": ["7; rm -rf ."]},
+        {"links": ["-x"]},
+        {"first_attempt": -5},
+        {"folder": "a\0b"},
+    ],
+    ids=lambda changes: " ".join(map(str, changes)),
+)
+def test_a_record_of_odd_values_is_named_as_damaged_and_others_are_shown(
+    clone: Path, changes: dict[str, Any]
+) -> None:
+    write_record(**changes)
+    write_record("runs/y/9", id="9", name="y", scheduler="local")
+    for command in ("list", "status", "logs", "diagnose", "wait", "cancel"):
+        words = [] if command == "list" else ["7"]
+        code, _, err = jobgen(command, *words)
+        assert code in (2, 7), (command, code, err)
+        assert "runs/x/7/job.json: not the record of a job: " in err
+        assert "Traceback" not in err
+    assert "9" in jobgen("list").out
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1])
+def test_no_process_but_its_own_is_ended(clone: Path, pid: int) -> None:
+    """-1 means all processes of the user for kill(2), 0 those of this group."""
+    for started in (None, process.get_start(pid)):
+        write_record(scheduler="local", pid=pid, started=started)
+        assert jobgen("cancel", "7").code in (2, 5)
+
+
+def test_a_record_of_another_user_or_through_a_link_is_none(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record()
+    Path("runs/y").mkdir()
+    Path("runs/y/8").symlink_to("../x/7")
+    assert "runs/y/8/job.json: " in jobgen("list").err
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert "runs/x/7/job.json: it belongs to another user" in jobgen("list").err
+
+
+def test_odd_files_of_a_submission_stop_nothing(clone: Path) -> None:
+    write_record("runs/y/9", id="9", name="y", scheduler="local")
+    write_intent()
+    output = Path("runs/x/submissions", f"{TOKEN}.out")
+    output.unlink()
+    output.mkdir()
+    write_intent("z", name="y")
+    Path("runs/x/submissions", f"{TOKEN}.sbatch").write_bytes(b"\xff\n")
+    _, out, err = jobgen("list")
+    assert "Traceback" not in err
+    assert "9 " in out
+    assert "not the record of a submission: it is of y/" in err
+
+
+def test_a_chain_that_contains_itself_ends(clone: Path) -> None:
+    write_record()
+    attempts = Path("runs/x/7/attempts")
+    attempts.mkdir()
+    (attempts / "after-7").write_text("8\n")
+    (attempts / "after-8").write_text("7\n")
+    assert "Traceback" not in jobgen("list").err
+
+
+def test_what_killed_commands_have_left_goes_after_a_day(clone: Path) -> None:
+    folder = Path("runs/x/submissions")
+    folder.mkdir()
+    names = [f".{TOKEN}.json.0123456789ab", f"{TOKEN}.sbatch", f"{TOKEN}.out", f"{TOKEN}.err"]
+    for name in [*names, "notes.txt", f"{TOKEN[:-1]}c.sbatch"]:
+        (folder / name).write_text("")
+    jobgen("list")
+    assert len(list(folder.iterdir())) == 6
+    for name in [*names, "notes.txt"]:
+        before = (folder / name).stat().st_mtime - 100_000
+        os.utime(folder / name, (before, before))
+    jobgen("list")
+    assert sorted(path.name for path in folder.iterdir()) == [f"{TOKEN[:-1]}c.sbatch", "notes.txt"]

@@ -1,0 +1,90 @@
+"""Records that cannot lie: what is read from run folders, whoever has written there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support import jobgen
+
+from jobgen.jobs import record as runs
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import read_outcome
+
+JOB = JobRecord(
+    id="7",
+    name="a",
+    scheduler="slurm",
+    folder="/x",
+    submitted=1.5,
+    argv=("sbatch", "a b"),
+    links=("8",),
+    earlier={"7_1": 2},
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(text: str | bytes) -> Path:
+    path = Path("runs/a/7/job.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def record(**changes: object) -> str:
+    return json.dumps(JOB.__dict__ | changes)
+
+
+def test_a_record_is_read_as_it_was_written(folder: Path) -> None:
+    job = runs.parse_record(json.loads(record(folder=str(folder))))
+    job.save()
+    assert runs.find_job("7") == job
+    assert job.run_dir == folder / "runs/a/7"
+    assert [path.name for path in job.run_dir.iterdir()] == ["job.json"]
+
+
+def test_records_of_earlier_and_of_later_versions_are_read() -> None:
+    old = {key: JOB.__dict__[key] for key in ("id", "name", "scheduler", "folder", "submitted")}
+    job = runs.read_record(
+        write(json.dumps(old | {"argv": ["sbatch", "a b"], "pid": None, "new": [1]}))
+    )
+    assert (job.id, job.argv, job.links, job.token) == ("7", ("sbatch", "a b"), (), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        (record()[:60], "Unterminated string"),
+        (b'{"id": "\xe9"}', "codec can't decode"),
+        ("[]", "it is not a JSON object"),
+        ("{}", "id is missing"),
+        (record(id=7), "id is 7 and not a text"),
+        (record(submitted="now"), "submitted is 'now' and not a number"),
+        (record(tasks=True), "tasks is True and not a whole number"),
+        (record(pid="1"), "pid is '1' and not a whole number or null"),
+        (record(argv="sbatch"), "argv is 'sbatch' and not a list"),
+        (record(earlier=[]), "earlier is [] and not an object"),
+        (record(scheduler="lsf"), "scheduler is 'lsf'"),
+        ("[" * 100_000, "not the record of a job"),
+    ],
+)
+def test_a_file_that_is_no_record_is_no_traceback(text: str | bytes, problem: str) -> None:
+    write(text)
+    code, out, err = jobgen("status", "7")
+    assert (code, out) == (2, "")
+    assert err.startswith("runs/a/7/job.json: not the record of a job: ")
+    assert problem in err
+    assert len(err.splitlines()) == 1
+
+
+def test_an_empty_outcome_of_a_full_disk_is_none() -> None:
+    attempt = write(record(folder=os.getcwd())).parent / "attempts/0"
+    attempt.mkdir(parents=True)
+    (attempt / "outcome").touch()
+    assert read_outcome(runs.find_job("7")) is None

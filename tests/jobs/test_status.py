@@ -1,0 +1,671 @@
+"""How jobs stand: by their scheduler's word, by their own records, and how often who is asked."""
+
+import json
+import os
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import ROOT, jobgen
+
+from jobgen import process, schedulers
+from jobgen.jobs import record, status, watch
+from jobgen.jobs.record import JobRecord
+from jobgen.process import CommandResult
+from jobgen.schedulers.base import Queue, State
+from jobgen.schedulers.pbs import qstat as pbs_jobs
+
+SLURM, PBS = schedulers.get_queue("slurm"), schedulers.get_queue("pbs")
+STOCK = ROOT / "tests" / "helpers" / "bin"
+
+# As scripts have it: ten minutes, and four starts.
+HEADER = (
+    '# jobgen: {"name": "a", "spec": "job.yaml", "digest": "0", "scheduler": "slurm", "groups": '
+    '[{"nodes": 1, "processes": 1}], "walltime": 600, "at_most": 4}\n'
+)
+
+
+# --- what schedulers print ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "reason", "wanted"),
+    [
+        ("PENDING", "Resources", ("queued", "Resources")),
+        ("CONFIGURING", "None", ("queued", "")),
+        ("RUNNING", "None", ("running", "")),
+        ("COMPLETING", "None", ("stopping", "")),
+        ("COMPLETED", "None", ("done", "")),
+        ("CANCELLED", "None", ("cancelled", "")),
+        ("CANCELLED by 1000", "None", ("cancelled", "")),
+        ("FAILED", "NonZeroExitCode", ("failed", "FAILED NonZeroExitCode")),
+        ("TIMEOUT", "TimeLimit", ("timeout", "TIMEOUT TimeLimit")),
+        ("NODE_FAIL", "", ("node lost", "NODE_FAIL")),
+        ("PREEMPTED", "None", ("cancelled", "PREEMPTED")),
+        ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
+    ],
+)
+def test_state_by_squeue(word: str, reason: str, wanted: tuple[str, str]) -> None:
+    line = f"4242|{word}|{reason}|N/A|N/A\n"
+    assert SLURM.states(line) == {"4242": State(*wanted)}
+    # A heterogeneous job has a line for each part; the first has the script.
+    parts = line.replace("4242", "4242+0") + "4242+1|PENDING|None|N/A|N/A\n"
+    assert SLURM.states(parts) == {"4242": State(*wanted)}
+
+
+def test_times_and_reasons_by_squeue() -> None:
+    found = SLURM.states(
+        "7|RUNNING|None|1700000000|1700003600\n"
+        "8|PENDING|Priority|1700009000|1700009100\n"
+        "9|PENDING|DependencyNeverSatisfied|N/A|N/A\n"
+        "10_3|RUNNING|None|1700000000|N/A\n10_[4-9%2]|PENDING|JobArrayTaskLimit|N/A|N/A\n"
+    )
+    assert found["7"] == State("running", "", 1700000000, 1700003600)
+    assert found["8"] == State("queued", "Priority", 1700009000)
+    assert found["9"].reason.startswith("DependencyNeverSatisfied: what it waits for cannot")
+    assert (found["10_3"].name, found["10"].name) == ("running", "queued")
+
+
+def qstat(**attributes: object) -> str:
+    """What `qstat -f -F dsv` prints of one job."""
+    job = {"Job_Name": "a", "Job_Owner": "user@login", "queue": "workq", **attributes}
+    told = (f"|{name}={value}" for name, value in job.items())
+    return f"Job Id: 4242.pbs{''.join(told)}\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
+        ({"job_state": "H"}, ("queued", "the job is held by PBS")),
+        ({"job_state": "W"}, ("queued", "")),
+        ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
+        ({"job_state": "E"}, ("stopping", "")),
+        ({"job_state": "S"}, ("running", "suspended")),
+        ({"job_state": "F", "Exit_status": 0}, ("done", "")),
+        ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
+        ({"job_state": "F", "Exit_status": -29}, ("timeout", "Exit_status -29")),
+        ({"job_state": "F", "Exit_status": -20}, ("node lost", "Exit_status -20")),
+        ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
+        ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
+        ({"job_state": "?"}, ("unknown", "")),
+        ({"job_state": ""}, ("unknown", "")),
+        ({}, ("unknown", "")),
+    ],
+)
+def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
+    assert PBS.states(qstat(**job)) == {"4242": State(*wanted)}
+
+
+def test_times_by_qstat() -> None:
+    began = time.mktime(time.strptime("Fri Nov 20 10:00:00 2026"))
+    running = {"job_state": "R", "stime": "Fri Nov 20 10:00:00 2026"}
+    asked = {"Resource_List.walltime": "02:00:00"}
+    (found,) = PBS.states(qstat(**running, **asked)).values()
+    assert found == State("running", "", began, began + 7200)
+    estimate = {"estimated.start_time": "Fri Nov 20 10:00:00 2026"}
+    (found,) = PBS.states(qstat(job_state="Q", **estimate)).values()
+    assert found == State("queued", "", began)
+
+
+@given(
+    jobs=st.dictionaries(
+        st.integers(0).map("{}[3].server".format),
+        st.dictionaries(st.from_regex(r"[A-Za-z_.]+", fullmatch=True), st.text()),
+    )
+)
+def test_what_qstat_tells_of_many_jobs_is_read_as_it_was(jobs: dict[str, dict[str, str]]) -> None:
+    """As escape_delimiter and convert_feed_chars of OpenPBS print it."""
+    told, wanted = "", {}
+    for job_id, attributes in jobs.items():
+        told += f"Job Id: {job_id}"
+        wanted[job_id] = {name: value.replace("\n", r"\n") for name, value in attributes.items()}
+        for name, value in attributes.items():
+            escaped = re.sub(r"""\\(?!['",])|\|""", r"\\\g<0>", value)
+            told += f"|{name}={escaped}".replace("\n", r"\n")
+        told += "\n"
+    assert pbs_jobs.parse(told) == wanted
+
+
+@pytest.mark.parametrize("queue", [SLURM, PBS])
+@given(
+    text=st.text(min_size=1)
+    | st.text().map("Job Id: 7|job_state={}".format)
+    | st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["Jobs", "job_state"]), inner)
+        ),
+    ).map(json.dumps)
+)
+def test_an_answer_without_a_state_is_none(queue: Queue, text: str) -> None:
+    try:
+        found = queue.states(text)
+    except ValueError:
+        return
+    assert {state.name for state in found.values()} <= {"unknown"}
+
+
+# --- many jobs ----------------------------------------------------------------------
+
+
+class Scheduler:
+    """A scheduler's commands, in this process: notes what is asked, answers by table."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.answers: dict[str, CommandResult] = {}
+
+    def ask(self, argv: list[str], **_: object) -> CommandResult:
+        self.calls.append(argv)
+        return self.answers.get(argv[0], CommandResult("", 1, f"{argv[0]}: disabled"))
+
+    def says(self, command: str, output: str, *, words: str = "") -> None:
+        self.answers[command] = CommandResult(output, int(bool(words)), words)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
+    monkeypatch.chdir(tmp_path)
+    made = Scheduler()
+    monkeypatch.setattr(process, "ask", made.ask)
+    return made
+
+
+def job(id: str, *, name: str = "a", kind: str = "slurm", **more: Any) -> JobRecord:
+    """A recorded job."""
+    made = JobRecord(
+        id, name, kind, os.getcwd(), more.pop("submitted", float(len(id))), ("x",), **more
+    )
+    made.run_dir.mkdir(parents=True)
+    (made.run_dir / "job.json").write_text(json.dumps(asdict(made)))
+    return made
+
+
+def attempt(one: JobRecord, outcome: str = "", *, number: int = 0, nodes: str = "") -> Path:
+    """What a start of its script leaves."""
+    folder = one.run_dir / "attempts" / str(number)
+    folder.mkdir(parents=True)
+    (folder / "script").write_text(f"#!/bin/bash\n{HEADER}")
+    (folder / "nodes").write_text("".join(f"{node}\n" for node in nodes.split()))
+    if outcome:
+        (folder / "outcome").write_text(outcome + "\n")
+    return folder
+
+
+def test_hundreds_of_jobs_take_one_query(scheduler: Scheduler) -> None:
+    for number in range(500):
+        one = job(str(100_000 + number), submitted=number)
+        if number < 400:
+            attempt(one, "done 0" if number % 8 else "failed 1")
+    lines = [f"{100400 + number}|RUNNING|None|1700000000|N/A\n" for number in range(100)]
+    scheduler.says("squeue", "".join(lines))
+    assert jobgen("list").code == 0
+    # Who knows if the scheduler has ended those that failed? That is asked once.
+    assert [call[0] for call in scheduler.calls] == ["squeue", "sacct"]
+    assert [call[4].count(",") + 1 for call in scheduler.calls] == [150, 50]
+    scheduler.calls.clear()
+    code, out, err = jobgen("list", "--json")
+    assert (code, err) == (0, "")
+    assert [call[0] for call in scheduler.calls] == ["squeue"]
+    assert scheduler.calls[0][4].count(",") + 1 == 100
+    states = [each["state"] for each in json.loads(out)["jobs"]]
+    assert states[:100] == ["running"] * 100
+    assert (states.count("done"), states.count("failed")) == (350, 50)
+
+
+def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
+    scheduler: Scheduler,
+) -> None:
+    attempt(job("1"), "done 0")
+    job("2")
+    job("3")
+    job("4.pbs", kind="pbs", links=("5.pbs",))
+    job("6[].pbs", kind="pbs", tasks=2)
+    scheduler.says("squeue", "2|PENDING|Priority|1700000000|N/A\n")
+    scheduler.says("sacct", "3|TIMEOUT|None|1|2\n")
+    states = {"4.pbs": "Q", "5.pbs": "H", "6[].pbs": "B", "6[0].pbs": "R", "6[1].pbs": "Q"}
+    lines = (f"Job Id: {id}|job_state={letter}\n" for id, letter in states.items())
+    scheduler.says("qstat", "".join(lines))
+    code, out, err = jobgen("list")
+    assert (code, err) == (0, "")
+    words = {line.split()[0]: line.split()[2] for line in out.splitlines()[1:]}
+    assert words == {
+        "1": "done",
+        "2": "queued",
+        "3": "timeout",
+        "4.pbs": "queued",
+        "6[].pbs": "running",
+    }
+    assert [call[:1] + call[-2:] for call in scheduler.calls if call[0] != "qstat"] == [
+        ["squeue", "--jobs=2,3", "--format=%i|%T|%r|%S|%e"],
+        ["sacct", "--jobs=3", "--format=JobID,State,Reason,Start,End"],
+    ] or sorted(call[0] for call in scheduler.calls) == ["qstat", "sacct", "squeue"]
+    (asked,) = (call for call in scheduler.calls if call[0] == "qstat")
+    assert asked[:5] == ["qstat", "-f", "-t", "-F", "dsv"]
+    assert sorted(asked[5:]) == ["4.pbs", "5.pbs", "6[].pbs"]
+    # What has ended by the scheduler's word is not asked for again.
+    scheduler.answers.pop("sacct")
+    scheduler.calls.clear()
+    assert jobgen("status", "3").out == "timeout\n"
+    assert scheduler.calls == []
+
+
+def test_many_ids_are_asked_for_in_portions(scheduler: Scheduler) -> None:
+    here = os.getcwd()
+    jobs = [JobRecord(f"{10**15 + number}", "a", "slurm", here, 0, ()) for number in range(9000)]
+    scheduler.says("squeue", "")
+    scheduler.says("sacct", "")
+    status.look(jobs)
+    asked = [call[4] for call in scheduler.calls if call[0] == "squeue"]
+    assert len(asked) == 2
+    assert all(len(one) < 131_072 for one in asked)
+    assert sum(one.count(",") + 1 for one in asked) == 9000
+
+
+# --- a scheduler that has forgotten, or does not answer -----------------------------
+
+
+def alive(folder: Path, index: int, *, seconds_ago: float = 0) -> None:
+    sign = folder / f"node-{index}.alive"
+    sign.touch()
+    os.utime(sign, (time.time() - seconds_ago,) * 2)
+
+
+def ran(folder: Path, seconds: float) -> None:
+    """So long before its outcome."""
+    os.utime(folder / "script", ((folder / "outcome").stat().st_mtime - seconds,) * 2)
+
+
+def own_word(what: str) -> tuple[str, str]:
+    """How `7` stands once its scheduler has forgotten it, with what its script has left."""
+    one = job("7")
+    if what == "never began":
+        pass
+    elif what == "was cancelled":
+        ran(attempt(one, "cancelled 143"), 60)
+    elif what == "was told to end at its limit":
+        ran(attempt(one, "cancelled 143"), 595)
+    elif what == "was to go on":
+        attempt(one, "continued 0")
+    elif what == "lost a node":
+        folder = attempt(one, "failed 1", nodes="n1 n2")
+        for index in (0, 1):
+            alive(folder, index)
+        (folder / "node-0.ended").write_text("143\n")
+        (folder / "failed").write_text("lost n2\n")
+    elif what == "was killed within":
+        attempt(one, "failed 137")
+    elif what == "was told to end within":
+        attempt(one, "failed 143")
+    elif what == "had a node that failed":
+        folder = attempt(one, "failed 3", nodes="n1 n2")
+        alive(folder, 0)
+        (folder / "failed").write_text("0 3\n")
+    elif what == "is alive":
+        alive(attempt(one, nodes="n1"), 0)
+    elif what == "was killed":
+        alive(attempt(one, nodes="n1"), 0, seconds_ago=3600)
+    elif what == "came to the end of its walltime":
+        attempt(one, "failed 143")
+        Path("a-7.out").write_text("7: ENDED by the end of the walltime; logs are in runs/a/7\n")
+    found = status.look([one]).jobs[0].state
+    return found.name, found.reason
+
+
+FORGOTTEN = "the scheduler does not know it any more"
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "reason"),
+    [
+        ("never began", "unknown", f"it has not begun here; {FORGOTTEN}"),
+        ("was cancelled", "cancelled", ""),
+        ("was told to end at its limit", "timeout", "told to end when its walltime was over"),
+        ("was to go on", "unknown", "it was to go on in another start"),
+        ("lost a node", "node lost", "no sign of life from n2"),
+        ("had a node that failed", "failed", "exit code 3"),
+        ("was killed within", "failed", "exit code 137, killed: it may have had too little memory"),
+        ("was told to end within", "failed", "exit code 143, told to end from outside"),
+        ("is alive", "running", f"by the signs of life of its nodes; {FORGOTTEN}"),
+        ("was killed", "failed", "it has left no outcome: it was killed, or its first node"),
+        ("came to the end of its walltime", "timeout", "its script has ended it"),
+    ],
+)
+def test_the_word_of_the_run_folder(
+    scheduler: Scheduler, what: str, name: str, reason: str
+) -> None:
+    scheduler.says("squeue", "", words="slurm_load_jobs error: Invalid job id specified")
+    found = own_word(what)
+    assert found[0] == name
+    assert reason in found[1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ("", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"),
+        ("<html>503</html>\n", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [("never began", "unknown"), ("was killed", "unknown"), ("is alive", "running")],
+)
+def test_a_scheduler_that_does_not_answer_ends_with_6(
+    scheduler: Scheduler, answer: tuple[str, str], what: str, name: str
+) -> None:
+    scheduler.says("squeue", answer[0], words=answer[1])
+    own_word(what)
+    attempt(job("8"), "done 0")
+    code, out, err = jobgen("status", "7", "8")
+    assert code == 6
+    assert [line.split()[2] for line in out.splitlines()[1:]] == [name, "done"]
+    assert (answer[1] or "503") in err
+    assert jobgen("status", "7")[:2] == (6, f"{name}\n")
+
+
+def test_a_job_is_stopping_once_it_was_told_to_end(scheduler: Scheduler) -> None:
+    one = job("7")
+    folder = attempt(one, "cancelled 143")
+    began = (folder / "outcome").stat().st_mtime - 60
+    scheduler.says("squeue", f"7|RUNNING|None|{began:.0f}|N/A\n")
+    assert status.read_state(one).name == "stopping"
+    scheduler.says("squeue", f"7|RUNNING|None|{began + 120:.0f}|N/A\n")  # it was started again
+    assert status.read_state(one).name == "running"
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "reason"),
+    [
+        ("PREEMPTED|None|1|2", "cancelled", "PREEMPTED"),
+        ("FAILED|NonZeroExitCode|1|2", "failed", "exit code 1"),
+        ("OUT_OF_MEMORY|OutOfMemory|1|2", "failed", "OUT_OF_MEMORY OutOfMemory"),
+        ("COMPLETED|None|1|2", "failed", "exit code 1"),
+        ("COMPLETING|None|1|N/A", "failed", "exit code 1"),
+        ("PENDING|BeginTime|N/A|N/A", "queued", "BeginTime"),  # it was put back by the scheduler
+        ("RUNNING|None|3000000000|N/A", "running", ""),
+    ],
+)
+def test_a_failure_may_be_the_schedulers_doing(
+    scheduler: Scheduler, line: str, state: str, reason: str
+) -> None:
+    one = job("7")
+    attempt(one, "failed 1")
+    scheduler.says("squeue", f"7|{line}\n")
+    for _ in range(2):
+        found = status.read_state(one)
+        assert (found.name, found.reason) == (state, reason)
+    assert len(scheduler.calls) == (2 if "N/A" in line else 1)
+
+
+def test_a_failure_is_one_though_the_scheduler_does_not_answer(scheduler: Scheduler) -> None:
+    attempt(job("7"), "failed 1")
+    for _ in range(2):
+        assert jobgen("status", "7") == (0, "failed\n", "exit code 1\n")
+    assert len(scheduler.calls) == 2
+
+
+def test_what_the_scheduler_said_last_does_not_outlive_another_start(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one)
+    scheduler.says("squeue", "7|NODE_FAIL|None|1|2\n")
+    assert status.read_state(one).name == "node lost"
+    scheduler.says("squeue", "7|RUNNING|None|1|2\n")
+    assert status.read_state(one).name == "node lost"
+    attempt(one, number=1)
+    assert status.read_state(one).name == "running"
+
+
+@pytest.mark.parametrize(
+    ("states", "state", "reason"),
+    [
+        ("PENDING PENDING", "queued", ""),
+        ("RUNNING PENDING", "running", "1 running, 1 queued"),
+        ("COMPLETED PENDING", "running", "1 done, 1 queued"),
+        ("COMPLETED RUNNING", "running", "1 done, 1 running"),
+        ("COMPLETED FAILED CANCELLED", "failed", "1 done, 1 failed, 1 cancelled"),
+        ("COMPLETED CANCELLED", "cancelled", "1 done, 1 cancelled"),
+        ("TIMEOUT CANCELLED", "timeout", "1 timeout, 1 cancelled"),
+        ("COMPLETED COMPLETED", "done", "2 done"),
+    ],
+)
+def test_an_array_stands_as_its_tasks_do(
+    scheduler: Scheduler, states: str, state: str, reason: str
+) -> None:
+    words = states.split()
+    array = job("7", tasks=len(words))
+    lines = [f"7_{index}|{word}|None|N/A|N/A\n" for index, word in enumerate(words)]
+    scheduler.says("squeue", "".join(lines))
+    (found,) = status.look([array]).jobs
+    assert (found.state.name, found.state.reason) == (state, reason)
+    said = jobgen("status", "7")
+    assert said.out == f"{state}\n"
+    assert said.err.count("task ") == len(words)
+    assert jobgen("status", "7_0").out == f"{found.tasks[0].name}\n"
+
+
+def test_tasks_that_have_not_begun_stand_as_their_array(scheduler: Scheduler) -> None:
+    array = job("7", tasks=3)
+    attempt(array.task(0), "done 0")
+    scheduler.says("squeue", "")
+    scheduler.says("sacct", "7_[1-2%2]|CANCELLED by 0|None|N/A|N/A\n")
+    (found,) = status.look([array]).jobs
+    assert [state.name for state in found.tasks] == ["done", "cancelled", "cancelled"]
+    assert found.state == State("cancelled", "1 done, 2 cancelled")
+
+
+# --- what is shown ------------------------------------------------------------------
+
+
+def metrics(one: JobRecord, *lines: object, torn: str = "") -> None:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (one.run_dir / "metrics.jsonl").write_text(text + torn)
+
+
+START = {"kind": "start", "step": 0, "attempt": 0, "time": 1.0, "steps": 1000}
+
+
+def step(number: int, **more: object) -> dict[str, object]:
+    line = {"kind": "step", "step": number, "time": time.time(), "loss": 2.5, "step_s": 2.0}
+    return line | {"tokens_per_s": 51200.4} | more
+
+
+def test_progress_is_that_of_the_last_line_that_is_whole(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one)
+    filler = [step(number, text="x" * 200) for number in range(1000)]  # more than is read
+    metrics(one, START, *filler, step(200), {"kind": "save", "step": 200}, torn='{"kind": "st')
+    scheduler.says("squeue", f"7|RUNNING|None|1700000000|{time.time() + 3600:.0f}\n")
+    code, out, err = jobgen("status")
+    assert (code, out) == (0, "running\n")
+    assert "step 200 of 1000, loss 2.5, 51,200 tokens/s\n" in err
+    assert "of the walltime, 00:26:" in err
+    found = json.loads(jobgen("status", "--json").out)["jobs"][0]["progress"]
+    assert (found["step"], found["steps"], found["left"]) == (200, 1000, 1600.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]\n", '{"kind": "step"}\n', '{"kind": "step", "step": []}\n', "\xff\n", "[" * 99999],
+)
+def test_metrics_of_somebody_else_are_no_traceback(scheduler: Scheduler, text: str) -> None:
+    one = job("7")
+    attempt(one)
+    (one.run_dir / "metrics.jsonl").write_bytes(text.encode("latin-1"))
+    scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n")
+    assert jobgen("status", "7") == (0, "running\n", "")
+
+
+def test_a_loss_that_is_no_number_is_still_json(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one)
+    metrics(one, START, step(3, loss=float("nan")))
+    scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n")
+    out = jobgen("status", "--json").out
+    assert json.loads(out, parse_constant=pytest.fail)["jobs"][0]["progress"]["loss"] is None
+
+
+def test_a_chain_tells_its_position(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one, "continued 0")
+    attempt(one, number=1)
+    (one.run_dir / "script").write_text(f"#!/bin/bash\n{HEADER}")
+    scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n")
+    assert jobgen("status", "7").err == "start 2 of at most 4\n"
+
+
+def test_the_reason_to_wait_and_the_expected_start_are_told(scheduler: Scheduler) -> None:
+    job("7")
+    noon = time.mktime(time.strptime("2030-01-01 12:00", "%Y-%m-%d %H:%M"))
+    scheduler.says("squeue", f"7|PENDING|Priority|{noon:.0f}|N/A\n")
+    assert jobgen("status") == (
+        0,
+        "queued\n",
+        "a 7:\nPriority\nexpected to start 2030-01-01 12:00\n",
+    )
+
+
+def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
+    for id, name, submitted in (("5", "a", 3), ("6", "a", 2), ("7", "b", 1), ("8", "b", 4)):
+        attempt(job(id, name=name, submitted=submitted), "done 0")
+    job("5", name="old", submitted=0)  # the scheduler has begun to count again
+    named = {word: record.find_job(word).id for word in ("6", "a", "b", "runs/b/7", "runs/b/7/")}
+    assert named == {"6": "6", "a": "5", "b": "8", "runs/b/7": "7", "runs/b/7/": "7"}
+    assert record.find_job().id == "8"
+    assert record.find_job("5").name == "a"
+    code, out, err = jobgen("status", "7", "b", "nothing")
+    assert code == 2
+    assert [line.split()[0] for line in out.splitlines()] == ["JOB", "7", "8"]
+    assert err == "no job 'nothing' below ./runs; give an id, a name or a run folder\n"
+
+
+def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
+    message = "no job below ./runs; give an id, a name or a run folder\n"
+    assert jobgen("status") == (2, "", message)
+    assert jobgen("list", "--json") == (0, '{\n  "jobs": []\n}\n', "")
+
+
+@pytest.mark.parametrize("words", [("list",), ("status", "1", "2", "3")])
+def test_a_damaged_record_is_named_and_the_others_are_shown(
+    scheduler: Scheduler, words: tuple[str, ...]
+) -> None:
+    for id in "123":
+        attempt(job(id), "done 0")
+    Path("runs/a/2/job.json").write_text('{"id": "2", ')
+    code, out, err = jobgen(*words)
+    assert code == 2
+    assert {line.split()[0] for line in out.splitlines()} == {"JOB", "1", "3"}
+    assert err.startswith("runs/a/2/job.json: not the record of a job: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
+    scheduler: Scheduler,
+) -> None:
+    for id in "123":
+        job(id)
+    scheduler.says("scancel", "")
+    assert jobgen("cancel", "1", "3") == (0, "", "a 1: cancelled\na 3: cancelled\n")
+    assert scheduler.calls == [["scancel", "1", "3"]]
+    assert jobgen("cancel", "1", "9").code == 2
+    assert len(scheduler.calls) == 1
+    assert jobgen("cancel", "--json").err == "a 3: cancelled\n"  # the latest
+    assert scheduler.calls[1:] == [["scancel", "3"]]
+
+
+def test_list_chooses_by_state_and_number_and_an_id_by_its_beginning(
+    scheduler: Scheduler,
+) -> None:
+    for number, id in enumerate(("1201", "1202", "34", "5")):
+        job(id, submitted=float(number))
+    states = {"1201": "RUNNING", "1202": "PENDING", "34": "RUNNING", "5": "PENDING"}
+    lines = (f"{id}|{state}|None|1|2\n" for id, state in states.items())
+    scheduler.says("squeue", "".join(lines))
+    listed = [line.split()[0] for line in jobgen("list", "--state", "running").out.splitlines()]
+    assert listed == ["JOB", "34", "1201"]
+    assert len(jobgen("list", "--limit", "2").out.splitlines()) == 3
+    assert jobgen("list", "--state", "lost").code == 2
+    assert jobgen("status", "3").out == "running\n"
+    assert record.find_job("1202").id == "1202"
+    assert "2 jobs have ids that begin with 12, such as 1201, 1202" in jobgen("status", "12").err
+
+
+# --- looking again and again --------------------------------------------------------
+
+
+class Clock:
+    """Time that passes only in `sleep`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.at: dict[float, Any] = {}  # what happens then
+        monkeypatch.setattr(watch, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for moment in [each for each in self.at if each <= self.now]:
+            self.at.pop(moment)()
+
+
+def test_wait_asks_once_a_minute_and_sees_the_scripts_own_record_at_once(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    first, second = job("7"), job("8")
+    asked: list[float] = []
+    scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n8|RUNNING|None|N/A|N/A\n")
+    ask = scheduler.ask
+    monkeypatch.setattr(process, "ask", lambda argv, **more: asked.append(clock.now) or ask(argv))
+    clock.at = {1100: lambda: attempt(first, "done 0"), 1150: lambda: attempt(second, "failed 1")}
+    code, out, err = jobgen("wait", "7", "8")
+    assert (code, out) == (7, "7 done\n8 failed\n")
+    assert err == "job 8: failed (exit code 1)\n"
+    assert asked == [1000, 1060, 1120, 1153]  # the last a moment after the end
+
+
+def test_wait_asks_once_and_at_once_what_an_outcome_means(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    one = job("7")
+    scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n")
+
+    def end() -> None:
+        attempt(one, "cancelled 143")
+        scheduler.says("squeue", "7|CANCELLED|None|1|2\n")
+
+    clock.at = {1005: end}
+    assert jobgen("wait")[:2] == (7, "7 cancelled\n")
+    assert [call[0] for call in scheduler.calls] == ["squeue"] * 2
+    assert 1008 <= clock.now <= 1010
+
+
+def test_wait_ends_where_nobody_knows_the_job_and_not_where_nobody_answers(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    job("7")
+    scheduler.says("squeue", "", words="Unable to contact slurm controller")
+    clock.at = {2000: lambda: scheduler.says("squeue", "")}
+    code, out, err = jobgen("wait", "7")
+    assert (code, out) == (7, "7 unknown\n")
+    assert err.count("Unable to contact slurm controller") == 1
+    assert 2050 < clock.now < 2130
+
+
+def test_watch_ends_with_the_jobs(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    one = job("7")
+    scheduler.says("squeue", "7|PENDING|Priority|N/A|N/A\n")
+    clock.at = {1010: lambda: attempt(one, "done 0")}
+    assert jobgen("status", "--watch") == (0, "7 queued\n7 done\n", "")
+    assert len(scheduler.calls) == 1

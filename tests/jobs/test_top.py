@@ -1,0 +1,76 @@
+"""`jobgen top`: what a running job uses on its nodes, by what these have noted."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from run_folders import Run
+from support import jobgen
+
+from jobgen.jobs.top import format_nodes, list_nodes
+
+GIB = 2**30
+
+
+def note(run: Run, node: str, *, attempt: int = 0, ago: float = 2, **changes: object) -> None:
+    """Two lines of a node, 30 s apart, in which three CPUs were busy."""
+    lines = []
+    for at, cpu in ((30, 10.0), (0, 100.0)):
+        line = {"time": time.time() - ago - at, "attempt": attempt, "cpu_s": cpu}
+        line |= {"memory": 3 * GIB, "most": 4 * GIB, "processes": 5}
+        lines.append(json.dumps(line | changes))
+    run.write(f"usage/{node}.jsonl", "\n".join(lines) + "\n")
+
+
+def test_each_node_of_the_last_start_has_a_line(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    gpus = [{"use": use, "memory": 30 * GIB, "total": 80 * GIB, "power": 300.5} for use in (90, 70)]
+    note(run, "n1", gpus=gpus)
+    head, first, second = format_nodes(list_nodes(run.job, now=time.time()))
+    assert head.split() == [
+        "NODE",
+        "GPUS",
+        "GPU",
+        "MEMORY",
+        "POWER",
+        "CPUS",
+        "MEMORY",
+        "PROCESSES",
+        "NOTED",
+    ]
+    assert first.split("  ")[0] == "n1"
+    for words in ("2: 80 % (70-90)", "30.0 GB of 80.0 GB", "601 W", "3.0", "3.0 GB", " 5 "):
+        assert words in first, words
+    assert second.split() == ["n2", "-", "-", "-", "-", "-", "-", "not", "yet"]
+    # What a node has noted in an earlier start is not what it uses now.
+    run.write("attempts/1/nodes", "n1\n")
+    assert list_nodes(run.job, now=time.time())[0].memory is None
+
+
+def test_damaged_notes_are_left_out(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.write(
+        "usage/n1.jsonl", 'not json\n{"time": 1}\n[3]\n{"time": "x", "cpu_s": 1, "memory": 2}\n'
+    )
+    assert list_nodes(run.job, now=time.time())[0].age is None
+
+
+def test_the_command_prints_a_table_once_where_it_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = Run(tmp_path)
+    note(run, "n1")
+    run.write("metrics.jsonl", '{"kind": "step", "step": 7, "time": 1.0, "loss": 2.5}\n')
+    ended = jobgen("top", "4711")
+    assert ended.code == 0, ended.err
+    first, head, *nodes = ended.out.splitlines()[:4]
+    assert first.startswith("job 4711: ")
+    assert head.startswith("NODE")
+    assert [line.split()[0] for line in nodes] == ["n1", "n2"]
+    told = json.loads(jobgen("top", "4711", "--json").out)
+    assert [node["node"] for node in told["nodes"]] == ["n1", "n2"]
+    assert told["nodes"][0]["cpus"] == pytest.approx(3, rel=1e-3)
+    assert told["job"]["id"] == "4711"

@@ -1,0 +1,85 @@
+"""What the page asks of jobgen, asked without a browser."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import EXAMPLES, jobgen, working_in
+
+from jobgen.page import compose
+from jobgen.page.build import START
+from jobgen.page.form import make_form
+from jobgen.spec.json_schema import make_schema
+from jobgen.spec.model import JobSpec
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --time=02:00:00
+torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=localhost:29500 train.py --lr 3e-4
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Path:
+    with working_in(tmp_path):
+        yield tmp_path
+
+
+def test_a_script_is_what_render_prints(folder: Path) -> None:
+    for example in EXAMPLES:
+        answer = compose.compose(example.read_text())
+        rendered = jobgen("render", "job.yaml")
+        assert (answer["script"] or "") == rendered.out, example
+        assert [row["text"] for row in answer["problems"]] == rendered.err.splitlines(), example
+
+
+def test_problems_are_those_of_the_command_line() -> None:
+    text = "name: a\nresources: {nodes: two, walltime: 4 hors}\nrun: {modul: m}\n"
+    answer = compose.compose(text)
+    assert answer["script"] is None
+    assert [row["text"] for row in answer["problems"]] == jobgen("render").err.splitlines()
+    assert [row["path"] for row in answer["problems"]][:1] == ["resources.nodes"]
+
+
+def test_a_reason_stands_at_its_line() -> None:
+    text = compose.edit(START, "resources.cpus_per_gpu", "8")["text"]
+    answer = compose.compose(text)
+    lines = answer["script"].splitlines()
+    why = {lines[row["line"] - 1]: row["why"] for row in answer["reasons"]}
+    assert "#SBATCH --nodes=2" in why
+    assert any("OMP_NUM_THREADS" in line for line in why)
+
+
+def test_a_site_takes_the_place_of_the_scheduler() -> None:
+    answer = compose.edit_text(START, "site", "nersc-perlmutter")
+    assert "site: nersc-perlmutter\n" in answer["text"]
+    assert "scheduler:" not in answer["text"]
+
+
+def test_the_form_says_what_the_site_decides() -> None:
+    text = compose.edit_text(START, "site", "alcf-polaris")["text"]
+    text = compose.edit_text(text, "account", "abc")["text"]
+    answer = compose.edit(text, "filesystems", "[home, eagle]")
+    assert answer["decided"]["launch.launcher"]["value"] == "mpiexec"
+    assert "site alcf-polaris" in answer["decided"]["launch.launcher"]["why"]
+    assert "queue" in answer["decided"]
+
+
+def test_the_form_has_every_key() -> None:
+    schema = json.loads(make_schema(JobSpec, title="job"))
+    controls = [c.path for section in make_form() for c in (*section.controls, *section.advanced)]
+    assert len(controls) == len(set(controls))
+    assert {path.partition(".")[0] for path in controls} == set(schema["properties"])
+    for name, record in (("resources", "Resources"), ("run", "Run"), ("launch", "Launch")):
+        keys = schema["definitions"][record]["properties"]
+        assert {f"{name}.{key}" for key in keys} <= set(controls)
+
+
+def test_a_script_is_linted_and_imported() -> None:
+    answer = compose.read_script("job.sbatch", SCRIPT)
+    assert [row["line"] for row in answer["findings"]]
+    assert "nodes: 2" in answer["text"]
+    assert set(answer["scripts"]) == {"slurm", "pbs"}

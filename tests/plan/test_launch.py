@@ -1,0 +1,51 @@
+"""What starts the processes, and which cores and GPU each gets."""
+
+import pytest
+from support import EXAMPLES, load
+
+from jobgen.plan.launch import _read_cores
+from jobgen.plan.ranks import list_nodes
+from jobgen.plan.resolve import resolve
+
+PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
+
+
+def first_node(site: str, *overrides: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Devices and cores of the processes on the first node of a job on a site."""
+    plan = resolve(load(PORTABLE, *overrides), site=site, limits=False)
+    node = next(iter(list_nodes(plan)))
+    return node.devices, node.cores
+
+
+def test_each_process_has_the_gpu_and_the_cores_that_the_site_documents() -> None:
+    assert first_node("alcf-aurora", "resources.gpus_per_node=12")[1][:7] == (
+        *("4-7", "8-11", "12-15", "16-19", "20-23", "24-27"),
+        "56-59",
+    )
+    devices, cores = first_node("alcf-polaris", "resources.gpus_per_node=4")
+    assert devices == ("GPU 3", "GPU 2", "GPU 1", "GPU 0")
+    assert len(cores) == 4
+    assert cores[0].startswith("0-")
+
+
+@pytest.mark.parametrize(
+    ("options", "cores"),
+    [
+        ("--cpu-bind=mask_cpu:0x00fe000000000000,0xf0f", ["49-55", "0-3,8-11"]),
+        ("--cpu-bind=verbose,list:0-7,32-39:8", ["0-7,32-39", "8"]),
+        ("--depth=8 --cpu-bind depth", ["0-7", "8-15"]),
+        ("--cpu-bind=threads", []),
+    ],
+)
+def test_the_cores_that_a_launchers_options_name(options: str, cores: list[str]) -> None:
+    assert list(_read_cores(tuple(options.split()), 2)) == cores
+
+
+def test_a_node_of_which_a_part_is_asked_for_has_its_gpus_in_order() -> None:
+    devices, _ = first_node("alcf-polaris", "resources.gpus_per_node=2")
+    assert devices == ("GPU 0", "GPU 1")
+
+
+@pytest.mark.parametrize("launch", ["{}", "{mode: torchrun}"])
+def test_torchruns_agents_leave_the_cores_to_torch(launch: str) -> None:
+    assert first_node("lumi-g", f"launch={launch}", "resources.gpus_per_node=8")[1] == ()

@@ -1,0 +1,564 @@
+"""Reports: what they are made from, what they say, and what they say not to know."""
+
+import hashlib
+import json
+import math
+import random
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import BEGAN, make, metrics, spec
+from support import ROOT, jobgen, working_in
+
+from jobgen.jobs.record import JobRecord
+from jobgen.output import format_json
+from jobgen.report import report
+from jobgen.report.facts import Curve, Report, Use
+from jobgen.report.figures import (
+    format_number,
+    format_ranks,
+    format_share,
+    format_size,
+    format_span,
+    measure_spread,
+    sample_curve,
+)
+from jobgen.report.page import render_page
+from jobgen.report.text import format_text
+from jobgen.schedulers.pbs.usage import parse_qstat
+from jobgen.schedulers.slurm.usage import parse_sacct, parse_scontrol
+from jobgen.schedulers.usage import Used
+
+NOW = BEGAN + 86400
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder, where no scheduler is to be found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def of(*jobs: JobRecord) -> Report:
+    return report(list(jobs), now=NOW)
+
+
+def command(name: str, prints: str, folder: Path) -> None:
+    """A command that prints this."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin" / "said").write_text(prints)
+    (folder / "bin" / name).write_text(f'#!/bin/sh\nexec /bin/cat "{folder}/bin/said"\n')
+    (folder / "bin" / name).chmod(0o755)
+
+
+def uses(told: Report) -> dict[str, Use]:
+    return {use.what: use for use in told.runs[0].uses}
+
+
+def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
+    lines = metrics(64, steps=1000, slow=17, restart=500)
+    outcomes = ("continued 0", "done 0")
+    told = of(make(tmp_path, "64.pbs", ranks=64, lines=lines, slow=17, outcomes=outcomes))
+    run = told.runs[0]
+    assert run.state == "done"
+    assert told.summary == run.summary
+    assert run.summary.startswith(
+        "It ended well after 1 h 40 min. 1,000 of 1,000 steps on 64 ranks"
+    )
+    assert "of 16 nodes: the loss fell from " in run.summary
+    assert run.summary.endswith("It waited 30 min in the queue.")
+    assert [attempt.outcome for attempt in run.attempts] == ["continued", "done"]
+    assert [attempt.first_step for attempt in run.attempts] == [BEGAN + 40, BEGAN + 4000]
+    assert (run.waited, run.ran) == (1800, 6000)
+    assert [place.ranks for place in run.places][:2] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    training = run.training
+    assert training is not None
+    assert training.least_loss == (0.5, 250)
+    assert training.starts == (500,)
+    assert training.speed == pytest.approx(4096 * 64 / 0.2152, rel=0.02)
+    assert run.ranks is not None
+    assert run.ranks.speed == pytest.approx([training.speed / 64] * 64)
+    assert run.ranks.forward is not None
+    assert max(run.ranks.forward) == run.ranks.forward[17]
+    assert [(one.rank, one.node, one.times) for one in run.ranks.slow] == [(17, "n004", 3)]
+    (alike,) = run.preflight
+    assert (len(alike.nodes), alike.torch, alike.devices) == (16, "2.13.0", "4 x NVIDIA H200")
+    assert run.charged is not None
+    assert (run.charged.used.amount, run.charged.used.unit) == (3840, "SU")
+    assert run.charged.most.amount == 9216
+
+
+def test_a_terminal_gets_the_same(tmp_path: Path) -> None:
+    told = format_text(of(make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=500))))
+    for words in ("Asked and used", "walltime", "120 SU: 48 CPUs", "rank 3      "):
+        assert words in told, words
+    assert "what pbs counts is not known: there is no qstat command here" in told
+    assert all(len(line) < 160 for line in told.splitlines())
+
+
+def test_nothing_is_told_of_an_empty_folder(tmp_path: Path) -> None:
+    job = JobRecord("7", "bare", "slurm", str(tmp_path), BEGAN, ("sbatch",))
+    job.save()
+    told = of(job)
+    run = told.runs[0]
+    assert (run.state, run.attempts, run.places, run.training, run.ranks) == (
+        *("unknown", (), (), None, None),
+    )
+    assert {use.what: (use.asked, use.used, use.share) for use in run.uses} == {
+        name: (None, None, None) for name in ("walltime", "CPUs", "memory")
+    }
+    assert "script is not in the run folder" in run.notes
+    assert any("there are no metrics in the run folder" in note for note in run.notes)
+    html = render_page(told, now=NOW)
+    assert "No attempt has begun." in html
+    assert html.count("not known") > 5
+    assert "not known" in format_text(told)
+
+
+def damage(root: Path, draw: random.Random) -> str:
+    """Spoil one file of a run folder; what was done."""
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.name != "job.json")
+    path = draw.choice(files)
+    how = draw.choice(["cut", "bytes", "gone", "folder", "type", "empty", "deep"])
+    data = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "bytes":
+        path.write_bytes(bytes(draw.randrange(256) for _ in range(200)) + data[200:])
+    elif how == "gone":
+        path.unlink()
+    elif how == "folder":
+        path.unlink()
+        path.mkdir()
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "deep":
+        path.write_text("[" * 100_000)
+    else:
+        path.write_text(
+            draw.choice(["null", "[]", '{"kind": "step", "step": "x"}', "1e999", '"x"'])
+        )
+    return f"{how} {path.relative_to(root)}"
+
+
+def test_damaged_files_are_told_of_and_no_traceback(tmp_path: Path) -> None:
+    job = make(tmp_path / "whole", "4.pbs", ranks=4, lines=metrics(4, steps=200, slow=2), slow=2)
+    for seed in range(60):
+        draw = random.Random(seed)
+        where = tmp_path / str(seed)
+        shutil.copytree(tmp_path / "whole", where)
+        spoilt = JobRecord(**{**vars(job), "folder": str(where)})
+        done = [damage(spoilt.run_dir, draw) for _ in range(3)]
+        try:
+            told = of(spoilt)
+            assert render_page(told, now=NOW).endswith("</html>\n"), done
+            assert format_text(told), done
+            json.loads(format_json(told))
+        except Exception as error:
+            raise AssertionError(f"{seed}: {done}") from error
+
+
+def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
+    lines = [
+        '{"kind": "start", "world_size": 2, "micro_batches": "x", "attempt": 0, "time": 1e400}',
+        '{"kind": "step", "step": 10, "loss": NaN, "step_s": -1, "lr": true, "data_s": 0.1}',
+        '{"kind": "step", "step": 20, "loss": 2.5, "step_s": 0, "tokens_per_s": Infinity}',
+        '{"kind": "step", "step": 30, "loss": "low", "step_s": 0.5, "mem_gb": {}}',
+        '{"kind": "ranks", "forward_s": [1.0, "slow"], "data_s": [0.1], "mem_gb": null}',
+        '{"kind": "step", "st',
+        "[1, 2]",
+    ]
+    told = of(make(tmp_path, "2.pbs", ranks=2, lines="\n".join(lines)))
+    run = told.runs[0]
+    assert run.training is not None
+    assert (run.training.loss, run.training.speed, run.training.mfu) == (2.5, None, None)
+    assert run.training.losses == Curve((20.0,), (2.5,))
+    assert run.ranks is not None
+    assert run.ranks[1:6] == (None,) * 5
+    assert "Speed by rank" in render_page(told, now=NOW)
+    assert "metrics.jsonl: 2 lines are no whole record, and left out" in run.notes
+    assert "the loss is no number in 2 of 3 lines" in run.notes
+    assert "NaN" not in render_page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
+
+
+def test_what_ranks_did_is_told_of_all_steps(tmp_path: Path) -> None:
+    lines = metrics(2, steps=100)
+    told = [
+        {"steps": 30, "forward_s": [1.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [3.0, 1.0]},
+        {"steps": 10, "forward_s": [5.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [2.0, 4.0]},
+        {"steps": 10, "forward_s": [9.0] * 3, "data_s": [9.0] * 3, "mem_gb": [9.0] * 3},
+    ]
+    rows = [line for line in lines if line["kind"] != "ranks"]
+    rows += [{"kind": "ranks", "attempt": 0, "step": 100} | one for one in told]
+    found = of(make(tmp_path, "2.pbs", ranks=2, lines=rows))
+    ranks = found.runs[0].ranks
+    assert ranks is not None
+    assert (ranks.forward, ranks.waiting, ranks.memory) == ((2, 2), (0, 0), (3e9, 4e9))
+    assert "No rank has waited for data." in render_page(found, now=NOW)
+
+
+HOSTILE = st.text(
+    st.one_of(st.sampled_from("<>\"'&/!-{}%$`\\ \n\u2028\u2029scriptSCRIPT"), st.characters()),
+    max_size=60,
+)
+
+
+@given(HOSTILE, HOSTILE)
+def test_no_text_breaks_out_of_its_place(told: Report, word: str, other: str) -> None:
+    """Whatever a log, a name or a file says: the page has the elements that it always has."""
+    run = told.runs[0]
+    cause = run.cause
+    attack = f"</script><script>alert(1)</script><img src=x onerror=alert(1)>--><!--{word}"
+    hostile = told._replace(
+        title=attack,
+        summary=other,
+        runs=(
+            run._replace(
+                name=attack,
+                reason=word,
+                folder=other,
+                cause=cause,
+                spec=attack + other,
+                script=attack,
+                notes=(attack, word, other),
+                settings={attack: word, other: attack},
+                places=tuple(place._replace(node=attack) for place in run.places),
+                training=run.training._replace(device=attack, unit=attack + word)
+                if run.training
+                else None,
+            ),
+        ),
+    )
+    html = render_page(hostile, now=NOW)
+    assert html.count("<script") == 3
+    assert html.lower().count("</script") == 3
+    assert "<img" not in html
+    data = html.partition('<script type="application/json" id="data">')[2].partition("</script")[0]
+    assert not set("<>&'\u2028\u2029") & set(data)
+    titles = [chart["title"] for chart in json.loads(data)]
+    assert any(title.lower().startswith(attack[:20].lower()) for title in titles)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of a run of two ranks."""
+    folder = tmp_path_factory.mktemp("told")
+    with working_in(folder):
+        return of(make(folder, "2.pbs", ranks=2, lines=metrics(2, steps=100)))
+
+
+def test_curves_are_thinned_but_nothing_that_stands_out_is_lost() -> None:
+    draw = random.Random(1)
+    x = [float(step) for step in range(100_000)]
+    y = [draw.gauss(0, 1) for _ in x]
+    y[31_415], y[92_653] = 99.0, -99.0
+    found = sample_curve(x, y, most=800)
+    assert len(found.x) <= 800
+    assert found == sample_curve(x, y, most=800)
+    assert (found.x[0], found.x[-1]) == (0, 99_999)
+    assert {99.0, -99.0} <= set(found.y)
+    assert list(found.x) == sorted(set(found.x))
+    assert sample_curve([1, 2, 3], [math.nan, 5, math.inf]) == Curve((2,), (5,))
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=300))
+def test_a_spread_counts_every_value_once(values: list[float]) -> None:
+    found = measure_spread(values)
+    if not values:
+        assert found is None
+        return
+    assert found is not None
+    assert sum(found.counts) == len(values) == found.of
+    assert found.least <= found.p5 <= found.median <= found.p95 <= found.most
+    assert len(found.edges) == len(found.counts) + 1
+
+
+def test_words() -> None:
+    cases = {0.0012: "1.2 ms", 3.5: "3.5 s", 59.99: "1 min", 250: "4 min 10 s", 7200: "2 h"}
+    cases |= {0: "0 s", 3599.9: "1 h", 100_000: "1 d 3 h"}
+    for seconds, words in cases.items():
+        assert format_span(seconds) == words
+    assert (format_size(1.5 * 1024**3), format_size(1024**3), format_size(2048)) == (
+        "1.5 GB",
+        "1 GB",
+        "2 KB",
+    )
+    assert (format_number(12345.6), format_number(2.5), format_number(3e-4), format_number(0)) == (
+        *("12,346", "2.5", "3.000e-04", "0"),
+    )
+    assert (format_share(0.42), format_share(0.004), format_share(1.2)) == (
+        "42 %",
+        "0.4 %",
+        "120 %",
+    )
+    assert format_ranks((0, 1, 2, 5)) == "0-2, 5"
+    for words in (format_span(None), format_size(None), format_number(None), format_share(None)):
+        assert words == "not known"
+
+
+QSTAT = (
+    "Job Id: 4.pbs|resources_used.cput=00:00:01|resources_used.walltime=00:50:00"
+    "|resources_used.mem=247672kb|Resource_List.walltime=04:00:00|Resource_List.nodect=1"
+    "|Resource_List.ncpus=48|Resource_List.ngpus=4|Resource_List.mem=380gb"
+)
+
+
+def note_usage(job: JobRecord, *, memory: float, busy: float, seconds: int = 3000) -> None:
+    """What the watcher of n000 has noted every half minute: memory in GB, and so many CPUs."""
+    (job.run_dir / "usage").mkdir()
+    lines = []
+    for at in range(0, seconds + 1, 30):
+        line = {"time": BEGAN + at, "attempt": 0, "cpu_s": busy * at, "processes": 9}
+        line |= {"memory": memory / 2 * 2**30, "most": memory * 2**30}
+        gpu = {"use": 40 + at % 60, "memory": 30 * 2**30, "total": 80 * 2**30, "power": 300}
+        line["gpus"] = [gpu]
+        lines.append(json.dumps(line))
+    (job.run_dir / "usage" / "n000.jsonl").write_text("\n".join(lines) + "\n{damaged")
+
+
+def test_what_the_job_noted_itself_counts_and_the_schedulers_numbers_stand_beside_it(
+    tmp_path: Path,
+) -> None:
+    command("qstat", QSTAT, tmp_path)
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=("done 0",))
+    note_usage(job, memory=100, busy=6)
+    told = of(job)
+    found = uses(told)
+    assert found["memory"].used == "100 GB at most"
+    assert found["memory"].counted == "qstat counts 241.9 MB"
+    assert found["memory"].source == "usage/*.jsonl"
+    assert found["memory"].advice == "resources.memory_per_node: 125GB would do"
+    assert found["CPUs"].advice == "8 CPUs a node would do"
+    assert found["GPUs"].used is not None
+    assert "55 % busy on average, 300 W each" in found["GPUs"].used
+    assert found["GPU memory"].used == "30 GB at most"
+    run = told.runs[0]
+    assert run.usage is not None
+    assert set(run.usage.busy.y) == {6.0}
+    assert max(run.usage.gpu_uses.x) == pytest.approx(50, abs=1)
+    html = render_page(told, now=NOW)
+    assert "GPU use" in html
+    assert "CPUs busy" in html
+    assert "qstat counts 241.9 MB" in html
+
+
+@pytest.mark.parametrize("outcome", ["failed 1", "cancelled 143"])
+def test_a_run_that_was_cut_short_gives_no_advice(tmp_path: Path, outcome: str) -> None:
+    command("qstat", QSTAT, tmp_path)
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=(outcome,))
+    note_usage(job, memory=100, busy=6)
+    assert {use.advice for use in of(job).runs[0].uses} == {""}
+
+
+def test_a_run_that_was_hardly_watched_gives_no_advice_on_memory(tmp_path: Path) -> None:
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=("done 0",))
+    note_usage(job, memory=1, busy=1, seconds=30)
+    found = uses(of(job))
+    assert (found["memory"].advice, found["CPUs"].advice) == ("", "")
+
+
+def test_advice_never_falls_below_what_was_measured(tmp_path: Path) -> None:
+    advised = 0
+    for number, (memory, busy) in enumerate(((0.5, 0), (3, 2.5), (100, 6), (180, 20), (350, 47))):
+        job = make(tmp_path, f"{number}.pbs", ranks=4, lines="")
+        note_usage(job, memory=memory, busy=busy)
+        found = uses(of(job))
+        if word := re.search(r"memory_per_node: (\d+)GB", found["memory"].advice):
+            assert int(word[1]) >= 1.25 * memory
+            advised += 1
+        if word := re.search(r"(\d+) CPU", found["CPUs"].advice):
+            assert int(word[1]) >= max(4, 1.25 * busy)
+            advised += 1
+    assert advised == 8
+
+
+def test_pbs_tells_what_was_used_and_gives_no_advice_alone(tmp_path: Path) -> None:
+    said = (
+        "Job Id: 4.pbs|resources_used.cput=01:00:00|resources_used.walltime=00:50:00"
+        "|resources_used.mem=41943040kb|Resource_List.walltime=04:00:00|Resource_List.nodect=1"
+        "|Resource_List.ncpus=48|Resource_List.ngpus=4|Resource_List.mem=380gb"
+    )
+    command("qstat", said, tmp_path)
+    told = of(make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100)))
+    found = uses(told)
+    assert found["walltime"].share == pytest.approx(50 / 240)
+    assert found["walltime"].advice == "resources.walltime: 01:05:00 would do, and starts sooner"
+    assert found["CPUs"][:4] == ("CPUs", "48 CPUs", "1.2 busy on average", pytest.approx(0.025))
+    assert found["memory"].used == "40 GB at most"
+    # PBS may not see what torchrun has started.
+    assert (found["CPUs"].advice, found["memory"].advice) == ("", "")
+    assert found["GPUs"].asked == "4 GPUs"
+    assert told.runs[0].notes == ()
+
+
+# The first job is as Slurm 22.05 has told it.
+SACCT = """\
+1|1795275916|1795275918|16|30|2|4|00:16.053|8192M||billing=4,cpu=4,mem=8192M,node=2|
+1.batch|1795275918|1795275918|16||1|2|00:00.072|||cpu=2,mem=4096M,node=1|energy=0
+1.0|1795275918|1795275918|15||2|4|00:15.981|||cpu=4,mem=8192M,node=2|energy=0
+12|1790000000|1790000060|600|120|2|16|00:20:00|64G||billing=16,cpu=16,gres/gpu=8,node=2|
+12.batch|1790000060|1790000060|600||1|8|00:01:00||1000K|cpu=8|cpu=00:01:00
+12.0|1790000060|1790000060|600||2|16|00:19:00||8388608K|cpu=16|cpu=00:09:00,gres/gpuutil=37
+12|1790000700|1790000800|300|120|2|16|00:10:00|64G||billing=16,cpu=16,gres/gpu=8,node=2|
+12.0|1790000800|1790000800|300||2|16|00:10:00||4194304K|cpu=16|
+13_4|1790000000|Unknown|0|60|1|8|00:00:00|4000Mc|||
+14+0|1790000000|1790000060|600|120|1|8|00:20:00|4Gn||cpu=8,gres/gpu=8|
+14+1|1790000000|1790000060|600|120|2|8|00:20:00|4Gn||cpu=8,gres/gpu=4|
+"""
+
+
+def test_sacct_counts_every_start_and_the_components_of_one_once() -> None:
+    found = parse_sacct(SACCT)
+    assert found["1"] == Used(
+        *("sacct", 1795275916, 1795275918, 16, 16, 1800, 2, 4, 16.053),
+        memory_asked=4 * 1024**3,
+        of_one_node=True,
+    )
+    assert found["12"] == Used(
+        "sacct",
+        submitted=1790000000,
+        started=1790000060,
+        elapsed=900,
+        longest=600,
+        limit=7200,
+        nodes=2,
+        cpus=16,
+        cpu_seconds=1800,
+        gpus=8,
+        gpu_use=37,
+        memory_asked=32 * 1024**3,
+        memory=8 * 1024**3,
+        of_one_node=True,
+    )
+    assert (found["13_4"].started, found["13_4"].cpu_seconds, found["13_4"].memory) == (None,) * 3
+    assert found["13_4"].memory_asked == 8 * 4000 * 1024**2
+    whole = found["14"]
+    assert (whole.elapsed, whole.nodes, whole.cpus, whole.gpus) == (600, 3, 16, 12)
+    assert whole.memory_asked == 4 * 1024**3
+    assert parse_sacct("garbage\n<html>|\n") == {}
+
+
+def test_without_accounting_slurm_still_tells_what_was_given() -> None:
+    line = "JobId=5 JobName=x JobState=COMPLETED RunTime=00:10:00 TimeLimit=1-00:00:00 NumNodes=2 "
+    line += "NumCPUs=32 ReqTRES=cpu=32,mem=256000M,node=2,gres/gpu=8"
+    assert parse_scontrol(line) == {
+        "5": Used(
+            *("scontrol", None, None, 600, 600, 86400, 2, 32, None, 8, None),
+            memory_asked=256000 * 1024**2,
+        )
+    }
+    assert parse_scontrol("") == {}
+    assert parse_qstat("<html>") == parse_qstat("[]") == {}
+
+
+def test_the_jobs_of_a_chain_are_counted_together() -> None:
+    first = Used("qstat", elapsed=100, longest=100, cpu_seconds=50, memory=3, submitted=1)
+    second = Used("qstat", elapsed=40, longest=40, memory=5, cpus=8)
+    assert first.and_then(second) == Used(
+        "qstat", 1, None, 140, 100, cpus=8, cpu_seconds=50, memory=5
+    )
+
+
+def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
+    jobs = [
+        make(
+            tmp_path,
+            f"{number}.pbs",
+            ranks=4,
+            lines=metrics(4, steps=500, seed=number),
+            overrides=(f"run.args.lr={rate}",),
+            settings={"steps": 1000, "lr": rate},
+        )
+        for number, rate in enumerate((1e-3, 3e-4))
+    ]
+    told = of(*jobs)
+    assert told.comparison is not None
+    assert told.comparison.settings == ("run.args.lr", "lr")
+    assert [row.loss for row in told.comparison.rows] == sorted(
+        run.training.loss for run in told.runs if run.training and run.training.loss
+    )
+    assert {name for name, _ in told.comparison.curves} == {"lr=0.001", "lr=0.0003"}
+    assert told.comparison.measure == "validation loss"
+    best = told.comparison.rows[0]
+    assert best.validation == min(row.validation or 9 for row in told.comparison.rows)
+    assert told.summary.startswith(
+        f"2 of 2 runs ended well. Best by validation loss: {best.title}, "
+    )
+    assert "0.0003" in render_page(told, now=NOW)
+    assert "run.args.lr" in format_text(told)
+
+
+def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
+    content = spec(4, array={"values": {"lr": [1e-3, 3e-4], "seed": [0, 1]}})
+    array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
+    shutil.rmtree(array.run_dir / "attempts")
+    array = JobRecord(**{**vars(array), "tasks": 4})
+    array.save()
+    for index in range(3):
+        task = array.task(index)
+        lines = "".join(json.dumps(line) + "\n" for line in metrics(4, steps=100, seed=index))
+        task.run_dir.mkdir()
+        (task.run_dir / "metrics.jsonl").write_text(lines)
+        (task.run_dir / "attempts/0").mkdir(parents=True)
+        (task.run_dir / "attempts/0/outcome").write_text("done 0\n")
+    told = of(array)
+    assert [run.id for run in told.runs] == [f"9[{index}].pbs" for index in range(4)]
+    assert told.comparison is not None
+    assert {"lr", "seed"} <= set(told.comparison.settings)
+    assert told.runs[1].settings["seed"] == "1"
+    assert told.runs[1].site == "NCI Gadi (Australia)"
+    assert told.summary.startswith("3 of 4 runs ended well.")
+    assert told.runs[3].state == "unknown"
+    assert told.runs[3].reason.startswith("it has not begun here; there is no qstat command here")
+
+
+def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:
+    make(tmp_path, "3.pbs", ranks=4, lines=metrics(4, steps=100))
+    make(tmp_path, "5.pbs", ranks=4, lines=metrics(4, steps=100))
+    ended = jobgen("report", "3")
+    assert (ended.code, ended.out, ended.err) == (0, "runs/gpt-web/3/report.html\n", "")
+    assert Path("runs/gpt-web/3/report.html").read_text().startswith("<!DOCTYPE html>")
+    assert jobgen("report", "3", "5", "-o", "a/b.html").out == "a/b.html\n"
+    assert "2 of 2 runs" in Path("a/b.html").read_text()
+    assert jobgen("report", "3", "-o", "-").out.startswith("<!DOCTYPE html>")
+    assert jobgen("report", "3", "--text").out.startswith("gpt-web 3.pbs\nIt ended well after")
+    told = json.loads(jobgen("report", "3", "--json").out)
+    assert told["runs"][0]["training"]["unit"] == "tokens"
+    latest = jobgen("report")  # as of all commands: the latest where none is named
+    assert latest.code == 0
+    assert Path(latest.out.strip()).is_file()
+    assert "no job '4' below" in jobgen("report", "4").err
+    assert jobgen("report", "3", "--text", "--json").code == 2
+
+
+def test_a_large_run_has_a_small_page(tmp_path: Path) -> None:
+    lines = metrics(1024, steps=100_000, every=1, slow=700)
+    told = of(make(tmp_path, "1.pbs", ranks=1024, lines=lines, slow=700))
+    html = render_page(told, now=NOW)
+    assert len(html) < 500_000
+    assert html == render_page(told, now=NOW)
+    training = told.runs[0].training
+    assert training is not None
+    assert {14.5, 0.5} <= set(training.losses.y)
+
+
+def test_what_is_embedded_is_what_its_makers_published() -> None:
+    folder = ROOT / "jobgen/report/page"
+    digests = {
+        "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+        "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+        "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    }
+    for name, digest in digests.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_the_page_asks_nobody_for_anything(tmp_path: Path) -> None:
+    html = render_page(of(make(tmp_path, "3.pbs", ranks=4, lines=metrics(4, steps=100))), now=NOW)
+    assert "default-src 'none'" in unescape(html)
+    assert [word for word in ("src=", "href=", "@import", "url(") if word in html] == []

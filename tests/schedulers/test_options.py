@@ -1,0 +1,105 @@
+"""No option of a directive twice: on any site, with any field of the spec, by the user's own."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from golden import SITES
+from support import EXAMPLES, complaint, edited, load
+
+from jobgen import schedulers
+from jobgen.errors import SpecError
+from jobgen.plan.requests import list_options
+from jobgen.plan.resolve import resolve
+
+PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
+FIELDS = {
+    "qos": "qos=long",
+    "reservation": "reservation=maintenance",
+    "constraint": "resources.constraint=hbm80g",
+    "exclusive": "resources.exclusive=true",
+    "memory": "resources.memory_per_node=10GB",
+    "CPUs": "resources.cpus_per_node=8",
+    "mail": "notify={email: me@example.org, on: [begin, fail]}",
+    "walltime": "walltime={notice: 5m, then: resubmit}",
+    "array": "array={tasks: 3}",
+    "after": "after=[12]",
+    "unequal nodes": "resources.gpus_per_node=[4, 2]",
+    "direct": "launch={mode: direct}",
+}
+TOGETHER = [FIELDS[key] for key in ("exclusive", "memory", "mail", "array", "after")]
+
+
+def components(lines: list[str]) -> Iterator[Counter[str]]:
+    """How often each option stands in each component of a job."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        if line == "#SBATCH hetjob":
+            yield counts
+            counts = Counter()
+        counts.update(list_options(line.partition(" ")[2]))
+    yield counts
+
+
+def test_no_option_stands_twice(subtests: pytest.Subtests) -> None:
+    """A combination that a site does not take is refused, and so repeats nothing either."""
+    rendered = 0
+    for site, wanted in SITES.items():
+        for name, fields in {"all": TOGETHER, **{key: [FIELDS[key]] for key in FIELDS}}.items():
+            with subtests.test(f"{site}, {name}"):
+                try:
+                    plan = resolve(load(PORTABLE, *wanted, *fields), site=site, limits=False)
+                except SpecError:
+                    continue
+                rendered += 1
+                lines = list(schedulers.get_scheduler(plan.scheduler).directives(plan))
+                for counts in components(lines):
+                    assert [option for option, times in counts.items() if times > 1] == []
+    assert rendered > 8 * len(SITES)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "directive", "option"),
+    [
+        ("resources.walltime", "1h", "#SBATCH -t 2:00:00", "-t"),
+        ("resources.nodes", "2", "#SBATCH --exclusive --nodes=4", "--nodes"),
+        ("resources.gpus_per_node", "1", "#SBATCH --gres=gpu:2", "--gres gpu"),
+        ("queue", "a", "#SBATCH --partition b", "--partition"),
+        ("resources.constraint", "a", "#SBATCH -Cb", "-C"),
+        ("resources.walltime", "1h", "#PBS -l walltime=2:00:00,storage=a", "-l walltime"),
+        ("notify.on", "[end]", "#PBS -m e", "-m"),
+        ("after", "[1]", "#PBS -W umask=022,depend=after:2", "-W depend"),
+    ],
+)
+def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
+    key: str, value: str, directive: str, option: str
+) -> None:
+    scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
+    text = edited(("", f'directives: ["{directive}"]\n'))
+    message = f"directives[0]: jobgen writes {option} by itself; leave it out, and set {key}"
+    assert message in complaint(text, f"{key}={value}", scheduler=scheduler)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "directive", "gone"),
+    [
+        ("slurm", "#SBATCH -o logs/%j.out", "#SBATCH --output="),
+        ("slurm", "#SBATCH --open-mode=truncate", "#SBATCH --open-mode=append"),
+        ("pbs", "#PBS -j n", "#PBS -j oe"),
+    ],
+)
+def test_what_no_key_says_is_for_a_directive_of_ones_own(
+    scheduler: str, directive: str, gone: str
+) -> None:
+    text = edited(("", f'directives: ["{directive}"]\n'))
+    plan = resolve(load(text), scheduler=scheduler)
+    lines = list(schedulers.get_scheduler(scheduler).directives(plan))
+    assert lines[-1] == directive
+    assert not [line for line in lines if line.startswith(gone)]
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -C gpu", "#SBATCH --gres=nvme:1", "#PBS -m e"])
+def test_what_the_spec_does_not_say_may_be_said_by_a_directive(directive: str) -> None:
+    scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
+    text = edited(("", f'directives: ["{directive}"]\n'))
+    assert resolve(load(text), scheduler=scheduler).requests.directives == (directive,)

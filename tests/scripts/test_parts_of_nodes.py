@@ -1,0 +1,69 @@
+"""A job on a part of a node leaves the GPUs of others alone, or says that it cannot tell them."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import EXAMPLES, ROOT, plan_of
+
+from jobgen.rendering.render import render
+
+SPEC = next(path for path in EXAMPLES if path.stem == "slurm-2x8").read_text()
+
+
+def own_gpus(folder: Path, *overrides: str, seen: int, index: int = 0, visible: str = "") -> str:
+    """What a PBS node with so many GPUs says, and then what its CUDA_VISIBLE_DEVICES is."""
+    script = render(plan_of(SPEC, *overrides, site="pbs-generic"))
+    asks = re.search(r"^(    (unset CUDA|local gpus=|check_gpus ).*\n)+", script, re.M)
+    body = asks[0] if asks else ":\n"
+    smi = folder / "nvidia-smi"
+    listed = "".join(f"echo 'GPU {number}: NVIDIA A100'\n" for number in range(seen))
+    smi.write_text(f"#!/bin/sh\n{listed}")
+    smi.chmod(0o755)
+    runtime = ROOT / "templates" / "runtime" / "features" / "gpu_part.sh"
+    program = f'die() {{ echo "$*"; exit 1; }}; node=n2 node_rank={index}\n. {runtime}\n'
+    program += f"part() {{\n{body}}}\npart"
+    ended = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f'{program}\necho "${{CUDA_VISIBLE_DEVICES-unset}}"'],
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": visible},
+        capture_output=True,
+        text=True,
+    )
+    return ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(("asked", "seen"), [(4, 4), (8, 8), (4, 0)])
+def test_all_that_a_node_shows_is_the_jobs(tmp_path: Path, asked: int, seen: int) -> None:
+    assert own_gpus(tmp_path, f"resources.gpus_per_node={asked}", seen=seen) == "\n"
+
+
+def test_a_part_that_pbs_does_not_tell_is_refused(tmp_path: Path) -> None:
+    said = own_gpus(tmp_path, "resources.gpus_per_node=4", seen=8)
+    assert said.startswith("n2 shows 8 GPUs, the job has 4 of them, and PBS does not say which: ")
+
+
+def test_a_part_of_the_second_node_is_its_own_number(tmp_path: Path) -> None:
+    unequal = "resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}"
+    assert own_gpus(tmp_path, unequal, seen=8) == "\n"
+    assert "the job has 2 of them" in own_gpus(tmp_path, unequal, seen=8, index=1)
+
+
+def test_what_the_cgroups_hook_gives_is_kept_where_each_node_has_its_own(tmp_path: Path) -> None:
+    uuids = "GPU-1,GPU-2"
+    assert own_gpus(tmp_path, seen=8, visible=uuids) == f"{uuids}\n"
+
+
+def test_a_value_that_mpiexec_may_have_brought_from_another_node_is_not(tmp_path: Path) -> None:
+    options = ("launch.launcher=mpiexec", "resources.gpus_per_node=2")
+    assert "does not say which" in own_gpus(tmp_path, *options, seen=8, visible="GPU-1,GPU-2")
+    assert own_gpus(tmp_path, *options, seen=2, visible="GPU-1,GPU-2") == "unset\n"
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["environment={variables: {CUDA_VISIBLE_DEVICES: '0,1'}}", "resources.exclusive=true"],
+)
+def test_who_names_devices_or_has_the_node_is_not_asked(override: str) -> None:
+    assert "check_gpus" not in render(plan_of(SPEC, override, site="pbs-generic"))

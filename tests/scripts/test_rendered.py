@@ -1,0 +1,185 @@
+"""Every rendered script: correct bash, the same bytes everywhere, the rules of the design."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from rendered import (
+    ALL,
+    SCRIPTS,
+)
+from support import EXAMPLES, ROOT, SITES, shellcheck
+
+from jobgen import __version__, schedulers
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.spec.load import load
+
+
+def scripts_for(scheduler: str) -> dict[str, str]:
+    """The scripts for one scheduler, by name."""
+    sites = [site for site, its_scheduler in SITES.items() if its_scheduler == scheduler]
+    return {name: text for name, text in SCRIPTS.items() if name.endswith(tuple(sites))}
+
+
+def lines_with(word: str, script: str) -> list[str]:
+    """The lines that hold a word, continued lines put together, comments left out."""
+    lines = script.replace("\\\n", "").splitlines()
+    return [line for line in lines if word in line and not line.lstrip().startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """All scripts, as files."""
+    folder = tmp_path_factory.mktemp("scripts")
+    for name, text in ALL.items():
+        (folder / f"{name}.sh").write_text(text)
+    return sorted(folder.iterdir())
+
+
+def test_bash_can_parse_it(files: list[Path]) -> None:
+    program = 'for file; do bash -n "$file" || echo "$file"; done'
+    ended = subprocess.run(["bash", "-c", program, "-", *files], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
+@pytest.mark.slow
+def test_shellcheck_is_content(files: list[Path]) -> None:
+    assert shellcheck(*files) == ""
+
+
+def test_the_bytes_are_the_same_for_everybody(tmp_path: Path) -> None:
+    """Another folder, user, time zone, locale and hash seed; all examples in one process."""
+    copies = tmp_path / "some where"
+    copies.mkdir()
+    for path in EXAMPLES:
+        shutil.copy(path, copies)
+    scripts = []
+    for seed, home, locale in [("1", "/home/x", "C"), ("2", "/y", "C.UTF-8")]:
+        environment = {
+            **{"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TZ": f"UTC+{seed}"},
+            **{"PYTHONHASHSEED": seed, "HOME": home, "USER": home[-1:], "LC_ALL": locale},
+            **{"HOSTNAME": f"host{seed}", "LOGNAME": home[-1:], "TMPDIR": str(tmp_path)},
+        }
+        for site in SITES:
+            argv = [sys.executable, "-m", "jobgen", "render", "--site", site, "--out-dir", seed]
+            argv += [path.name for path in EXAMPLES]
+            subprocess.run(argv, cwd=copies, env=environment, check=True)
+        scripts.append({path.name: path.read_bytes() for path in (copies / seed).iterdir()})
+    here = {
+        path.with_suffix(schedulers.get_scheduler(scheduler).suffix).name: render(
+            resolve(load(str(path)), site=site)
+        ).encode()
+        for path, (site, scheduler) in product(EXAMPLES, SITES.items())
+    }
+    assert scripts == [here, here]
+
+
+def test_it_names_nothing_of_the_machine_that_rendered_it(subtests: pytest.Subtests) -> None:
+    for name, script in SCRIPTS.items():
+        with subtests.test(name):
+            assert str(ROOT) not in script
+            assert __version__ not in script
+
+
+def test_it_begins_with_what_it_is_and_how_to_make_it_again(subtests: pytest.Subtests) -> None:
+    for name, script in SCRIPTS.items():
+        with subtests.test(name):
+            lines = script.splitlines()
+            assert lines[0] == "#!/bin/bash"
+            assert lines[2] == "# rendered by jobgen from: job.yaml"
+            assert lines[3].startswith("# to render it again: jobgen render job.yaml --scheduler ")
+            (facts,) = [line for line in lines if line.startswith("# jobgen: ")]
+            assert json.loads(facts.removeprefix("# jobgen: "))["spec"] == "job.yaml"
+            strict = next(n for n, line in enumerate(lines) if line.startswith("set -euo pipefail"))
+            directives = [n for n, line in enumerate(lines) if re.match("#(SBATCH|PBS)", line)]
+            assert all(n < strict for n in directives)
+
+
+def test_every_node_runs_one_agent(subtests: pytest.Subtests) -> None:
+    for name, script in SCRIPTS.items():
+        with subtests.test(name):
+            (agent,) = lines_with("torch.distributed.run", script)
+            assert agent.startswith("    exec python3 -m torch.distributed.run ")
+            assert "--rdzv-id" not in agent, "it is a secret, and others can see a command line"
+            if "store_type=file" in agent:  # one node: nobody else has to be let in
+                assert '--rdzv-endpoint="$tmp_dir/rendezvous" ' in agent
+                continue
+            assert lines_with("export PET_RDZV_ID=$rendezvous_id", script)
+            assert ':$MASTER_PORT" --local-addr="$' in re.sub(" +", " ", agent)
+            if name.startswith("static"):
+                assert '--rdzv-backend=static --node-rank="$node_rank"' in agent
+            else:
+                assert '--rdzv-conf="is_host=$((node_rank == 0)),' in agent
+
+
+def test_nothing_relies_on_the_torchrun_command_or_on_localhost(subtests: pytest.Subtests) -> None:
+    for name, script in SCRIPTS.items():
+        with subtests.test(name):
+            assert not lines_with("torchrun ", script)
+            assert not lines_with("localhost", script)
+            alone = "store_type=file" in script
+            assert bool(lines_with("=127.0.0.1", script)) == (alone or name.endswith("local"))
+
+
+def test_every_process_has_its_threads_and_torch_its_traps_closed(
+    subtests: pytest.Subtests,
+) -> None:
+    for name, script in SCRIPTS.items():
+        with subtests.test(name):
+            assert lines_with("export OMP_NUM_THREADS", script)
+            assert lines_with("export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", script)
+
+
+def test_srun_is_told_cpus_and_to_end_at_the_first_failure(subtests: pytest.Subtests) -> None:
+    for name, script in scripts_for("slurm").items():
+        if "several nodes" not in script.replace("\n# ", " "):
+            continue
+        with subtests.test(name):
+            (srun,) = lines_with("exec srun ", script)
+            srun = re.sub(" +", " ", srun)
+            assert srun.startswith(" exec srun --kill-on-bad-exit=1 ")
+            components = srun.split(" : ")
+            assert len(components) == (2 if name.startswith("unequal nodes") else 1)
+            for component in components:
+                assert re.search(r' "?--cpus-per-task=(\d+|\$\{SLURM_CPUS_ON_NODE\}")', component)
+                assert " --ntasks-per-node=1 " in component
+                assert 'bash "$this_script" run_node' in component
+
+
+def test_pbsdsh_starts_a_shell_that_builds_its_own_world(subtests: pytest.Subtests) -> None:
+    for name, script in scripts_for("pbs").items():
+        if "several nodes" not in script.replace("\n# ", " "):
+            continue
+        with subtests.test(name):
+            (pbsdsh,) = lines_with("exec pbsdsh -n", script)
+            assert (
+                '-n "${SLOTS[$1]}" -- /bin/bash "$this_script" log_in "$1" run_node "$1"' in pbsdsh
+            )
+            assert lines_with("umask 022", script)
+
+
+def test_the_order_of_pbs_nodes_is_that_of_the_allocation(tmp_path: Path) -> None:
+    (tmp_path / "nodefile").write_text("n2\nn2\nn1\nn2\nn10\n")
+    order = re.compile(r"^    NODES=\(\) SLOTS=\(\).*?^    done.*?$", re.S | re.M)
+    (found,) = {match for script in scripts_for("pbs").values() for match in order.findall(script)}
+    program = f'{found}\necho "${{NODES[*]}} / ${{SLOTS[*]}}"'
+    environment = {**os.environ, "PBS_NODEFILE": str(tmp_path / "nodefile")}
+    printed = subprocess.run(["bash", "-c", program], env=environment, capture_output=True)
+    assert printed.stdout == b"n2 n1 n10 / 0 2 4\n"
+
+
+@pytest.mark.parametrize(
+    ("job_number", "port"), [("7", 20007), ("4242", 24242), ("123456", 23456), ("0089", 20089)]
+)
+def test_the_port_follows_from_the_jobs_number(job_number: str, port: int) -> None:
+    ports = {line for script in SCRIPTS.values() for line in lines_with("MASTER_PORT=$((", script)}
+    (found,) = ports
+    program = f'job_number={job_number}; {found}\necho "$MASTER_PORT"'
+    assert int(subprocess.check_output(["bash", "-c", program])) == port

@@ -1,0 +1,201 @@
+"""A script in two parts: what is this job's, for its reader, and what is the same for all."""
+
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from golden import SITES as SITE_JOBS
+from golden import rendered
+from rendered import ALL
+from support import EXAMPLES, ROOT, SITES, plan_of, shellcheck
+
+from jobgen import schedulers
+from jobgen.rendering.render import render
+from jobgen.rendering.runtime import digest_text, split_script
+
+RUNTIME = ROOT / "templates" / "runtime"
+FILES = sorted(path for path in RUNTIME.rglob("*.sh") if path.name != "preflight.sh")
+# Part 1 of every example; and of Part 2, without what a job has beyond them, by what starts it.
+MOST_OF_PART_1 = 70
+MOST_OF_PART_2 = {"one node": 252, "slurm": 375, "pbs": 510, "local": 485}
+USAGE = RUNTIME / "features" / "usage.sh"  # a block of its own, in every script
+WORDS = ("environment", "program", "find_nodes", "agent")
+
+
+def examples() -> dict[str, str]:
+    """The scripts of all examples, by name."""
+    return {
+        f"{path.stem}, {site}": render(plan_of(path.read_text(), site=site))
+        for path in EXAMPLES
+        for site in SITES
+    }
+
+
+def test_part_1_is_a_page_in_the_order_and_the_words_of_a_reader() -> None:
+    for name, script in examples().items():
+        first, second = split_script(script)
+        assert second is not None, name
+        assert first.count("\n") <= MOST_OF_PART_1, name
+        places = [first.index(f"\n{word}() {{") for word in WORDS]
+        assert places == sorted(places), name
+        if "launch()" in first:
+            assert first.index("\nlaunch() {") > places[-1], name
+        for line in first.splitlines():
+            assert len(line) <= 100 or line.startswith("#"), f"{name}: {line}"
+    assert script.endswith('\nmain "$@"\n')
+
+
+def test_part_2_is_bounded() -> None:
+    for name, script in examples().items():
+        _, second = split_script(script)
+        assert second is not None
+        kind = "one node" if "one node" in second.text else re.split("[ -]", name)[-1]
+        kind = SITES.get(name.partition(", ")[2], kind) if kind != "one node" else kind
+        lines = second.text.count("\n") - USAGE.read_text().count("\n")
+        assert lines <= MOST_OF_PART_2[kind], name
+        for line in second.text.splitlines():
+            assert len(line) <= 120, f"{name}: {line}"
+
+
+def test_part_2_is_the_same_for_all_jobs_of_a_kind() -> None:
+    """Whatever the spec says, and wherever it runs: the kind alone decides."""
+    sites = {site: rendered(site) for site in SITE_JOBS}
+    scripts = {**ALL, **examples(), **sites}
+    kinds = defaultdict(set)
+    for name, script in scripts.items():
+        _, second = split_script(script)
+        assert second is not None, name
+        assert second.digest == digest_text(second.text), name
+        kind = second.text.partition("\n\n")[0]
+        kinds[kind].add(second.text)
+    assert len(scripts) > len(kinds)
+    assert [kind for kind, texts in kinds.items() if len(texts) > 1] == []
+
+
+def test_no_value_of_a_spec_is_in_part_2() -> None:
+    for name, script in ALL.items():
+        _, second = split_script(script)
+        assert second is not None
+        for value in ("slurm-2x8", "gpt2-124m", "cuda/12.4", "NCCL_DEBUG="):
+            assert value not in second.text, name
+
+
+def test_the_suffix_of_each_scheduler_has_an_example() -> None:
+    suffixes = {schedulers.get_scheduler(name).suffix for name in set(SITES.values())}
+    assert suffixes <= {path.suffix for path in (ROOT / "examples").iterdir()}
+
+
+@pytest.mark.slow
+def test_shellcheck_is_content_with_the_files_of_the_runtime(tmp_path: Path) -> None:
+    """Each by itself; what another file sets or calls is nobody's mistake."""
+    about = "# shellcheck shell=bash disable=SC2034,SC2154,SC2329,SC2120,SC2119,SC2164,SC2153\n"
+    copies = []
+    for path in FILES:
+        copy = tmp_path / path.relative_to(RUNTIME).as_posix().replace("/", "-")
+        copy.write_text(about + path.read_text())
+        copies.append(copy)
+    assert shellcheck(*copies) == ""
+
+
+def call(program: str, *files: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that has sourced files of the runtime, nothing rendered."""
+    sources = "".join(f". {RUNTIME}/{file}.sh\n" for file in ("core", *files))
+    text = f"set -euo pipefail\n{sources}cd {folder}\n{program}"
+    return subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
+
+
+def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
+    program = """
+        conclude() { :; }
+        cp() { touch "$2"; }    # of this script, which is none
+        sed() { :; }
+        JOB_NAME=a job_id=7
+        for _ in 1 2; do make_run_folder; echo "$attempt"; done
+    """
+    done = call(program, "first_node/run_folder", folder=tmp_path)
+    assert done.stdout == "0\n1\n", done.stderr
+    assert (tmp_path / "runs/a/7/attempts/1/job").read_text() == "7\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "stop", "outcome", "sentence"),
+    [
+        (0, "", "done 0", "DONE: all processes ended well"),
+        (3, "", "failed 3", "FAILED with exit code 3"),
+        (0, "SIGTERM", "cancelled 143", "ENDED by SIGTERM"),
+        (1, "the walltime of 8 s", "failed 143", "ENDED by the walltime of 8 s"),
+    ],
+)
+def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
+    tmp_path: Path, status: int, stop: str, outcome: str, sentence: str
+) -> None:
+    program = f"""
+        find_cause() {{ :; }}
+        attempt_dir=$PWD run_dir=$PWD word='' reason='' stop='{stop}'
+        printf '%4096s' '' >reserved
+        conclude {status}
+    """
+    done = call(program, "first_node/conclude", folder=tmp_path)
+    assert done.returncode == int(outcome.split()[1])
+    assert done.stdout == f"jobgen: {sentence}\n"
+    assert (tmp_path / "outcome").read_text().split() == outcome.split()
+
+
+def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
+    program = """
+        stop=''
+        tell() { stop=SIGTERM; kill -TERM "$child"; }
+        trap tell TERM
+        work() { trap 'exit 7' TERM; while :; do sleep 0.1; done; }
+        (sleep 0.5; kill -TERM $$) &
+        attend work
+        echo "$status"
+    """
+    done = call(program, "each_node/attend", folder=tmp_path)
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
+
+
+def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path) -> None:
+    (tmp_path / "logs/n1").mkdir(parents=True)
+    table = "  rank      : {} (local_rank: 0)\n  exitcode  : {} (pid: 1)\n"
+    log = "jobgen: n1 is node 0 of start 0; x\n" + table.format(9, 9)
+    log += "jobgen: n1 is node 0 of start 1; x\n" + table.format(0, -15) + table.format(1, -9)
+    (tmp_path / "logs/n1/agent.log").write_text(log + table.format(2, 3))
+    program = "run_dir=$PWD attempt=1; list_exit_codes n1"
+    done = call(program, "each_node/torchrun", folder=tmp_path)
+    assert done.stdout == "1 137\n2 3\n"
+
+
+@pytest.mark.parametrize(("mask", "loosened"), [("077", "0022"), ("027", "0027"), ("002", "0002")])
+def test_umask_is_loosened_where_it_is_pbs_own(tmp_path: Path, mask: str, loosened: str) -> None:
+    done = call(f"umask {mask}; loosen_umask; umask", "scheduler/pbs", folder=tmp_path)
+    assert done.stdout == f"{loosened}\n"
+
+
+def test_a_process_that_is_left_behind_is_ended(tmp_path: Path) -> None:
+    program = """
+        JOBGEN_AGENT=$PWD/tmp setsid sleep 60 & left=$!
+        sleep 0.2 & shell=$!
+        mkdir tmp
+        clean_up "$shell" "$PWD/tmp" 0 0 log
+        kill -0 "$left" 2>/dev/null && echo alive
+        [[ -d tmp ]] && echo there || :
+    """
+    done = call(program, "each_node/clean_up", folder=tmp_path)
+    assert done.stdout == ""
+    assert "the shell around the agent was killed" in (tmp_path / "log").read_text()
+
+
+def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> None:
+    program = """
+        conclude() { :; }
+        cp() { touch "$2"; }    # of this script, which is none
+        sed() { :; }
+        JOB_NAME=a job_id=8 JOBGEN_CHAIN=7
+        make_run_folder
+        echo "$run_dir"
+    """
+    files = ("first_node/run_folder", "features/chain_run")
+    assert call(program, *files, folder=tmp_path).stdout == f"{tmp_path}/runs/a/7\n"

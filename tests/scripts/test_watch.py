@@ -1,0 +1,66 @@
+"""How the first node finds out that another is lost: the script looks at the nodes' records."""
+
+import subprocess
+from pathlib import Path
+
+from support import ROOT
+
+from jobgen.plan.plan import Heartbeat
+
+RUNTIME = ROOT / "templates" / "runtime"
+
+
+def looks(folder: Path, *rounds: str) -> list[str]:
+    """What each of the looks says, after the commands of its round; nodes are n1, n2.x and n3."""
+    (folder / "nodes").write_text("n1\nn2.x\nn3\n")
+    program = [
+        "set -euo pipefail",
+        f"cd {folder}; attempt_dir=$PWD",
+        f". {RUNTIME}/supervision/heartbeat.sh",
+    ]
+    for number, commands in enumerate(rounds):
+        program += [f"round={number}", commands, 'look; echo "$lost: $why"']
+    ended = subprocess.run(["bash", "-c", "\n".join(program)], capture_output=True, text=True)
+    assert ended.stderr == ""
+    return ended.stdout.splitlines()
+
+
+def signs(*nodes: int) -> str:
+    return "; ".join(
+        f"echo $round >node-{node}.alive; touch -d @$round node-{node}.alive" for node in nodes
+    )
+
+
+def test_a_node_that_falls_silent_is_named_after_six_looks(tmp_path: Path) -> None:
+    said = looks(tmp_path, *[signs(0, 1, 2)] * 3, *[signs(0, 2)] * 6)
+    assert said == [": "] * 8 + ["n2.x: no sign of life for 120 s"]
+
+
+def test_a_node_that_never_gave_a_sign_has_longer(tmp_path: Path) -> None:
+    said = looks(tmp_path, *[signs(0, 1)] * 16)
+    assert said == [": "] * 15 + ["n3: no sign of life for 300 s"]
+
+
+def test_a_node_that_hangs_before_its_agent_is_named(tmp_path: Path) -> None:
+    begun = "touch node-0.started node-1.started"
+    said = looks(tmp_path, signs(0, 1, 2), f"{signs(0, 1, 2)}; {begun}", *[signs(0, 1, 2)] * 14)
+    assert said == [": "] * 15 + ["n3: not ready 300 s after another node"]
+
+
+def test_a_node_that_has_ended_need_not_give_signs(tmp_path: Path) -> None:
+    assert looks(tmp_path, signs(0, 1, 2), "touch node-1.ended", *[signs(0, 2)] * 8) == [": "] * 10
+
+
+def test_looks_count_and_not_time_so_that_a_stalled_file_system_is_nobodys_fault(
+    tmp_path: Path,
+) -> None:
+    assert looks(tmp_path, signs(0, 1, 2), "sleep 1", signs(0, 1, 2)) == [": "] * 3
+
+
+def test_readmes_bound_is_that_of_the_signs_of_life() -> None:
+    watch = Heartbeat()
+    believed = 60  # nfs(5), acregmax: how long the first node may see an old sign
+    stopping = 30 + 10
+    bound = watch.beat * (watch.silent + 2) + believed - watch.beat + stopping
+    assert bound <= 240
+    assert "within 4 minutes" in (ROOT / "docs" / "concepts" / "the-script.md").read_text()

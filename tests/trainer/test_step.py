@@ -1,0 +1,301 @@
+"""One step, in this process: what it computes, and what it costs the device and the host."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the trainer needs torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from jobgen.trainer import tasks  # noqa: E402
+from jobgen.trainer.config import TrainerError  # noqa: E402
+from jobgen.trainer.distributed.device import choose_arithmetic  # noqa: E402
+from jobgen.trainer.distributed.strategy import has_state  # noqa: E402
+from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
+from jobgen.trainer.flags import parse_flags  # noqa: E402
+from jobgen.trainer.optimizer import Optimizer, compute_learning_rate, fix_length  # noqa: E402
+from jobgen.trainer.step import Stepper  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+TINY = ("--device", "cpu", "--context", "16", "--batch-tokens", "128", "--micro-batch", "4")
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """A world of this process alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RANK", raising=False)
+        yield join(parse_flags(["--device", "cpu"]))
+        leave()
+
+
+@pytest.fixture(scope="module")
+def make(world: World, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Stepper]:
+    """Make a model and all that trains it, with such flags."""
+    folder = tmp_path_factory.mktemp("step")
+    (folder / "text").write_text("".join(f"line {number} of a text\n" for number in range(500)))
+
+    data = ("--out", str(folder), "--data", str(folder / "text"), "--tokenizer", "byte")
+
+    def make(*flags: str) -> Stepper:
+        config = parse_flags([*TINY, *data, *flags])
+        tasks.prepare_data(config, fetch=False)
+        task = tasks.load_task(config)
+        return Stepper(
+            task, fix_length(config, task), world, choose_arithmetic(config, world.device)
+        )
+
+    return make
+
+
+def take_steps(stepper: Stepper, count: int) -> list[float]:
+    """Return the losses."""
+    shown = [stepper.step([]) for _ in range(count)] + [stepper.finish()]
+    return [numbers.loss for numbers in shown if numbers is not None]
+
+
+def weights(stepper: Stepper) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in stepper.model.state_dict().items()}
+
+
+def test_numbers_come_a_step_late_and_each_once(make: Callable[..., Stepper]) -> None:
+    stepper = make()
+    assert stepper.step([1, 0]) is None
+    first, second = stepper.step([0, 1]), stepper.finish()
+    assert first is not None
+    assert second is not None
+    assert (first.step, first.requests, second.step, second.requests) == (1, [1, 0], 2, [0, 1])
+    assert stepper.finish() is None
+    assert (stepper.done, stepper.position) == (2, 16)
+
+
+class _Waits(TorchDispatchMode):
+    """Counts what makes the host wait for a device: reading a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("flags", [(), ("--spike", "3")], ids=str)
+def test_the_host_does_not_wait_for_the_device_within_a_step(
+    flags: tuple[str, ...], make: Callable[..., Stepper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = make(*flags)
+    take_steps(stepper, 2)
+    with _Waits() as waits:
+        bool(torch.ones(()))
+    assert waits.count == 1, "the hook sees it"
+    monkeypatch.setattr(stepper, "finish", lambda: None)  # reads what the step before has shown
+    with _Waits() as waits:
+        stepper.step([])
+    assert waits.count == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--optimizer", "muon")], ids=str)
+def test_a_bad_step_changes_nothing_and_the_next_goes_on(
+    flags: tuple[str, ...], make: Callable[..., Stepper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = make(*flags)
+    take_steps(stepper, 2)
+    before, state = weights(stepper), copy.deepcopy(stepper.optimizer.adamw.state_dict())
+    usual = stepper.task.loss
+    # The loss is infinite, its gradient finite: even so it is bad.
+    with monkeypatch.context() as patch:
+        patch.setattr(stepper.task, "loss", lambda model, batch: usual(model, batch) + math.inf)
+        stepper.step([])
+    bad = stepper.finish()
+    assert bad is not None
+    assert "the loss is inf" in str(bad.problem)
+    assert all(torch.equal(before[name], tensor) for name, tensor in weights(stepper).items())
+    for number, own in stepper.optimizer.adamw.state_dict()["state"].items():
+        assert all(torch.equal(own[name], state["state"][number][name]) for name in own)
+    (loss,) = take_steps(stepper, 1)
+    assert math.isfinite(loss)
+    assert any(not torch.equal(before[name], tensor) for name, tensor in weights(stepper).items())
+
+
+@contextmanager
+def count_kept_bytes() -> Iterator[list[int]]:
+    """Add up what forward keeps for backward."""
+    kept: dict[int, torch.Tensor] = {}
+    total: list[int] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield total
+    total.append(sum(tensor.untyped_storage().nbytes() for tensor in kept.values()))
+
+
+def run_forward(stepper: Stepper) -> tuple[torch.Tensor, int]:
+    """Return the loss of some items, and the bytes that its forward has kept."""
+    batch = stepper.load_batch(range(4), training=True)
+    with count_kept_bytes() as total:
+        loss = stepper.compute_loss(stepper.model, batch)
+    return loss, total[0]
+
+
+def test_the_residual_stream_has_the_short_type(
+    make: Callable[..., Stepper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = make("--dtype", "bf16")
+    types: list[Any] = []
+    for block in stepper.model.h:
+        block.register_forward_hook(lambda block, given, out: types.append(out.dtype))
+    short, kept = run_forward(stepper)
+    assert types == [torch.bfloat16] * 4
+    # As it would be without: every sum along the stream in 32 bits.
+    monkeypatch.setattr("jobgen.trainer.text.transformer.shorten", lambda x: x)
+    wide, more = run_forward(stepper)
+    assert types[4:] == [torch.float32] * 4
+    # Each of nine norms keeps its input, 4 items of 16 tokens 128 wide, in half the bytes.
+    assert more - kept == 9 * (4 * 16 * 128) * 2
+    assert short.item() == pytest.approx(wide.item(), rel=2e-3)
+
+
+def test_recomputing_keeps_less_and_computes_the_same(make: Callable[..., Stepper]) -> None:
+    kept, gradients = {}, {}
+    for how in ("none", "selective", "all"):
+        stepper = make("--recompute", how)
+        loss, kept[how] = run_forward(stepper)
+        loss.backward()
+        gradients[how] = [weight.grad for weight in stepper.model.parameters()]
+    # Hooks see what autograd keeps itself, not the products that the policy keeps beside it.
+    assert kept["all"] < 0.5 * kept["none"]
+    assert kept["selective"] < kept["none"]
+    for how in ("selective", "all"):
+        assert all(map(torch.equal, gradients[how], gradients["none"])), how
+
+
+def count_compiles() -> int:
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+@pytest.mark.filterwarnings("default")  # of the compiler, about itself
+@pytest.mark.parametrize("flags", [(), ("--recompute", "all")], ids=str)
+def test_compiled_it_computes_the_same_and_is_compiled_once_for_training_and_once_for_validation(
+    flags: tuple[str, ...], make: Callable[..., Stepper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a compiler that captures as Inductor's does, and writes no C++: that takes a minute."""
+    plain = make("--val-items", "5", *flags)
+    expected = [*take_steps(plain, 3), plain.validate()]
+    usual = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **how: usual(f, backend="aot_eager", **how))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    stepper = make("--val-items", "5", "--compile", *flags)
+    stepper.settle()
+    losses = take_steps(stepper, 3)
+    trained = count_compiles()
+    losses.append(stepper.validate())  # four items, and one that is left
+    validated = count_compiles()
+    take_steps(stepper, 1)
+    stepper.validate()
+    assert losses == pytest.approx(expected, abs=1e-5)
+    # Whole, or each of four alike layers with the same code, and head and loss.
+    assert trained == (2 if flags else 1)
+    assert validated - trained <= trained
+    assert count_compiles() == validated, "nothing is compiled again"
+
+
+def test_only_a_model_that_keeps_running_means_has_them_sent_around() -> None:
+    class Table(torch.nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(2, 2)
+            self.register_buffer("angles", torch.ones(2), persistent=False)
+
+    assert not has_state(torch.nn.Sequential(Table(), torch.nn.LayerNorm(2)))
+    assert has_state(torch.nn.Sequential(Table(), torch.nn.BatchNorm1d(2)))
+    tied = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    assert not has_state(tied)
+
+
+def list_rates(*flags: str) -> list[float]:
+    config = parse_flags(["--steps", "100", "--warmup-steps", "10", "--lr", "1", *flags])
+    return [compute_learning_rate(step, config) for step in range(100)]
+
+
+def test_the_learning_rate_follows_its_schedule() -> None:
+    """Against the formulas written out."""
+    up = [(step + 1) / 10 for step in range(10)]
+    ways = [step / 90 for step in range(90)]
+    cosine = [0.1 + 0.9 * (1 + math.cos(math.pi * way)) / 2 for way in ways]
+    assert list_rates() == pytest.approx(up + cosine)
+    assert list_rates("--schedule", "linear", "--min-lr", "0") == pytest.approx(
+        up + [1 - way for way in ways]
+    )
+    level = [1.0] * 60
+    down = [1 - 0.8 * step / 30 for step in range(30)]
+    wsd = ("--schedule", "wsd", "--decay-steps", "30", "--min-lr", "0.2")
+    assert list_rates(*wsd) == pytest.approx(up + level + down)
+    assert list_rates("--schedule", "constant") == pytest.approx(up + [1.0] * 90)
+    assert list_rates("--schedule", "wsd")[79:82] == pytest.approx([1, 1, 1 - 0.9 / 20])
+
+
+def test_epochs_are_turned_into_steps(make: Callable[..., Stepper]) -> None:
+    stepper = make("--epochs", "2.5")
+    items = stepper.task.train_items
+    assert stepper.config.steps == math.ceil(2.5 * items / 8)
+    assert stepper.config.warmup_steps == min(20, stepper.config.steps // 10)
+
+
+def orthogonalize(matrix: torch.Tensor) -> torch.Tensor:
+    """Five steps of Newton and Schulz (Jordan and others, Muon, 2024), in bf16."""
+    x = matrix.bfloat16()
+    x = x.T if matrix.shape[0] > matrix.shape[1] else x
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=-4.775, alpha=2.0315), x, beta=3.4445)
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+def test_muon_steps_as_a_plain_implementation_does_and_learns(
+    make: Callable[..., Stepper],
+) -> None:
+    stepper = make("--optimizer", "muon", "--lr", "1e-2", "--weight-decay", "0.5", "--steps", "40")
+    weight = stepper.model.h[1].mlp.c_fc.weight
+    assert weight.grad is None
+    momentum, expected = torch.zeros_like(weight), weight.detach().clone()
+    gradients: list[torch.Tensor] = []
+    usual = stepper.optimizer.step
+
+    def spy(*, bad: torch.Tensor) -> None:
+        gradients.append(weight.grad.clone())
+        usual(bad=bad)
+
+    stepper.optimizer.step = spy  # type: ignore[method-assign]
+    losses = take_steps(stepper, 2)
+    for step, gradient in enumerate(gradients):
+        rate = compute_learning_rate(step, stepper.config)
+        momentum = 0.95 * momentum + 0.05 * gradient
+        update = orthogonalize(0.05 * gradient + 0.95 * momentum)
+        expected *= 1 - rate * 0.5
+        expected -= rate * 0.2 * math.sqrt(max(weight.shape)) * update.float()
+    assert torch.allclose(weight, expected, atol=2e-4)
+    moved = (weight - expected).abs().mean() / (rate * 0.2)
+    assert moved < 0.05, "against steps of this size"
+    losses += take_steps(stepper, 30)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_what_muon_cannot_do_is_refused(make: Callable[..., Stepper]) -> None:
+    with pytest.raises(TrainerError, match="--optimizer muon needs whole matrices: --strategy ddp"):
+        make("--optimizer", "muon", "--strategy", "fsdp")
+    toy = parse_flags(["--task", "toy", "--optimizer", "muon"])
+    with pytest.raises(TrainerError, match="this task has no layers"):
+        Optimizer(torch.nn.Linear(2, 2), tasks.load_task(toy), toy)
