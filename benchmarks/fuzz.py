@@ -27,12 +27,12 @@ from types import FrameType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
-from spec_corpus import corpus  # noqa: E402
+from spec_corpus import corpus
 
-from jobgen import site  # noqa: E402
-from jobgen.cli import main as jobgen  # noqa: E402
+from jobgen.cli.main import main as jobgen
+from jobgen.sites import search
 
 SECONDS = 20  # after so long an input hangs
 
@@ -124,8 +124,13 @@ def seeds() -> dict[str, list[bytes]]:
     """Files to begin with, by what they are."""
     specs = [text.encode() for text, _ in corpus()]
     specs += [path.read_bytes() for path in sorted(ROOT.glob("examples/*.yaml"))] * 20
-    profiles = [path.read_bytes() for path in sorted(ROOT.glob("jobgen/sites/*.yaml"))]
-    places = ("tests/scripts/*", "tests/lint/*", "examples/*.sbatch", "examples/*.pbs")
+    profiles = [path.read_bytes() for path in sorted(ROOT.glob("jobgen/sites/data/*.yaml"))]
+    places = (
+        "tests/batchscript/of_others/*",
+        "tests/batchscript/faulty/*",
+        "examples/*.sbatch",
+        "examples/*.pbs",
+    )
     scripts = [path.read_bytes() for place in places for path in sorted(ROOT.glob(place))]
     return {"spec": specs, "profile": profiles, "script": scripts}
 
@@ -184,7 +189,7 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 def inputs(count: int, seed: int) -> Iterator[tuple[str, list[str], bytes]]:
     """What is put in: its kind, the command line, and the content of the file that it names."""
     begin = seeds()
-    sites = [*site.names(), "nowhere", "mine"]
+    sites = [*search.list_names(), "nowhere", "mine"]
     for number in range(count):
         rng = random.Random(f"{seed} {number}")
         kind = rng.choice(("spec", "spec", "spec", "profile", "script", "script", "words"))
@@ -269,7 +274,7 @@ def _run_one(kind: str, argv: list[str], content: bytes) -> tuple[int, str]:
         Path(path).unlink(missing_ok=True)
     file = NAMES[kind]
     Path(file).write_bytes(content)
-    site._read.cache_clear()
+    search._read.cache_clear()
     words = [word.replace("../job.yaml", "good.yaml") for word in argv]
     if kind != "words" and "good.yaml" not in words:
         words.append(file)

@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from jobgen import loaded
-from jobgen.plan import resolve
-from jobgen.render import render
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.spec import load
 
 SPEC = """\
 name: many
@@ -86,7 +86,7 @@ def main() -> None:
         ):
             spec = folder / "job.yaml"
             spec.write_text(SPEC.format(nodes=options.nodes, mode=mode, launcher=launcher))
-            script = render(resolve(loaded.load(str(spec)), scheduler=scheduler))
+            script = render(resolve(load.load(str(spec)), scheduler=scheduler))
             program = part(script, "# Nodes, in the order", "# Rendezvous:")
             if launcher == "mpiexec":
                 program += part(script, "counts=()", "start_by_mpiexec()")

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from jobgen.runs import Job  # noqa: E402
+from jobgen.jobs.record import JobRecord
 
 SQUEUE = """\
 #!/bin/sh
@@ -29,10 +29,10 @@ cat queue
 """
 
 
-def record(folder: Path, number: int, *, ended: bool) -> Job:
+def record(folder: Path, number: int, *, ended: bool) -> JobRecord:
     """A job as it was submitted, and what its script has left."""
     argv = ("sbatch", "--parsable", "runs/gpt/scripts/job-01234567.sbatch")
-    job = Job(str(number), f"gpt-{number % 20}", "slurm", str(folder), 1.7e9 + number, argv)
+    job = JobRecord(str(number), f"gpt-{number % 20}", "slurm", str(folder), 1.7e9 + number, argv)
     attempt = job.run_dir / "attempts" / "0"
     attempt.mkdir(parents=True)
     (job.run_dir / "job.json").write_text(json.dumps(asdict(job), indent=1))
@@ -48,7 +48,7 @@ def measured(*words: str) -> float:
     """Seconds of CPU that a jobgen command takes, without those of the command that it runs."""
     inner = (
         "import atexit, resource, sys\n"
-        "from jobgen.cli import main\n"
+        "from jobgen.cli.main import main\n"
         "def tell():\n"
         "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
         "    print(used.ru_utime + used.ru_stime, file=sys.stderr)\n"

@@ -165,7 +165,7 @@ def train(flags: list[str], processes: int) -> list[dict[str, Any]]:
 def metrics_seconds(flags: list[str]) -> float:
     """Return what noting one step costs, seconds, when a line is due every tenth."""
     from jobgen.trainer.flags import parse_flags
-    from jobgen.trainer.metrics import Log
+    from jobgen.trainer.output.metrics import Log
 
     folder = Path(tempfile.mkdtemp())
     config = parse_flags([*flags, "--out", str(folder), "--log-every", "10", "--steps", "100000"])

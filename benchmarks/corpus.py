@@ -1,0 +1,85 @@
+"""How `jobgen import` fares on public scripts: the figures of docs/guides/existing-scripts.md.
+
+python benchmarks/corpus.py            # the figures, from the facts in tests/batchscript/corpus.tsv
+python benchmarks/corpus.py FOLDER     # imports the scripts anew and names what has changed
+
+The scripts themselves are other people's and not kept here: FOLDER holds a clone of each repository
+as OWNER+NAME, with git. A script is read at the commit of its row.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from jobgen.batchscript.convert import import_script
+from jobgen.batchscript.reader import Script
+from jobgen.errors import JobgenError
+
+FACTS = ROOT / "tests" / "batchscript" / "corpus.tsv"
+VERDICTS = ("nothing-lost", "losses-named", "refused")
+
+
+def read_facts() -> list[dict[str, str]]:
+    """Read the rows of the corpus: where each script is, and what becomes of it."""
+    with FACTS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def count_verdicts(rows: list[dict[str, str]]) -> dict[str, Counter[str]]:
+    """Count the verdicts of each set: the scripts tuned to, and those held back."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row["set"], Counter())[row["verdict"]] += 1
+    return counts
+
+
+def judge(name: str, text: str) -> str:
+    """Import a script and say what became of it."""
+    try:
+        imported = import_script(Script(name, text))
+    except JobgenError:
+        return "refused"
+    return "losses-named" if any(left.kind == "lost" for left in imported.left) else "nothing-lost"
+
+
+def list_changes(rows: list[dict[str, str]], folder: Path) -> list[str]:
+    """Import every script anew, and list those whose verdict is another or that are missing."""
+    changes = []
+    for row in rows:
+        place = folder / row["repository"].replace("/", "+")
+        show = ["git", "-C", str(place), "show", f"{row['commit']}:{row['path']}"]
+        shown = subprocess.run(show, capture_output=True)
+        where = f"{row['repository']}/{row['path']}"
+        if shown.returncode:
+            changes.append(f"{where}: not here")
+            continue
+        text = shown.stdout.decode("utf-8-sig", "surrogateescape")
+        verdict = judge(Path(row["path"]).name, text)
+        if verdict != row["verdict"]:
+            changes.append(f"{where}: {verdict}, was {row['verdict']}")
+    return changes
+
+
+def main() -> int:
+    """Print the figures, and the changes where a folder is given."""
+    rows = read_facts()
+    for name, counts in count_verdicts(rows).items():
+        total = counts.total()
+        parts = [f"{counts[v]} {v} ({100 * counts[v] / total:.0f} %)" for v in VERDICTS]
+        print(f"{name}: {total} scripts: {', '.join(parts)}")
+    if len(sys.argv) < 2:
+        return 0
+    changes = list_changes(rows, Path(sys.argv[1]))
+    print("\n".join(changes) or "no verdict has changed")
+    return 1 if changes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

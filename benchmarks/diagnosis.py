@@ -1,0 +1,76 @@
+"""How often `jobgen diagnose` is right, of faults planted in real jobs (`tests/diagnose/faults/`).
+
+Prints each that it gets wrong, and the score. With --check it fails below 95 %, or where a
+diagnosis blames a node or a rank that is innocent, or takes jobgen's own notes for evidence.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
+
+from fault_archive import Fault, read_faults
+
+from jobgen.diagnose import Diagnosis
+
+LEAST = 0.95
+# What jobgen prints of a failure; all else that it prints is a note.
+_OF_FAILURES = re.compile(
+    r"jobgen: (error: |FAILED|ENDED|preflight: |the chain ends|.*(killed|could not be submitted))"
+)
+
+
+def judge(fault: Fault, diagnosis: Diagnosis) -> list[str]:
+    """Return what is wrong with a diagnosis: `cause`, `innocent` or `own words`."""
+    wrong = [] if diagnosis.cause in fault.causes else ["cause"]
+    for wanted, named in ((fault.node, diagnosis.node), (fault.rank, diagnosis.rank)):
+        if wanted == "-":
+            wrong += ["innocent"] if named is not None else []
+        elif wanted and named is None:
+            wrong += [] if wanted.endswith("?") else ["nobody"]
+        elif wanted and str(named) != wanted.rstrip("?"):
+            wrong.append("innocent")
+    for line in diagnosis.evidence[:1]:
+        text = line.split(": ", 1)[-1]
+        if text.startswith("jobgen: ") and not _OF_FAILURES.match(text):
+            wrong.append("own words")
+    return wrong
+
+
+def main() -> int:
+    """Diagnose all, and print the score."""
+    faults = read_faults()
+    counts: Counter[str] = Counter()
+    kinds: dict[str, Counter[str]] = {}
+    for fault in faults:
+        with tempfile.TemporaryDirectory() as folder:
+            diagnosis = fault.diagnose(Path(folder))
+        wrong = judge(fault, diagnosis)
+        kind = fault.planted.rpartition("(")[2].rstrip(")")
+        kinds.setdefault(kind, Counter())["right" if not wrong else "wrong"] += 1
+        counts.update(set(wrong) or {"right"})
+        if wrong:
+            who = " on ".join(str(w) for w in (diagnosis.rank, diagnosis.node) if w is not None)
+            print(f"{fault.name}: {', '.join(wrong)}: {who} [{diagnosis.cause}] {diagnosis.title}")
+            print("".join(f"    {line[:160]}\n" for line in diagnosis.evidence), end="")
+            print(f"    wanted: rank {fault.rank} on {fault.node}, {' or '.join(fault.causes)}")
+    for kind, each in sorted(kinds.items()):
+        print(f"{kind:18} {each['right']:3} of {each.total():3} right")
+    share = counts["right"] / len(faults)
+    print(
+        f"{counts['right']} of {len(faults)} right ({share:.0%}); {counts['innocent']} blame the "
+        f"innocent, {counts['own words']} take jobgen's own words for evidence"
+    )
+    if "--check" in sys.argv[1:]:
+        return int(share < LEAST or counts["innocent"] > 0 or counts["own words"] > 0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
