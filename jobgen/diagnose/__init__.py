@@ -42,7 +42,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     evidence = Evidence(job)
     diagnosis = _judge(job, state, evidence, now=now)
     words = ADVICE[job.scheduler]._asdict()
-    return diagnosis._replace(remedy=diagnosis.remedy.format(**words))
+    remedy = diagnosis.remedy.format(**words)
+    return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)
 
 
 def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> Diagnosis:

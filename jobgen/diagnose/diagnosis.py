@@ -31,6 +31,7 @@ class Diagnosis(NamedTuple):
     nodes: tuple[str, ...] = ()  # all that show this cause
     waited_for: tuple[int, ...] = ()  # ranks
     followed: tuple[int, ...] = ()  # ranks that failed as a consequence
+    warnings: tuple[str, ...] = ()  # what else preflight has warned of
 
     def as_text(self) -> str:
         """For a person to read."""
@@ -44,6 +45,7 @@ class Diagnosis(NamedTuple):
             lines.append(f"then failed, as a consequence: {list_ranks(self.followed)}")
         if self.remedy:
             lines.append(f"what to do: {self.remedy}")
+        lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines) + "\n"
 
 

@@ -109,6 +109,12 @@ class Evidence:
                 continue
         return reports
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What preflight has warned of, each once."""
+        warned = (report.get("warning") for report in self.preflight.values())
+        return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
+
     def reported(self, node: str, key: str) -> Line | None:
         """The line of a node's preflight report that has `key`."""
         path = self.run_dir / "preflight" / f"{node}.json"

@@ -31,6 +31,7 @@ class SiteDefaults(NamedTuple):
     directives: tuple[str, ...] = ()
     variables: Mapping[str, str] = MappingProxyType({})
     network: str = ""  # what the user has to know of it, if it is not all set up
+    fabric: str | None = None  # what NCCL is to use between nodes, if that is not TCP
     interface: str | None = None
     address: Address | None = None
 

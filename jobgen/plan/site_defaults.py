@@ -58,6 +58,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         directives=profile.directives + record.directives,
         variables=_choose_variables(profile, spec, size),
         network=_explain_network(profile, spec, size),
+        fabric=_find_fabric(profile, spec, size),
         interface=profile.interface,
         address=_choose_address(profile, spec, size),
     )
@@ -228,6 +229,14 @@ def _explain_network(profile: SiteProfile, spec: JobSpec, size: Size) -> str:
     ):
         return ""
     return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
+
+
+def _find_fabric(profile: SiteProfile, spec: JobSpec, size: Size) -> str | None:
+    """Return the fabric that NCCL is to use; None where sockets are right, or the user's choice."""
+    network, chosen = profile.network, (spec.environment.variables or {}).get("NCCL_NET")
+    if network is None or size.nodes == 1 or network.fabric == "ethernet" or chosen == "Socket":
+        return None
+    return network.fabric
 
 
 def _choose_address(profile: SiteProfile, spec: JobSpec, size: Size) -> Address | None:

@@ -36,6 +36,7 @@ class Header(NamedTuple):
     notice: int | None = None  # seconds before its end
     then: str | None = None  # what follows the walltime
     at_most: int | None = None  # starts in all
+    fabric: str | None = None  # with which preflight compares what NCCL has chosen
 
     @property
     def jobs(self) -> int:
@@ -72,6 +73,7 @@ def describe_plan(plan: Plan) -> Header:
         notice=chain.notice if chain else None,
         then=chain.then if chain else None,
         at_most=chain.at_most if chain and chain.goes_on else None,
+        fabric=plan.defaults.fabric if plan.nodes.preflight else None,
     )
 
 

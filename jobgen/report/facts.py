@@ -159,6 +159,14 @@ class Checked(NamedTuple):
     problem: str = ""
 
 
+class AllReduce(NamedTuple):
+    """What preflight's sum over all nodes told of the network between them."""
+
+    speed: float | None = None  # GB/s
+    network: str | None = None  # what NCCL has chosen, such as IB, AWS Libfabric or Socket
+    warning: str | None = None  # where the site has a faster one
+
+
 class Charged(NamedTuple):
     """What the run cost by the time it ran, and the most that it could have cost."""
 
@@ -188,7 +196,7 @@ class RunFacts(NamedTuple):
     usage: Usage | None
     uses: tuple[Use, ...]
     preflight: tuple[Checked, ...]
-    allreduce: float | None  # GB/s of the preflight's all-reduce
+    allreduce: AllReduce
     charged: Charged | None
     settings: dict[str, str]  # what the program was given
     varied: dict[str, str]  # a task's own values

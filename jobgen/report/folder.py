@@ -12,7 +12,7 @@ from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
-from jobgen.report.facts import Attempt, Checked, Place
+from jobgen.report.facts import AllReduce, Attempt, Checked, Place
 from jobgen.report.history import read_number
 
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
@@ -88,10 +88,10 @@ class Folder:
             for node, row in zip(nodes, known, strict=True)
         )
 
-    def preflight(self) -> tuple[tuple[Checked, ...], float | None, float | None]:
-        """What the nodes told, those alike together; the all-reduce's GB/s; a GPU's bytes."""
+    def preflight(self) -> tuple[tuple[Checked, ...], AllReduce, float | None]:
+        """What the nodes told, those alike together; the all-reduce; a GPU's bytes."""
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        speeds, sizes = [], []
+        sizes, allreduce = [], AllReduce()
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
                 content = json.loads(path.read_text(encoding="utf-8"))
@@ -107,7 +107,8 @@ class Folder:
             )
             sizes += [gb for device in devices if (gb := read_number(device.get("gb")))]
             if (speed := read_number(report.get("allreduce_gb_s"))) is not None:
-                speeds.append(speed)
+                words = map(_read_text, (report.get("nccl_network"), report.get("warning")))
+                allreduce = AllReduce(speed, *words)
             keys = ("python", "torch", "cuda", "driver", "kinds", "lost", "reached")
             groups.setdefault(tuple(str(report.get(key)) for key in keys), []).append(report)
         checked = []
@@ -128,7 +129,7 @@ class Folder:
                     problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
                 )
             )
-        return tuple(checked), min(speeds, default=None), min(sizes) * 1e9 if sizes else None
+        return tuple(checked), allreduce, min(sizes) * 1e9 if sizes else None
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.output import format_table
 from jobgen.report.efficiency import describe_use
-from jobgen.report.facts import Comparison, Report, RunFacts
+from jobgen.report.facts import AllReduce, Comparison, Report, RunFacts
 from jobgen.report.figures import (
     UNKNOWN,
     format_count,
@@ -62,7 +62,8 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
             f"torch {one.torch or UNKNOWN}, {one.devices or 'no GPUs'}"
             f"{'; ' + one.problem if one.problem else ''}"
             for one in run.preflight
-        ],
+        ]
+        + ([_describe_allreduce(run.allreduce)] if run.allreduce.speed is not None else []),
     )
     costs = []
     if run.charged:
@@ -70,6 +71,12 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
             amount = UNKNOWN if cost.amount is None else f"{format_number(cost.amount)} {cost.unit}"
             costs.append(f"{what:<11} {amount}: {cost.how}")
     yield from _format_section("Cost", costs or [UNKNOWN])
+
+
+def _describe_allreduce(found: AllReduce) -> str:
+    network = f" by {found.network}" if found.network else ""
+    warning = f"; {found.warning}" if found.warning else ""
+    return f"all-reduce over the nodes: {format_number(found.speed)} GB/s{network}{warning}"
 
 
 def _describe_attempts(run: RunFacts) -> Iterator[str]:

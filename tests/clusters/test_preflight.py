@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from jobs import Job, diagnosed, spec, submit
 from support import ROOT, edited, plan_of
 
 from jobgen.diagnose import CAUSES
+from jobgen.rendering import header
 
 PROGRAM = ROOT / "templates" / "runtime" / "features" / "preflight.py"
 REPORT = {
@@ -124,6 +126,85 @@ def test_of_two_nodes_the_first_is_right(program: ModuleType) -> None:
 def test_more_devices_than_asked_for_are_no_fault(program: ModuleType) -> None:
     """PBS without its hook for cgroups shows a job all devices of a node."""
     assert program.faults(reports(n2={"devices": REPORT["devices"] * 2})) == []  # type: ignore[operator]
+
+
+LOG = "n1:41:77 [0] NCCL INFO {}\n"
+SOCKETS = LOG.format("Initialized NET plugin Socket") + LOG.format("Using network Socket")
+OFI = LOG.format("NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)")
+
+
+@pytest.mark.parametrize(
+    ("said", "network"),
+    [
+        (SOCKETS, "Socket"),
+        (SOCKETS + LOG.format("Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0"), "Socket"),
+        (
+            LOG.format("NET/Socket : Using [0]hsn0:10.0.0.1<0>") + LOG.format("Using network IB"),
+            "IB",
+        ),
+        (LOG.format("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0(1)/GDRDMA"), "IB"),
+        (OFI + LOG.format("Using network AWS Libfabric"), "AWS Libfabric"),
+        (
+            OFI + LOG.format("Channel 01 : 0[0] -> 1[0] via NET/AWS Libfabric/1/GDRDMA"),
+            "AWS Libfabric",
+        ),
+        (OFI + LOG.format("comm 0x5 rank 0 nranks 2 - Init START"), None),
+        ("", None),
+    ],
+)
+def test_nccls_own_lines_tell_the_network(
+    program: ModuleType, said: str, network: str | None
+) -> None:
+    assert program.network_of(said) == network
+
+
+@pytest.mark.parametrize(
+    ("site", "changes", "said", "warned"),
+    [
+        ("ncar-derecho", (), SOCKETS, "slingshot"),
+        ("ncar-derecho", (), LOG.format("Using network AWS Libfabric"), None),
+        ("cineca-leonardo", (), SOCKETS, "infiniband"),
+        ("ncar-derecho", ("environment.variables.NCCL_NET=Socket",), SOCKETS, None),
+        ("slurm-generic", (), SOCKETS, None),
+        ("ncar-derecho", ("preflight=false",), SOCKETS, None),
+    ],
+)
+def test_sockets_are_warned_of_where_the_site_has_a_fabric(
+    program: ModuleType,
+    tmp_path: Path,
+    site: str,
+    changes: tuple[str, ...],
+    said: str,
+    warned: str | None,
+) -> None:
+    text = "name: a\naccount: a\nresources: {nodes: 2, gpus_per_node: 4}\nrun: {module: m}\n"
+    plan = plan_of(text, "preflight=true", *changes, site=site)
+    (tmp_path / "plan.json").write_text(header.write_json(header.describe_plan(plan)))
+    told = program.describe_network(said)
+    assert told["nccl_network"] in ("Socket", "AWS Libfabric")
+    assert (warned is not None) == ("warning" in told)
+    assert f"not the site's {warned}" in told.get("warning", "not the site's None")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("head", ["127.0.0.1", "::1"])
+def test_two_nodes_meet_by_either_kind_of_address(tmp_path: Path, head: str) -> None:
+    (tmp_path / "nodes").write_text("n1\nn2\n")
+    with socket.create_server(("", 0)) as free:
+        port = free.getsockname()[1]
+    places = ["2", "0", str(port), head, head, "", str(tmp_path), str(tmp_path)]
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, PROGRAM, str(index), *places, f"n{index + 1}", "n1"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    said = [node.communicate(timeout=120)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert "preflight: 2 nodes agree; all-reduce " in said[0]
+    assert json.loads((tmp_path / "preflight" / "n2.json").read_text())["reached"] is None
 
 
 def test_it_is_python_as_the_rest_is(tmp_path: Path) -> None:

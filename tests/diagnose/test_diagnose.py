@@ -251,6 +251,15 @@ def test_a_difference_that_preflight_finds_is_shown_by_its_report_too(run: Run) 
     assert found.evidence[1].endswith('preflight/n2.json:3: "torch": "2.8.0"')
 
 
+def test_what_preflight_has_warned_of_is_told_whatever_the_cause(run: Run) -> None:
+    run.error(0, "KeyError: 'late'", stamp=int(run.clock) + 40, after=50)
+    report = {"node": "n1", "nccl_network": "Socket", "warning": "NCCL uses TCP sockets"}
+    run.write("preflight/n1.json", json.dumps(report, indent=1))
+    found = run.diagnose()
+    assert (found.exception, found.warnings) == ("KeyError: 'late'", ("NCCL uses TCP sockets",))
+    assert found.as_text().endswith("\nwarning: NCCL uses TCP sockets\n")
+
+
 def test_what_some_nodes_lack_is_told_from_what_all_lack(run: Run) -> None:
     text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
     run.rank(2, text, after=5)

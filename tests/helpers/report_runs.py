@@ -80,6 +80,9 @@ def metrics(
     return [*lines, told]
 
 
+WARNING = "NCCL uses TCP sockets between the nodes and not the site's slingshot"
+
+
 def make(
     folder: Path,
     job_id: str,
@@ -133,6 +136,8 @@ def make(
         devices = [{"name": "NVIDIA H200", "free_gb": 140.0, "gb": 141.0}] * processes
         told = {"node": node, "python": "3.12.3", "torch": "2.13.0", "cuda": "12.8"}
         told |= {"driver": "570.86", "devices": devices, "clock_s": 0.002}  # type: ignore[dict-item]
+        if node == nodes[0]:
+            told |= {"allreduce_gb_s": 0.8, "nccl_network": "Socket", "warning": WARNING}  # type: ignore[dict-item]
         (root / "preflight" / f"{node}.json").write_text(json.dumps(told))
     if slow is not None:
         words = f"rank {slow} on {nodes[slow // 4]} is slow: 1.1 s of forward passes since the last"

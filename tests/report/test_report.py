@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import BEGAN, make, metrics, spec
+from report_runs import BEGAN, WARNING, make, metrics, spec
 from support import ROOT, jobgen, working_in
 
 from jobgen.jobs.record import JobRecord
@@ -88,6 +88,7 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     assert [(one.rank, one.node, one.times) for one in run.ranks.slow] == [(17, "n004", 3)]
     (alike,) = run.preflight
     assert (len(alike.nodes), alike.torch, alike.devices) == (16, "2.13.0", "4 x NVIDIA H200")
+    assert run.allreduce == (0.8, "Socket", WARNING)
     assert run.charged is not None
     assert (run.charged.used.amount, run.charged.used.unit) == (3840, "SU")
     assert run.charged.most.amount == 9216
@@ -97,6 +98,7 @@ def test_a_terminal_gets_the_same(tmp_path: Path) -> None:
     told = format_text(of(make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=500))))
     for words in ("Asked and used", "walltime", "120 SU: 48 CPUs", "rank 3      "):
         assert words in told, words
+    assert f"all-reduce over the nodes: 0.8 GB/s by Socket; {WARNING}\n" in told
     assert "what pbs counts is not known: there is no qstat command here" in told
     assert all(len(line) < 160 for line in told.splitlines())
 

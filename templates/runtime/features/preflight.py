@@ -1,10 +1,12 @@
 import collections
+import contextlib
 import datetime
 import glob
 import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import sys
@@ -20,6 +22,7 @@ ROOM = {"TMPDIR": 0.1, "run folder": 1.0}  # GB that must be free
 index, count, gpus, port = map(int, sys.argv[1:5])
 head, address, interface, attempt, run_dir, node, first = sys.argv[5:12]
 listens = os.path.join(attempt, "preflight-listens")
+nccl_log = os.path.join(tempfile.gettempdir(), f"jobgen-preflight-{os.getpid()}.nccl")
 with open(os.path.join(attempt, "nodes")) as lines:
     names = lines.read().split()
 
@@ -87,13 +90,22 @@ def keep(report):
     os.replace(path + ".new", path)
 
 
+def serve(number, backlog=None):
+    """A socket that is reached by IPv4 and IPv6, where the node has both."""
+    if socket.has_dualstack_ipv6():
+        both = {"family": socket.AF_INET6, "dualstack_ipv6": True}
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", number), backlog=backlog, **both)
+    return socket.create_server(("", number), backlog=backlog)
+
+
 class First:
     """The first node: it listens, gathers what the others say, compares, and answers."""
 
     def __init__(self):
         self.reports, self.changed = {}, threading.Condition()
         self.verdict, self.decided = {}, threading.Event()
-        self.door = socket.create_server(("", port), backlog=count + 8)
+        self.door = serve(port, backlog=count + 8)
         threading.Thread(target=self.listen, daemon=True).start()
         open(listens, "w").close()
 
@@ -258,7 +270,7 @@ def reduce_once(number):
     gpu = torch.cuda.is_available()
     dist.init_process_group(
         "nccl" if gpu else "gloo",
-        init_method=f"tcp://{head}:{number}",
+        init_method=f"tcp://[{head}]:{number}" if ":" in head else f"tcp://{head}:{number}",
         rank=index,
         world_size=count,
         timeout=datetime.timedelta(seconds=60),
@@ -276,10 +288,43 @@ def reduce_once(number):
     return data.numel() * data.element_size() * 2 * (count - 1) / count / seconds / 1e9
 
 
+def network_of(said):
+    """The network between nodes that NCCL names in its log, such as Socket, IB or AWS Libfabric."""
+    found = re.findall(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/", said)
+    return "".join(found[-1]).strip() if found else None
+
+
+def read_nccl_log():
+    try:
+        with open(nccl_log, errors="replace") as lines:
+            said = lines.read()
+        os.remove(nccl_log)
+    except OSError:
+        return ""  # this torch has no NCCL
+    return said
+
+
+def describe_network(said):
+    """What NCCL has chosen, with a warning where the site has better."""
+    chosen = network_of(said)
+    try:
+        with open(os.path.join(run_dir, "plan.json")) as file:
+            fabric = json.load(file).get("fabric")
+    except (OSError, ValueError):
+        fabric = None
+    if chosen != "Socket" or fabric is None:
+        return {"nccl_network": chosen}
+    text = f"NCCL uses TCP sockets between the nodes and not the site's {fabric}"
+    return {"nccl_network": chosen, "warning": f"{text}; `jobgen sites show` says what it needs"}
+
+
 def main():
     began = time.monotonic()
+    # NCCL reads these once, when it is first called.
+    os.environ.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"})
+    os.environ["NCCL_DEBUG_FILE"] = nccl_log
     here = First() if index == 0 else None
-    opened = socket.create_server(("", 0))
+    opened = serve(0)
     report = {**describe(), "gpus": gpus}
     if here:
         here.add(0, report)
@@ -289,7 +334,7 @@ def main():
             keep(one)
         verdict = {"faults": missing + faults(reports)}
         if not verdict["faults"] and count > 1:
-            with socket.create_server(("", 0)) as free:
+            with serve(0) as free:
                 verdict["port"] = free.getsockname()[1]
         here.answer(verdict)
     else:
@@ -305,8 +350,14 @@ def main():
             report["allreduce_gb_s"] = round(reduce_once(verdict["port"]), 2)
         except Exception as error:
             print(f"jobgen: preflight: {node}: the all-reduce failed: {error}", flush=True)
+            for line in re.findall(r".* NCCL WARN .*", read_nccl_log()):
+                print(line, flush=True)
             return 1
         speed = f"; all-reduce {report['allreduce_gb_s']} GB/s"
+        report.update(describe_network(read_nccl_log()))
+        speed += f" by {report['nccl_network']}" if report.get("nccl_network") else ""
+        if "warning" in report:
+            print(f"jobgen: preflight: warning: {report['warning']}", flush=True)
         if here:
             keep(report)
     seconds = time.monotonic() - began
