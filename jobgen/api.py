@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.errors import UsageError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jobgen.jobs.submission import Submission
     from jobgen.report.facts import Report
     from jobgen.schedulers.base import State
+    from jobgen.spec.load import Overrides, Source
 
 
 class Job(record.JobRecord):
@@ -149,20 +150,22 @@ def settle() -> list[str]:
 
 
 def prepare(
-    path: str | os.PathLike[str],
+    source: Source,
     *,
     scheduler: str | None = None,
     site: str | None = None,
-    overrides: Iterable[str] = (),
+    overrides: Overrides = (),
     limits: bool = True,
     after: Iterable[str] = (),
     stale_ok: bool = False,
 ) -> Submission:
     """Return what `submit` would submit, of a spec or a rendered script; write nothing.
 
-    A spec takes `scheduler`, `site`, `overrides` such as `resources.nodes=4`, and `limits`: whether
-    what the site forbids is an error. A script has them already; with `stale_ok` it need not be
-    what its spec renders. `after` are jobs to wait for, such as `12345` or `afterany:12345`.
+    `source` is a file, or a spec's text, or its keys and values (`jobgen.load`). A spec takes
+    `scheduler`, `site`, `overrides` such as `resources.nodes=4` or {"resources.nodes": 4}, and
+    `limits`: whether what the site forbids is an error. A script has them already; with `stale_ok`
+    it need not be what its spec renders. `after` are jobs to wait for, such as `12345` or
+    `afterany:12345`.
 
     Raises SpecError, UsageError or StaleError.
     """
@@ -171,9 +174,10 @@ def prepare(
     from jobgen.rendering.check import is_script
     from jobgen.spec.load import load
 
-    path, overrides, after = os.fspath(path), tuple(overrides), tuple(after)
+    after = tuple(after)
+    path = "" if isinstance(source, Mapping) else os.fspath(source)
     if not is_script(path):
-        loaded = load(path, overrides, user=True, target=scheduler or site)
+        loaded = load(source, overrides, user=True, target=scheduler or site)
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
         return prepare_plan(loaded, plan, after=after)
     if scheduler or site or overrides or not limits:
@@ -186,18 +190,18 @@ def _warn(message: str) -> None:
 
 
 def submit(
-    what: Submission | str | os.PathLike[str],
+    what: Submission | Source,
     *,
     again: bool = False,
     warn: Callable[[str], object] = _warn,
 ) -> Job:
-    """Submit, from the current folder, what `prepare` makes, or a path as it stands.
+    """Submit, from the current folder, what `prepare` makes, or a spec or script as it stands.
 
     `warn` is called with each note, also about earlier submissions that were interrupted
     (docs/concepts/records.md). Raises AlreadySubmittedError if the same is submitted and has not
     ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words;
     UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
-    written; and, of a path, what `prepare` raises.
+    written; and, of a spec or script, what `prepare` raises.
     """
     from jobgen.jobs.submission import Submission
     from jobgen.jobs.submit import submit

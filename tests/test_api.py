@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from jobs import ALLREDUCE
-from support import MINIMAL, ROOT
+from support import MINIMAL, ROOT, edited
 
 import jobgen
 from jobgen.errors import SpecError, UsageError
@@ -168,3 +168,31 @@ def test_the_example_is_well_typed(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout
     assert 'Revealed type is "str"' in ended.stdout
     assert "Literal['done']" in ended.stdout
+
+
+def test_a_spec_may_be_text_or_keys_and_values_and_overrides_values() -> None:
+    Path("job.yaml").write_text(MINIMAL)
+    Path(".jobgen.yaml").write_text("account: theirs\n")
+    data = {"name": "a", "scheduler": "local", "resources": {"nodes": 2}, "run": {"module": "m"}}
+    of_file, of_text, of_data = map(jobgen.load, (Path("job.yaml"), MINIMAL, data))
+    assert of_file.spec == of_text.spec == of_data.spec
+    assert of_file.spec.account == "theirs"
+    assert of_file.digest == of_data.digest
+    tag = '#1 "best"\nof: all'
+    prepared = jobgen.prepare(data, overrides={"resources.nodes": 3, "run.args.tag": tag})
+    assert jobgen.load(MINIMAL, {"run.args.tag": tag}).spec.run.args == {"tag": tag}
+    assert "3 nodes" in prepared.text
+    with pytest.raises(SpecError, match=re.escape("job.yaml:3:10: resources.nodes: 0 is less")):
+        jobgen.load({"name": "a", "resources": {"nodes": 0}, "run": {"module": "m"}})
+
+
+def test_what_is_kept_of_a_spec_needs_no_other_files() -> None:
+    Path("base.yaml").write_text(
+        edited(("name: a", "name: base\naccount: x"), ("module: m", "module: n"))
+    )
+    Path("job.yaml").write_text("extends: base.yaml\nname: '010'\naccount: null\n")
+    job = jobgen.submit("job.yaml", again=True)
+    job.wait()
+    kept = jobgen.load(str(job.run_dir / "job.yaml"), alone=True)
+    assert kept.spec == jobgen.load("job.yaml").spec._replace(extends=None)
+    assert (kept.spec.name, kept.spec.account, kept.spec.run.module) == ("010", None, "n")

@@ -18,7 +18,7 @@ from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
 from jobgen.rendering.check import read_script
 from jobgen.rendering.render import render
-from jobgen.spec.load import LoadedSpec
+from jobgen.spec.load import LoadedSpec, load
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         text,
         plan.name,
         plan.scheduler,
-        source=Path(loaded.file).read_text(encoding="utf-8"),
+        source=loaded.write_whole(),
         warning="\n".join(plan.notes),
         tasks=len(plan.array.tasks) if plan.array else 0,
         after=waits,
@@ -129,14 +129,15 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     script = read_script(Path(path))
     spec_path = script.path.parent / script.header.spec
     source, warning = None, ""
+    about = script.header
     if spec_path.is_file():
-        source = spec_path.read_text(encoding="utf-8")
+        source = load(spec_path, about.overrides).write_whole()
         if not stale_ok and script.compare(spec_path).stale:
             hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
     elif not stale_ok:
         warning = f"{path}: {spec_path} does not exist; the script may be stale"
-    name, scheduler = script.header.name, script.header.scheduler
+    name, scheduler = about.name, about.scheduler
     waits = tuple(parse_dependency(word, scheduler) for word in after)
     if waits and schedulers.is_local(scheduler):
         raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
@@ -146,7 +147,7 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
         scheduler,
         source=source,
         warning=warning,
-        tasks=script.header.tasks,
+        tasks=about.tasks,
         after=waits,
-        jobs=script.header.jobs,
+        jobs=about.jobs,
     )

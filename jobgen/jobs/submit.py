@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import time
@@ -107,7 +108,7 @@ def count_links(ids: Sequence[str], jobs: int) -> str:
 def _create_intent(submission: Submission) -> Intent:
     token = pending.create_token()
     local = schedulers.is_local(submission.scheduler)
-    job_id = _choose_id(submission.name) if local else ""
+    job_id = _choose_id() if local else ""
     script = os.path.join(RUNS, submission.name, job_id, "script")
     job = JobRecord(
         id=job_id,
@@ -124,14 +125,21 @@ def _create_intent(submission: Submission) -> Intent:
     return pending.create_intent(job, jobs=submission.jobs, source=submission.source)
 
 
-def _choose_id(name: str) -> str:
-    """Return an id for a local job, of the time and a number."""
-    number = os.getpid()
+# The submissions of this process to this machine, in all its threads.
+_numbers = itertools.count()
+
+
+def _choose_id() -> str:
+    """Return an id for a local job, of the time and a number, from which its port follows.
+
+    The number is this process's own, and another for each of its submissions. A step of 1 would
+    meet the next process, and one of 7919 the tasks of an array.
+    """
     while True:
+        number = os.getpid() + 101 * next(_numbers)
         job_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{number}"
-        if not Path(RUNS, name, job_id).exists():
+        if not any(Path(RUNS).glob(f"*/{job_id}")):
             return job_id
-        number += 1  # this process has submitted this second already
 
 
 def _refuse_another(intent: Intent) -> None:
@@ -157,9 +165,8 @@ def _refuse_another(intent: Intent) -> None:
             )
     for rival in rivals:
         if pending.find_submitter(rival) == "alive":
-            raise AlreadySubmittedError(
-                f"process {rival.pid} is submitting the same at this moment; {_AGAIN}"
-            )
+            who = "this process" if rival.pid == os.getpid() else f"process {rival.pid}"
+            raise AlreadySubmittedError(f"{who} is submitting the same at this moment; {_AGAIN}")
         raise UnsettledError(
             f"it is not known yet whether the submission of {rival.when} has become a job, so "
             f"nothing more is submitted; {_AGAIN}"

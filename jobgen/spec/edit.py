@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections import abc
 from typing import Any, NamedTuple
 
 import yaml
@@ -11,7 +11,7 @@ from yaml.emitter import Emitter
 from yaml.serializer import Serializer
 
 from jobgen.errors import UsageError
-from jobgen.spec.yaml_nodes import Resolver
+from jobgen.spec.yaml_nodes import Mapping, Node, Resolver, Scalar, Sequence
 
 
 class _Step(NamedTuple):
@@ -81,6 +81,28 @@ def list_values(text: str) -> dict[str, str]:
     return values
 
 
+def write_tree(root: Mapping) -> str:
+    """Return the text of a tree of nodes, from which the same tree can be read."""
+    node = _build_node(root)
+    _set_style(node, flow=False)
+    return _serialize(node)
+
+
+def _build_node(node: Node) -> Any:
+    if isinstance(node, Scalar):
+        return yaml.ScalarNode(f"tag:yaml.org,2002:{node.kind}", node.text)
+    if isinstance(node, Sequence):
+        flow = all(isinstance(item, Scalar) for item in node.items)
+        return yaml.SequenceNode(
+            "tag:yaml.org,2002:seq", list(map(_build_node, node.items)), flow_style=flow
+        )
+    pairs = [
+        (_build_node(Scalar(node.where, key, "str")), _build_node(value))
+        for key, value in node.items.items()
+    ]
+    return yaml.MappingNode("tag:yaml.org,2002:map", pairs)
+
+
 class _NodeWriter(Emitter, Serializer, Resolver):
     """Nodes to text, by the rules of YAML that jobgen reads with."""
 
@@ -119,7 +141,7 @@ def _serialize(node: Any) -> str:
     return stream.getvalue()
 
 
-def _walk(root: Any, keys: Sequence[str]) -> list[_Step]:
+def _walk(root: Any, keys: abc.Sequence[str]) -> list[_Step]:
     """Return the steps along `keys` as far as they are there."""
     steps: list[_Step] = []
     node = root
@@ -134,7 +156,7 @@ def _walk(root: Any, keys: Sequence[str]) -> list[_Step]:
     return steps
 
 
-def _nest(keys: Sequence[str], value: str, *, flow: bool = False) -> Any:
+def _nest(keys: abc.Sequence[str], value: str, *, flow: bool = False) -> Any:
     """Return the node of `value` below nested `keys`."""
     node = _compose(value)
     if node is None:
@@ -158,7 +180,7 @@ def _set_style(node: Any, *, flow: bool) -> None:
             _set_style(part, flow=node.flow_style)
 
 
-def _write_entry(keys: Sequence[str], value: str, *, indent: int) -> str:
+def _write_entry(keys: abc.Sequence[str], value: str, *, indent: int) -> str:
     """Write `value` below nested `keys` in block style, with a newline at its end."""
     return _indent(_serialize(_nest(keys, value)), indent)
 
@@ -201,7 +223,7 @@ def _entry_end(text: str, step: _Step) -> int:
     return len(text) if newline < 0 else newline + 1
 
 
-def _insert(text: str, mapping: Any, keys: Sequence[str], value: str) -> str:
+def _insert(text: str, mapping: Any, keys: abc.Sequence[str], value: str) -> str:
     if mapping.flow_style:
         close = _offset(text, mapping.end_mark) - 1
         entry = _write_flow(keys, value)
@@ -214,11 +236,11 @@ def _insert(text: str, mapping: Any, keys: Sequence[str], value: str) -> str:
     return _join(text[:end], block) + text[end:]
 
 
-def _write_flow(keys: Sequence[str], value: str) -> str:
+def _write_flow(keys: abc.Sequence[str], value: str) -> str:
     return _serialize(_nest(keys, value, flow=True)).strip()[1:-1]
 
 
-def _replace_entry(text: str, step: _Step, keys: Sequence[str], value: str) -> str:
+def _replace_entry(text: str, step: _Step, keys: abc.Sequence[str], value: str) -> str:
     """Write an entry's value anew; a comment that ends its line stays where the line does."""
     end = _offset(text, step.value.end_mark)
     if step.mapping.flow_style:

@@ -1,8 +1,10 @@
 """A spec read from its file: overrides applied, every field with its place."""
 
+import collections.abc
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, NamedTuple
 
@@ -17,7 +19,8 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, merge
 class LoadedSpec(NamedTuple):
     """A spec and where it came from: its file, the overrides applied, where each field stands.
 
-    `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256.
+    `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
+    is the file's own, and `laid`, if other files lie below it, what came of them all.
     """
 
     spec: JobSpec
@@ -25,6 +28,8 @@ class LoadedSpec(NamedTuple):
     digest: str
     positions: Positions
     overrides: tuple[str, ...] = ()
+    text: str = ""
+    laid: Mapping | None = None
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
@@ -34,40 +39,57 @@ class LoadedSpec(NamedTuple):
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return Position(self.file, 1, 1)
 
+    def write_whole(self) -> str:
+        """Return the text of a spec that needs no other files: `overrides` are not in it."""
+        if self.laid is None:
+            return self.text
+        from jobgen.spec.edit import write_tree
+
+        return write_tree(self.laid)
+
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
         """A problem with the value at `path`."""
         return Problem(self.where(path), path, message, hint)
 
 
+# What a spec is called that is no file, and what it is called in the run folder.
+SPEC = "job.yaml"
+Source = str | os.PathLike[str] | collections.abc.Mapping[str, Any]
+Overrides = Iterable[str] | collections.abc.Mapping[str, Any]
+
+
 def load(
-    path: str, overrides: Iterable[str] = (), *, user: bool = False, target: str | None = None
+    source: Source,
+    overrides: Overrides = (),
+    *,
+    user: bool = False,
+    target: str | None = None,
+    alone: bool = False,
 ) -> LoadedSpec:
-    """Read the spec in the file at `path`, with `overrides` (`resources.nodes=4`) on top.
+    """Read a spec, with `overrides` on top: texts such as `resources.nodes=4`, or values by path.
 
-    Below it lie what it extends and the project's defaults, and with `user` the user's own config;
-    what that adds is among the overrides of the result, so that others can render the same.
-    `target` is the scheduler or site that is given in the place of the spec's.
+    `source` is a file's path; or the spec itself, as keys and values or a text of several lines.
+    Below it lie what it extends and the project's defaults, unless it is to stand `alone`, and with
+    `user` the user's own config; what that adds is among the overrides of the result, so that
+    others can render the same. `target` is the scheduler or site that is given in the place of the
+    spec's.
 
-    A position's file is `path` as given. Raises SpecError with every problem, and UsageError
+    A position's file is the path as given. Raises SpecError with every problem, and UsageError
     for an override that is not PATH=VALUE.
     """
+    if isinstance(overrides, collections.abc.Mapping):
+        overrides = (f"{path}={_write_json(value)}" for path, value in overrides.items())
     overrides = tuple(overrides)
-    if not path or not os.path.basename(path).isprintable():
-        raise SpecError(
-            [
-                Problem(
-                    Position(repr(path)),
-                    "",
-                    "a comment in a script cannot hold this name",
-                )
-            ]
-        )
-    root = yaml_nodes.read(path)
-    project, own = _find_project_file(path), _find_user_file() if user else None
-    if "extends" in root.items or project or own:
-        root = _resolve_extends(root, path)
+    path, text = _read_source(source)
+    root = yaml_nodes.parse(text, file=path)
+    project = None if alone else _find_project_file(path)
+    own = _find_user_file() if user else None
+    laid = None
+    if "extends" in root.items or project:
+        laid = root = _resolve_extends(root, path)
         if project:
-            root = _put_over_project(root, project)
+            laid = root = _put_over_project(root, project)
+        laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
     for override in overrides:
         _apply_override(root, override)
     if own:
@@ -76,7 +98,27 @@ def load(
             _apply_override(root, override, where)
             overrides += (override,)
     spec, positions = bind(root, JobSpec)
-    return LoadedSpec(spec, path, _compute_digest(root), positions, overrides)
+    return LoadedSpec(spec, path, _compute_digest(root), positions, overrides, text, laid)
+
+
+def _read_source(source: Source) -> tuple[str, str]:
+    """Return the name that positions carry, and the text."""
+    if isinstance(source, collections.abc.Mapping):
+        from jobgen.spec.edit import write_tree
+
+        return SPEC, write_tree(yaml_nodes.parse(_write_json(source), file=SPEC))
+    path = os.fspath(source)
+    if isinstance(source, str) and "\n" in path and re.search(r":\s", path):
+        return SPEC, path
+    if not path or not os.path.basename(path).isprintable():
+        raise SpecError(
+            [Problem(Position(repr(path)), "", "a comment in a script cannot hold this name")]
+        )
+    return path, yaml_nodes.read_text(path)
+
+
+def _write_json(value: Any) -> str:
+    return json.dumps(value, default=os.fspath)
 
 
 class UserConfig(NamedTuple):
@@ -211,6 +253,9 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
     where = where or Position(f"--set {path}")
     value = yaml_nodes.parse_value(text, file=where.file)
+    plain = text.strip()
+    if isinstance(value, Scalar) and "#" in text and plain[0] not in "\"'|>":
+        value = Scalar(where, plain, "str")  # nobody comments on a command line
     value.where = where
     gone = isinstance(value, Scalar) and value.kind == "null"
     node = root

@@ -101,6 +101,11 @@ _CONTAINERS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
 def read(path: str) -> Mapping:
     """The document in the file at `path`; raises SpecError if it cannot be read."""
+    return parse(read_text(path), file=path)
+
+
+def read_text(path: str) -> str:
+    """The text of the file at `path`; raises SpecError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -120,7 +125,7 @@ def read(path: str) -> Mapping:
     if len(data) > MAX_BYTES:
         message = f"is larger than {MAX_BYTES >> 20} MiB"
         raise SpecError([Problem(Position(path), "", message, "a job spec is a short file")])
-    return parse(text, file=path)
+    return text
 
 
 def parse(text: str, *, file: str) -> Mapping:

@@ -294,3 +294,14 @@ def test_an_editor_does_not_ask_for_what_the_base_says() -> None:
     assert not validator.is_valid({"extends": 1})
     assert validator.is_valid({"run": {"args": {"lr": 1}}, "name": "a", "resources": {}})
     assert not validator.is_valid({"extends": "b", "run": {"module": "a", "script": "b"}})
+
+
+def test_a_number_sign_is_no_comment_on_a_command_line() -> None:
+    text = "name: a\nscheduler: local\nresources: {}\nrun: {module: m, args: {tag: x}}\n"
+    for given, read in (
+        ('#1 "best"', '#1 "best"'),
+        ("a #b", "a #b"),
+        ("'a' # b", "a"),
+        ("a#b", "a#b"),
+    ):
+        assert load(text, [f"run.args.tag={given}"]).spec.run.args == {"tag": read}
