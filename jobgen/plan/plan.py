@@ -44,6 +44,7 @@ class Provenance(NamedTuple):
     site_given: str | None = None  # the site given in the place of the spec's own
     overrides: tuple[str, ...] = ()  # PATH=VALUE given on top of the spec
     limits: bool = True  # whether the site's limits were checked
+    defaults: tuple[str, ...] = ()  # files that were read though nobody has named them
 
 
 class NodeGroup(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobgen.capabilities import get_capabilities
@@ -54,11 +54,15 @@ def resolve(
     `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
     checked. Raises SpecError with every conflict.
     """
-    profile = load_site(loaded, scheduler=scheduler, site=site)
+    profile, files = find_site(loaded, scheduler=scheduler, site=site)
     context = Context(loaded, profile, limits=limits, today=today, task=task)
     given = None if site == loaded.spec.site else site
     source = os.path.basename(loaded.file)
-    plan = Plan(profile, Provenance(source, loaded.digest, given, loaded.overrides, limits))
+    own = tuple(file for file in files if os.path.dirname(file) != search.BUILT_IN)
+    defaults = (*loaded.defaults, *own)
+    plan = Plan(
+        profile, Provenance(source, loaded.digest, given, loaded.overrides, limits, defaults)
+    )
     decisions: list[Decision[Any]] = []
     for part, decide in PARTS.items():
         decisions.append(decide(context, plan))
@@ -67,12 +71,20 @@ def resolve(
         raise SpecError(problems)
     return plan._replace(
         left_out=tuple(key for decision in decisions for key in decision.left_out),
-        notes=tuple(note for decision in decisions for note in decision.notes),
+        notes=(*_tell_defaults(plan), *(note for one in decisions for note in one.notes)),
     )
 
 
-def load_site(loaded: LoadedSpec, *, scheduler: str | None, site: str | None) -> SiteProfile:
-    """Load the profile of the site that the command line names, else of the spec's."""
+def _tell_defaults(plan: Plan) -> Iterator[str]:
+    """Name the files that have been read though nobody has named them."""
+    if files := plan.provenance.defaults:
+        yield f"read beside {plan.provenance.source}: {', '.join(files)}"
+
+
+def find_site(
+    loaded: LoadedSpec, *, scheduler: str | None, site: str | None
+) -> search.LoadedProfile:
+    """Find the profile of the site that the command line names, else of the spec's."""
     name = site or loaded.spec.site
     scheduler = scheduler or (None if site else loaded.spec.scheduler)
     if name is None:
@@ -82,8 +94,8 @@ def load_site(loaded: LoadedSpec, *, scheduler: str | None, site: str | None) ->
         name = get_capabilities(scheduler).generic_site
     elif site is None and not search.exists(name):
         raise SpecError([loaded.problem("site", f"unknown site {name!r}", search.suggest(name))])
-    profile = search.load(name)
-    if scheduler not in (None, profile.scheduler):
-        message = f"{name} runs {profile.scheduler}, not {scheduler}"
+    chosen = search.find(name)
+    if scheduler not in (None, chosen.profile.scheduler):
+        message = f"{name} runs {chosen.profile.scheduler}, not {scheduler}"
         raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])
-    return profile
+    return chosen

@@ -54,6 +54,7 @@ class Explanation(NamedTuple):
     variables: tuple[Reason, ...]
     left_out: tuple[str, ...]
     tasks: tuple[TaskRow, ...]  # of an array; each is a job of this form
+    defaults: tuple[str, ...]  # files that were read though nobody has named them
 
     def as_json(self) -> str:
         """For programs; the keys are the fields' names."""
@@ -79,6 +80,8 @@ class Explanation(NamedTuple):
                 lines.append(f"  {reason.what}")
                 lines.append(f"      {reason.why}")
                 lines += [f"      from {origin}" for origin in reason.origin]
+        if self.defaults:
+            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
         if self.left_out:
             lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
         return "\n".join(lines) + "\n"
@@ -117,6 +120,7 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         variables=tuple(_list_variables(plan, origins)),
         left_out=plan.left_out,
         tasks=make_rows(plan.array),
+        defaults=plan.provenance.defaults,
     )
 
 

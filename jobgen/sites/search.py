@@ -11,6 +11,7 @@ from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.sites.profile import SiteProfile as SiteProfile
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
+from jobgen.spec.user_config import refuse_strangers
 from jobgen.spec.yaml_nodes import Scalar, merge
 
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
@@ -28,7 +29,16 @@ def list_folders() -> list[str]:
 
     Built-in, the machine's, $JOBGEN_SITE_PATH's (a centre sets it in a module), the user's, and
     the project's: `.jobgen/sites` here or in the nearest folder above, up to that of `.git`.
+    Raises SpecError if one is a stranger's.
     """
+    folders = _list_candidates()
+    for folder in folders[1:]:
+        if os.path.isdir(folder):
+            refuse_strangers(folder)
+    return folders
+
+
+def _list_candidates() -> list[str]:
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
     folders = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
     folders.append(_find_own_folder())
@@ -110,7 +120,11 @@ def _find_files(name: str) -> list[str]:
     if os.path.basename(name) != name or name.startswith("."):
         return []
     paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
-    return [path for path in paths if os.path.isfile(path)]
+    files = [path for path in paths if os.path.isfile(path)]
+    for file in files:
+        if os.path.dirname(file) != BUILT_IN:
+            refuse_strangers(file)
+    return files
 
 
 @cache

@@ -6,13 +6,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import Positions, bind
-from jobgen.spec.model import JobSpec, Notify
-from jobgen.spec.value_types import Label
+from jobgen.spec.model import JobSpec
+from jobgen.spec.user_config import UserConfig, find_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, merge
 
 
@@ -21,6 +21,7 @@ class LoadedSpec(NamedTuple):
 
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
+    `defaults` are files that nobody has named: the project's, and the user's own config.
     """
 
     spec: JobSpec
@@ -30,6 +31,7 @@ class LoadedSpec(NamedTuple):
     overrides: tuple[str, ...] = ()
     text: str = ""
     laid: Mapping | None = None
+    defaults: tuple[str, ...] = ()
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
@@ -83,7 +85,7 @@ def load(
     path, text = _read_source(source)
     root = yaml_nodes.parse(text, file=path)
     project = None if alone else _find_project_file(path)
-    own = _find_user_file() if user else None
+    own = find_user_file() if user else None
     laid = None
     if "extends" in root.items or project:
         laid = root = _resolve_extends(root, path)
@@ -92,13 +94,18 @@ def load(
         laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
     for override in overrides:
         _apply_override(root, override)
+    defaults = [project] if project else []
     if own:
         given = tuple(override.partition("=")[0] for override in overrides)
-        for override, where in list(_read_user_config(root, own, given=given, target=target)):
+        added = list(_read_user_config(root, own, given=given, target=target))
+        for override, where in added:
             _apply_override(root, override, where)
             overrides += (override,)
+        defaults += [own] if added else []
     spec, positions = bind(root, JobSpec)
-    return LoadedSpec(spec, path, _compute_digest(root), positions, overrides, text, laid)
+    return LoadedSpec(
+        spec, path, _compute_digest(root), positions, overrides, text, laid, tuple(defaults)
+    )
 
 
 def _read_source(source: Source) -> tuple[str, str]:
@@ -119,14 +126,6 @@ def _read_source(source: Source) -> tuple[str, str]:
 
 def _write_json(value: Any) -> str:
     return json.dumps(value, default=os.fspath)
-
-
-class UserConfig(NamedTuple):
-    """What a user's own config may say: who one is, and where; never what a job is."""
-
-    site: Annotated[Label | None, "The cluster's profile, for specs that say no scheduler."] = None
-    account: Annotated[Label | None, "The project or account that pays."] = None
-    notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
 
 
 def _resolve_extends(root: Mapping, path: str) -> Mapping:
@@ -166,6 +165,7 @@ def _read_user_config(
     """
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
+    config = _drop_key(config, "trust")
     scheduler = root.items.get("scheduler")
     # The target may be any site's name, so there is no table to ask.
     if (target or (scheduler.text if isinstance(scheduler, Scalar) else "")) == "local":
@@ -214,24 +214,20 @@ def _find_project_file(path: str) -> str | None:
     """The project's defaults for the spec in `path`.
 
     It is `.jobgen.yaml` in the spec's folder or the nearest above that has one, up to that of
-    `.git`. Returns None if no folder has one.
+    `.git`. Returns None if no folder has one, and raises SpecError if it is a stranger's.
     """
     folder = os.path.dirname(os.path.abspath(path))
     while True:
         file = os.path.join(folder, ".jobgen.yaml")
         if os.path.isfile(file):
-            return None if os.path.samefile(file, path) else os.path.relpath(file)
+            if os.path.samefile(file, path):
+                return None
+            refuse_strangers(file)
+            return os.path.relpath(file)
         above = os.path.dirname(folder)
         if above == folder or os.path.exists(os.path.join(folder, ".git")):
             return None
         folder = above
-
-
-def _find_user_file() -> str | None:
-    """Return the path of the user's own config, or None if it does not exist."""
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    file = os.path.join(folder, "jobgen", "config.yaml")
-    return file if os.path.isfile(file) else None
 
 
 def _compute_digest(root: Mapping) -> str:

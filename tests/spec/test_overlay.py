@@ -249,7 +249,8 @@ def test_a_job_on_this_machine_needs_nothing_of_the_users() -> None:
 def test_an_account_that_looks_like_something_else(account: str) -> None:
     of_user(f"account: {account}\n")
     write("job.yaml", BASE)
-    assert rendered("--out-dir", ".").err == ""
+    config = Path.cwd() / "config/jobgen/config.yaml"
+    assert rendered("--out-dir", ".").err == f"read beside job.yaml: {config}\n"
     assert jobgen("check", "job.yaml").code == 0
     assert f"--account={account.strip(chr(39))}\n" in Path("job.sbatch").read_text()
 

@@ -1,0 +1,80 @@
+"""The user's own config: who one is, where jobs run, and whose defaults are taken."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Annotated, NamedTuple
+
+from jobgen.errors import Position, Problem, SpecError
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import bind
+from jobgen.spec.model import Notify
+from jobgen.spec.value_types import Label
+
+
+class UserConfig(NamedTuple):
+    """What a user's own config may say: who one is, and where; never what a job is."""
+
+    site: Annotated[Label | None, "The cluster's profile, for specs that say no scheduler."] = None
+    account: Annotated[Label | None, "The project or account that pays."] = None
+    notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
+    trust: Annotated[
+        tuple[str, ...],
+        "Folders, with all below, whose .jobgen.yaml and site profiles count whoever owns them.",
+    ] = ()
+
+
+def name_user_file() -> str:
+    """Return where the user's own config is, or would be."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(folder, "jobgen", "config.yaml")
+
+
+def find_user_file() -> str | None:
+    """Return the path of the user's own config, or None if it does not exist."""
+    file = name_user_file()
+    return file if os.path.isfile(file) else None
+
+
+def refuse_strangers(path: str) -> None:
+    """Raise SpecError if defaults at `path`, a file or a folder, may be what a stranger wants.
+
+    They change what a job runs, and nobody has named them. So they have to be the user's own or
+    root's, and not writable by all, unless the user's config trusts a folder that they are in.
+    """
+    for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well
+        if about.st_uid not in (os.geteuid(), 0):
+            message = f"belongs to {_name_owner(about.st_uid)}; jobgen takes no defaults of theirs"
+            break
+        if about.st_mode & stat.S_IWOTH and not stat.S_ISLNK(about.st_mode):
+            message = "can be changed by everybody on this machine"
+            break
+    else:
+        return
+    if _is_trusted(path):
+        return
+    folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
+    hint = f"if you trust it, write `trust: [{folder}]` into {name_user_file()}"
+    raise SpecError([Problem(Position(path), "", message, hint)])
+
+
+def _is_trusted(path: str) -> bool:
+    file = find_user_file()
+    if file is None:
+        return False
+    inside = os.path.realpath(path)
+    for folder in bind(yaml_nodes.read(file), UserConfig)[0].trust:
+        trusted = os.path.realpath(os.path.expandvars(os.path.expanduser(folder)))
+        if os.path.commonpath([trusted, inside]) == trusted:
+            return True
+    return False
+
+
+def _name_owner(uid: int) -> str:
+    import pwd  # only a refusal needs it
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
