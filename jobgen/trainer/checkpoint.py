@@ -11,8 +11,11 @@ loads a file with a flipped bit without a word. Any number of ranks, and any str
 any other has saved.
 """
 
+import errno
 import json
 import os
+import pickle
+import re
 import shutil
 import time
 import warnings
@@ -26,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
@@ -35,6 +38,22 @@ from .distributed.world import World
 from .output.files import digest, replace_text, sync
 
 _MANIFEST = "manifest.json"
+# All that the description of a checkpoint of tensors is made of, beside torch's dtypes. One that is
+# not of tensors is left out: torch would run the code in it.
+_DESCRIBING = {
+    *(("pathlib", name) for name in ("Path", "PosixPath")),
+    *(("torch", "Size"), ("torch.serialization", "_get_layout")),
+    ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+    *(
+        ("torch.distributed.checkpoint.metadata", name)
+        for name in (
+            *("Metadata", "MetadataIndex", "StorageMeta", "TensorProperties"),
+            *("TensorStorageMetadata", "ChunkStorageMetadata", "_MEM_FORMAT_ENCODING"),
+        )
+    ),
+}
+# What PyTorch's writer of archives says of a disk without room, which it does not ask about.
+_NO_ROOM = re.compile(r"No space left|Disk quota exceeded|unexpected pos|iostream error")
 _LAST_WAIT = 20.0  # seconds that a run which fails has for a checkpoint it had begun
 
 
@@ -87,6 +106,34 @@ class Checkpoints:
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         if newest:
             replace_text(self.folder / "latest", newest.name + "\n")
+
+
+class _Description(pickle.Unpickler):
+    """Reads what torch has written of a checkpoint, and runs nothing that somebody else has."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what a pickle names, if that describes tensors."""
+        if (module, name) in _DESCRIBING:
+            return super().find_class(module, name)
+        if module == "torch" and isinstance(kind := getattr(torch, name, None), torch.dtype):
+            return kind
+        raise TrainerError(
+            f"the checkpoint's .metadata names {module}.{name}, which no checkpoint of this "
+            "trainer has; nothing of it was loaded"
+        )
+
+
+class _Reader(FileSystemReader):
+    """torch's own, which would run whatever code is in the checkpoint's description."""
+
+    def read_metadata(self, *_: Any, **__: Any) -> Metadata:
+        """Return the description of all tensors."""
+        with open(Path(self.path, ".metadata"), "rb") as file:
+            metadata: Metadata = _Description(file).load()
+        about = getattr(metadata, "storage_meta", None) or StorageMeta()  # of an older torch: none
+        about.load_id = self.load_id
+        metadata.storage_meta = about
+        return metadata
 
 
 class Writer:
@@ -210,7 +257,9 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def read_into(path: Path, tensors: dict[str, Any], world: World) -> None:
     """Fill the tensors from the checkpoint, each rank its part; all ranks must call it."""
-    load(tensors, storage_reader=FileSystemReader(path), process_group=world.background)
+    reader = _Reader(path)
+    reader.read_metadata()  # torch would bury what is wrong with it under a trace of its own
+    load(tensors, storage_reader=reader, process_group=world.background)
 
 
 def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
@@ -218,7 +267,7 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
 
     Needs no process group, whatever the number of ranks that saved.
     """
-    reader = FileSystemReader(path)
+    reader = _Reader(path)
     tensors = {
         name: torch.empty(about.size, dtype=about.properties.dtype)
         for name, about in reader.read_metadata().state_dict_metadata.items()
@@ -267,8 +316,15 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def _explain(error: BaseException) -> str:
     """Return one line: of what torch raises, each rank's own error is at the end of a traceback."""
     for rank, (own, _) in getattr(error, "failures", {}).items():
-        return f"rank {rank}: {type(own).__name__}: {own}"
-    return f"{type(error).__name__}: {error}"
+        return f"rank {rank}: {_name_cause(own)}"
+    return _name_cause(error)
+
+
+def _name_cause(error: BaseException) -> str:
+    words = f"{type(error).__name__}: {error}"
+    if _NO_ROOM.search(words) and os.strerror(errno.ENOSPC) not in words:
+        return f"the disk is full ({words})"
+    return words
 
 
 def _remove(path: Path) -> None:

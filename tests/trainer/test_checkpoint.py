@@ -1,5 +1,7 @@
 """A checkpoint is whole, or it is not used."""
 
+import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,7 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer.checkpoint import Checkpoints, Writer, read_state, read_whole  # noqa: E402
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata  # noqa: E402
+
+from jobgen.trainer.checkpoint import (  # noqa: E402
+    Checkpoints,
+    Writer,
+    read_into,
+    read_state,
+    read_whole,
+)
 from jobgen.trainer.config import TrainerError  # noqa: E402
 from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
@@ -195,3 +205,51 @@ def test_what_a_kill_left_half_written_is_ignored_and_later_removed(
     assert checkpoints.newest_whole() == (good, [])
     checkpoints.tidy(good)
     assert not half.exists()
+
+
+@pytest.mark.parametrize("what", ["call", "bytes"])
+def test_a_checkpoint_of_a_stranger_runs_no_code(
+    tmp_path: Path, save: Callable[..., Path], world: World, what: str
+) -> None:
+    """Its digests prove nothing: whoever writes the files writes those too."""
+    path, canary = save(5), tmp_path / "canary"
+    description = path / ".metadata"
+
+    class Evil:
+        def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+            return os.system, (f"touch {canary}",)
+
+    metadata = pickle.loads(description.read_bytes())
+    if what == "call":
+        metadata.planner_data = Evil()
+    else:  # what is no tensor is a pickle too, which torch loads as a whole
+        metadata.state_dict_metadata["model.w"] = BytesStorageMetadata()
+    description.write_bytes(pickle.dumps(metadata))
+    for read in (
+        lambda: read_whole(path),
+        lambda: read_into(path, {"model": {"w": torch.ones(100)}}, world),
+    ):
+        with pytest.raises(TrainerError, match="nothing of it was loaded"):
+            read()
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598",
+        "basic_ios::clear: iostream error",
+    ],
+)
+def test_a_full_disk_is_called_one_whatever_torch_says_of_it(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr("torch.distributed.checkpoint.filesystem._write_item", fail)
+    writer = Writer(Checkpoints(tmp_path), world, keep=3, keep_every=0)
+    writer.start(10, {"model": {"w": torch.ones(100)}}, {"step": 10})
+    saved = writer.wait()
+    assert saved is not None
+    assert "the disk is full (RuntimeError: " in str(saved.problem)
