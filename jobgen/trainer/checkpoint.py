@@ -108,7 +108,7 @@ class Checkpoints:
             replace_text(self.folder / "latest", newest.name + "\n")
 
 
-class _Description(pickle.Unpickler):
+class _Describer(pickle.Unpickler):
     """Reads what torch has written of a checkpoint, and runs nothing that somebody else has."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -123,13 +123,13 @@ class _Description(pickle.Unpickler):
         )
 
 
-class _Reader(FileSystemReader):
+class _TensorReader(FileSystemReader):
     """torch's own, which would run whatever code is in the checkpoint's description."""
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
         """Return the description of all tensors."""
         with open(Path(self.path, ".metadata"), "rb") as file:
-            metadata: Metadata = _Description(file).load()
+            metadata: Metadata = _Describer(file).load()
         about = getattr(metadata, "storage_meta", None) or StorageMeta()  # of an older torch: none
         about.load_id = self.load_id
         metadata.storage_meta = about
@@ -257,7 +257,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def read_into(path: Path, tensors: dict[str, Any], world: World) -> None:
     """Fill the tensors from the checkpoint, each rank its part; all ranks must call it."""
-    reader = _Reader(path)
+    reader = _TensorReader(path)
     reader.read_metadata()  # torch would bury what is wrong with it under a trace of its own
     load(tensors, storage_reader=reader, process_group=world.background)
 
@@ -267,7 +267,7 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
 
     Needs no process group, whatever the number of ranks that saved.
     """
-    reader = _Reader(path)
+    reader = _TensorReader(path)
     tensors = {
         name: torch.empty(about.size, dtype=about.properties.dtype)
         for name, about in reader.read_metadata().state_dict_metadata.items()

@@ -299,10 +299,10 @@ def test_an_editor_does_not_ask_for_what_the_base_says() -> None:
 
 def test_a_number_sign_is_no_comment_on_a_command_line() -> None:
     text = "name: a\nscheduler: local\nresources: {}\nrun: {module: m, args: {tag: x}}\n"
-    for given, read in (
+    for written, read in (
         ('#1 "best"', '#1 "best"'),
         ("a #b", "a #b"),
         ("'a' # b", "a"),
         ("a#b", "a#b"),
     ):
-        assert load(text, [f"run.args.tag={given}"]).spec.run.args == {"tag": read}
+        assert load(text, [f"run.args.tag={written}"]).spec.run.args == {"tag": read}
