@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -174,14 +174,24 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
-def run_attached(argv: Sequence[str]) -> int:
-    """Run a command that prints where this one does; return its exit code.
+def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], object]) -> int:
+    """Run a command that is given `sent`; pass on what it prints as it comes; return its exit code.
 
-    Its standard input ends when this process does. Raises SchedulerUnavailableError if there is no
-    such command.
+    What it prints as errors goes where this process's do. Its standard input ends when this process
+    does. Raises SchedulerUnavailableError if there is no such command.
     """
     try:
-        with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
-            return process.wait()
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(BrokenPipeError):  # its exit code tells
+                process.stdin.write(sent)
+                process.stdin.flush()
+            while chunk := os.read(process.stdout.fileno(), 65536):
+                take(chunk)
+            code = process.wait()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            return code
     except FileNotFoundError:
         raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None

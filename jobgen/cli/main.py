@@ -197,6 +197,11 @@ def render(
 )
 @click.option("--again", is_flag=True, help="Submit though the same is submitted already.")
 @click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
+@click.option(
+    "--send",
+    type=click.Choice(["tracked"]),
+    help="With --host, send all files here that git tracks.",
+)
 @json_option
 @add_target_options
 def submit(
@@ -206,6 +211,7 @@ def submit(
     after: tuple[str, ...],
     again: bool,
     stale_ok: bool,
+    send: str | None,
     as_json: bool,
     **target: Any,
 ) -> None:
@@ -217,6 +223,8 @@ def submit(
     from jobgen import submit as hand_over
     from jobgen.output import format_json
 
+    if send:
+        raise click.UsageError("--send is for --host, and the files are here already")
     limits = not target.pop("no_limits")
     ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
     if dry_run:
@@ -254,6 +262,15 @@ def submit(
             put_out(format_json(handed_over | {"state": state.name, "reason": state.reason}))
         if state.name != "done":
             raise JobFailedError(f"job {job.id}: {state.described}")
+
+
+@cli.command(hidden=True)
+@click.argument("folder")
+def receive(folder: str) -> None:
+    """Write the files that `submit --host` sends, one line on stdin, below a folder."""
+    from jobgen.machine.transfer import unpack_files
+
+    unpack_files(sys.stdin.readline(), folder)
 
 
 def _warn(text: str) -> None:

@@ -5,24 +5,50 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobgen import __version__
 from jobgen.errors import SchedulerUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from jobgen.spec.load import LoadedSpec
 
 # OpenSSH's own exit code: no connection (ssh(1), EXIT STATUS).
 _NO_CONNECTION = 255
-# A command ends where the connection does: sshd sends it no signal, but its input ends.
 # People have PATH from the files of a login shell, which may print; that is not for stdout.
 _LOGIN = 'exec 4>&1 >&2; exec bash -lc \'exec >&4 4>&-; "$@"\' bash "$@"'
 _NAME = re.compile(r"[A-Za-z0-9_/.][A-Za-z0-9_/.@%+=,-]*")
-_WHILE_CONNECTED = (
-    'exec 3<&0; "$@" </dev/null & command=$!; '
-    "{ cat <&3; kill $command; } >/dev/null 2>&1 & watch=$!; "
-    "wait $command; code=$?; kill $watch; exit $code"
-)
+# What is printed before the first of these is of the shell's own files, such as .bashrc.
+_BEGUN, _SENT = b"\0jobgen begins\n", b"\0jobgen has the files\n"
+# bash -c _PROGRAM bash HOST FOLDER VERSION WORD...
+# A command ends where the connection does: sshd sends it no signal, but its input ends.
+_PROGRAM = r"""
+host=$1 folder=$2 version=$3; shift 3
+printf '\0jobgen begins\n'
+command -v jobgen >/dev/null || exit 127
+there=$(jobgen --version)
+if [[ $there != "jobgen $version" ]]; then
+    echo "warning: $there is on $host, and jobgen $version here" >&2
+fi
+if [[ $1 == submit ]]; then
+    jobgen receive "$folder" || exit
+    printf '\0jobgen has the files\n'
+fi
+if ! cd -- "$folder" 2>/dev/null; then
+    echo "there is no folder $folder on $host; jobgen submit --host makes it" >&2
+    exit 2
+fi
+exec 3<&0
+jobgen "$@" </dev/null & command=$!
+{ cat <&3; kill $command; } >/dev/null 2>&1 & watch=$!
+wait $command; code=$?
+kill $watch
+exit $code
+"""
 
 
 class RemoteHost:
@@ -32,77 +58,134 @@ class RemoteHost:
         """Parse `login.site` or `me@login.site:FOLDER`; by default FOLDER has this one's name."""
         self.name, _, folder = text.partition(":")
         self.folder = folder or os.path.basename(os.getcwd())
-        # Neither is read as an option, or expanded by a shell there, as rsync's was before 3.2.4.
+        # Neither is read as an option by ssh.
         if not all(map(_NAME.fullmatch, (self.name, self.folder))):
             hint = "write it as login.site or me@login.site:FOLDER, without blanks and '~'"
             raise UsageError(f"--host {text!r}: {hint}; FOLDER would be {self.folder!r}")
 
-    def send(self, files: Iterable[str]) -> None:
-        """Copy files and folders below the current one that differ there.
-
-        Raises UsageError for others, and SchedulerUnavailableError without a connection.
-        """
-        paths = []
-        for path in dict.fromkeys(map(os.path.relpath, files)):
-            if path.startswith(".."):
-                raise UsageError(f"{path}: outside of this folder; jobgen will not send it")
-            paths.append(f"./{path}")
-        if self._run(["mkdir", "-p", "--", self.folder]):
-            raise UsageError(f"cannot make the folder {self.folder} on {self.name}")
-        target = f"{self.name}:{self.folder}/"
-        argv = ["rsync", "--rsh=ssh", "--archive", "--relative", "--", *paths, target]
-        self._check(argv, at_most=0)
-
-    def run_jobgen(self, words: Sequence[str]) -> int:
+    def run_jobgen(self, words: Sequence[str], files: str = "") -> int:
         """Run a command of jobgen in the folder, with what it prints; return its exit code.
 
-        Raises SchedulerUnavailableError without a connection, or without jobgen.
+        A submission sends packed `files` before. Raises SchedulerUnavailableError without a
+        connection, or without jobgen.
         """
-        program = f"cd -- {shlex.quote(self.folder)} || exit; {_WHILE_CONNECTED}"
-        code = self._run(["bash", "-c", program, "bash", "jobgen", *words])
+        argv = ["bash", "-c", _PROGRAM, "bash", self.name, self.folder, __version__, *words]
+        argv = ["ssh", "-T", self.name, shlex.join(["bash", "-c", _LOGIN, "bash", *argv])]
+        output = _RemoteOutput([_BEGUN, _SENT] if words[0] == "submit" else [_BEGUN])
+        from jobgen.process import run_attached
+
+        try:
+            code = run_attached(argv, f"{files}\n".encode(), output.take)
+        except KeyboardInterrupt:
+            if words[0] == "submit":
+                click.echo(f"\n{self._describe_submission(output)}", err=True)
+            raise
+        finally:
+            output.end()
+        if code < 0 or code >= _NO_CONNECTION:
+            how = f"was killed by signal {-code}" if code < 0 else f"failed with code {code}"
+            message = f"ssh to {self.name} {how}"
+            if words[0] == "submit":
+                message += f"; {self._describe_submission(output)}"
+            raise SchedulerUnavailableError(message)
         if code == 127:
             hint = "install it there, or copy the script and submit it with the scheduler's command"
             raise SchedulerUnavailableError(f"there is no jobgen on {self.name}; {hint}")
+        if code:
+            click.echo(f"jobgen on {self.name} has ended with exit code {code}", err=True)
         return code
 
-    def _run(self, argv: Sequence[str]) -> int:
-        remote = shlex.join(["bash", "-c", _LOGIN, "bash", *argv])
-        return self._check(["ssh", "-T", self.name, remote], at_most=_NO_CONNECTION - 1)
-
-    def _check(self, argv: Sequence[str], *, at_most: int) -> int:
-        from jobgen.process import run_attached
-
-        code = run_attached(argv)
-        if code > at_most:
-            raise SchedulerUnavailableError(f"{argv[0]} to {self.name} failed with code {code}")
-        return code
+    def _describe_submission(self, output: _RemoteOutput) -> str:
+        if output.marks:
+            return f"nothing was submitted on {self.name}"
+        where = f"{self.name}:{self.folder}"
+        return f"there may be a job on {self.name}: jobgen list --host {where} finds out"
 
 
-def list_files(path: str, overrides: Iterable[str] = ()) -> list[str]:
-    """Return the files here that a submission needs: those of a spec, or a script and its spec.
+class _RemoteOutput:
+    """What a command there prints, but for marks, which tell how far it has come."""
 
-    A spec's are itself, what it extends, the project's defaults and profiles, and its `run.script`.
+    def __init__(self, marks: list[bytes]) -> None:
+        self.marks = marks  # that have not come yet
+        self._text = b""
+
+    def take(self, chunk: bytes) -> None:
+        """Pass it on, once it is known to be the command's."""
+        self._text += chunk
+        while self.marks and self.marks[0] in self._text:
+            before, _, self._text = self._text.partition(self.marks.pop(0))
+            click.echo(before, err=True, nl=False)
+        if not self.marks:
+            sys.stdout.buffer.write(self._text)
+            sys.stdout.flush()
+            self._text = b""
+
+    def end(self) -> None:
+        """Pass on what has come before any mark."""
+        click.echo(self._text, err=True, nl=False)
+
+
+def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tuple[str, list[str]]:
+    """Return packed files that a submission needs, and the words that say what only this one knows.
+
+    A spec's are itself, what it extends, the project's defaults and profiles, its `run.script`, and
+    what it says to `send`; with `tracked` all that git knows here. A script goes with its spec.
     """
-    from jobgen import load
+    from jobgen.machine.transfer import list_tracked_files, list_unsent_modules, pack_files
     from jobgen.rendering.check import is_script, read_script
+    from jobgen.spec.load import load
 
-    files = [path]
+    files = [path, *(list_tracked_files() if tracked else ())]
+    words: list[str] = []
     if is_script(path):
         from pathlib import Path
 
         script = read_script(Path(path))
         path = str(script.path.parent / script.header.spec)
         if not os.path.isfile(path):
-            return files
+            return pack_files(files, {}), words
         files.append(path)
-    spec = load(path, overrides)
-    read = {where.file for where in spec.positions.values()} - {path}
-    files += filter(os.path.isfile, [*sorted(read), spec.spec.run.script or ""])
-    return [*files, *filter(os.path.isdir, [".jobgen"])]
+        spec = load(path, script.header.overrides)
+    else:
+        spec = load(path, overrides, user=True)
+        words = [word for one in spec.overrides[len(overrides) :] for word in ("--set", one)]
+        if words:
+            click.echo(f"from your own config: {' '.join(words[1::2])}", err=True)
+    read = sorted({where.file for where in spec.positions.values()} - {path})
+    below = [file for file in read if os.path.isfile(file)]
+    texts = {}
+    if any(os.path.relpath(file).startswith("..") for file in below):
+        texts[os.path.relpath(path)] = spec.write_whole()
+        click.echo(f"{path}: sent in one with {', '.join(below)}", err=True)
+    else:
+        files += below
+    files += filter(os.path.isfile, [spec.spec.run.script or ""])
+    files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
+    run = spec.spec.run
+    for module in list_unsent_modules(run.script, run.module, files):
+        hint = f"write send: [{module}] in the spec, or give --send tracked"
+        click.echo(f"warning: {module} is imported and not sent; {hint}", err=True)
+    for name, file in _list_own_profiles(spec):
+        hint = f"copy it to .jobgen/sites/{name}.yaml of the project to send it"
+        click.echo(f"warning: the profile {file} is this machine's alone; {hint}", err=True)
+    return pack_files(files, texts), words
+
+
+def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:
+    """Yield the profile that a spec's site has here alone."""
+    from jobgen.sites import search
+
+    name = spec.spec.site
+    for file in search.find(name).files if name and search.exists(name) else ():
+        project = not os.path.relpath(file).startswith("..")
+        if not project and not file.startswith(search.BUILT_IN):
+            yield os.path.basename(file).removesuffix(".yaml"), file
 
 
 class RemoteCommand(click.Command):
     """A command with --host. The rest of its line is checked here, and runs there."""
+
+    _HERE = ("--host", "--send")  # options that are of no use there
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
@@ -115,13 +198,13 @@ class RemoteCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as usual; keep the words given, but for --host."""
+        """Parse as usual; keep the words given, but for those of no use there."""
         words = iter(list(args))
         kept: list[str] = []
         for word in words:
-            if word == "--host":
+            if word in self._HERE:
                 next(words, None)
-            elif not word.startswith("--host="):
+            elif not word.startswith(tuple(f"{option}=" for option in self._HERE)):
                 kept.append(word)
         ctx.meta["words"] = kept
         return super().parse_args(ctx, args)
@@ -131,7 +214,10 @@ class RemoteCommand(click.Command):
         host = ctx.params.pop("host")
         if host is None:
             return super().invoke(ctx)
-        there = RemoteHost(host)
-        if self.name == "submit":
-            there.send(list_files(ctx.params["path"], ctx.params["overrides"]))
-        return there.run_jobgen([str(self.name), *ctx.meta["words"]])
+        there, words = RemoteHost(host), [str(self.name), *ctx.meta["words"]]
+        if self.name != "submit":
+            return there.run_jobgen(words)
+        params = ctx.params
+        tracked = params["send"] is not None
+        files, more = pack_submission(params["path"], params["overrides"], tracked=tracked)
+        return there.run_jobgen([*words, *more], files)

@@ -320,6 +320,10 @@ class JobSpec(NamedTuple):
         None
     )
     report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
+    send: Annotated[
+        tuple[Word, ...],
+        "Files and folders beside run.script that `jobgen submit --host` sends too.",
+    ] = ()
     directives: Annotated[
         tuple[Directive, ...],
         "Directives of your own, verbatim, after jobgen's; '#PBS' ones are for PBS alone, "

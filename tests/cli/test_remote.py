@@ -6,6 +6,7 @@ import pwd
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -16,17 +17,21 @@ import pytest
 from jobs import JOBGEN
 from support import ROOT
 
+from jobgen import __version__
+from jobgen.errors import UsageError
 from jobgen.jobs.record import JobRecord
+from jobgen.machine.transfer import pack_files, unpack_files
 from jobgen.process import get_start
 
 pytestmark = pytest.mark.slow
 
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
-MISSING = [
-    name for name in ("sshd", "ssh", "ssh-keygen", "rsync") if not shutil.which(name, path=SBIN)
-]
+MISSING = [name for name in ("sshd", "ssh", "ssh-keygen") if not shutil.which(name, path=SBIN)]
 if MISSING and os.environ.get("CI") != "true":
     pytest.skip(f"needs {', '.join(MISSING)}", allow_module_level=True)
+
+
+SLURM = "name: a\nscheduler: slurm\nresources: {nodes: 1}\nrun: {script: train.py}\n"
 
 
 def executable(path: Path, text: str) -> None:
@@ -154,18 +159,196 @@ def test_what_is_wrong_has_the_same_words_and_code_as_there(on_host: Ran) -> Non
     code, _, err = on_host("status", "99", host="lost.site")
     assert code == 6
     assert err.endswith("ssh to lost.site failed with code 255\n")
+    (on_host.here / "job.yaml").write_text(SLURM)
+    code, _, err = on_host("submit", host="lost.site")
+    assert code == 6
+    assert err.endswith("failed with code 255; nothing was submitted on lost.site\n")
     code, _, err = on_host("status", "99", host="-oProxyCommand=true")
     assert code == 2
     assert "write it as login.site or me@login.site:FOLDER" in err
-    (on_host.here.parent / "base.yaml").write_text("name: a\n")
-    (on_host.here / "job.yaml").write_text(
-        "extends: ../base.yaml\nscheduler: slurm\nresources: {nodes: 1}\nrun: {module: m}\n"
-    )
+    code, _, err = on_host("submit", "job.yaml", "--dry-run", "--set", "resources.nodes=0")
+    assert code == 3
+    (on_host.here / "job.yaml").write_text(SLURM + "send: [../x.py]\n")
     code, _, err = on_host("submit")
-    assert (code, err) == (
-        2,
-        "../base.yaml: outside of this folder; jobgen will not send it\n",
+    assert (code, err) == (2, "../x.py: outside of this folder; jobgen will not send it\n")
+    (on_host.here / "job.yaml").write_text(SLURM)
+    on_host.there = on_host.there / "nowhere"
+    code, _, err = on_host("list")
+    assert code == 2
+    assert f"there is no folder {on_host.there} on login.site; jobgen submit --host makes" in err
+
+
+@pytest.mark.parametrize("there", [0o2775, 0o700, 0o777])
+@pytest.mark.parametrize("here", [0o700, 0o777])
+def test_folders_there_keep_their_modes_and_owners(on_host: Ran, here: int, there: int) -> None:
+    for folder, mode in ((on_host.here, here), (on_host.there, there)):
+        (folder / "exp").mkdir(parents=True)
+        (folder / "exp").chmod(mode)
+        folder.chmod(mode)
+        os.chown(folder, -1, 1)
+    (on_host.here / "base.yaml").write_text(SLURM)
+    (on_host.here / "exp" / "job.yaml").write_text("extends: ../base.yaml\n")
+    (on_host.here / "train.py").write_text("pass\n")
+    (on_host.here / "train.py").chmod(0o700)
+    (on_host.there / "train.py").write_text("old\n")
+    (on_host.there / "train.py").chmod(0o664)
+    os.utime(on_host.there / "train.py", (1, 1))
+    assert on_host("submit", "exp/job.yaml")[0] == 0
+    for folder in (on_host.there, on_host.there / "exp"):
+        assert stat.S_IMODE(folder.stat().st_mode) == there
+    assert on_host.there.stat().st_gid == 1
+    assert stat.S_IMODE((on_host.there / "train.py").stat().st_mode) == 0o664
+    assert (on_host.there / "train.py").read_text() == "pass\n"
+
+
+def test_a_newer_file_there_is_not_replaced(on_host: Ran) -> None:
+    (on_host.here / "job.yaml").write_text(SLURM)
+    (on_host.here / "train.py").write_text("here\n")
+    on_host.there.mkdir()
+    (on_host.there / "train.py").write_text("there\n")
+    os.utime(on_host.there / "train.py", (time.time() + 60, time.time() + 60))
+    code, out, err = on_host("submit")
+    assert (code, out) == (2, "")
+    assert "train.py: newer on " in err
+    assert err.endswith("jobgen on login.site has ended with exit code 2\n")
+    assert (on_host.there / "train.py").read_text() == "there\n"
+    assert not (on_host.there / "job.yaml").exists()
+    os.utime(on_host.here / "train.py", (time.time() + 90, time.time() + 90))
+    assert on_host("submit")[0] == 0
+    assert (on_host.there / "train.py").read_text() == "here\n"
+
+
+def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
+    here = on_host.here
+    (here.parent / "base.yaml").write_text("account: ours\nscheduler: slurm\n")
+    (here / "job.yaml").write_text(
+        "extends: ../base.yaml\nname: a\nresources: {}\nrun: {script: train.py}\n"
+        "send: [helper.py, pkg]\n"
     )
+    (here.parent / "real.py").write_text("import helper, pkg.a, other, json\n")
+    (here / "train.py").symlink_to("../real.py")
+    (here / "pkg").mkdir()
+    for name in ("helper.py", "other.py", "pkg/__init__.py", "pkg/a.py", "known.txt"):
+        (here / name).write_text("")
+    code, _, err = on_host("submit")
+    assert code == 0, err
+    assert "warning: other.py is imported and not sent; write send: [other.py]" in err
+    assert "helper.py is imported" not in err
+    assert "job.yaml: sent in one with ../base.yaml" in err
+    assert not (on_host.there / "train.py").is_symlink()
+    assert (on_host.there / "pkg" / "a.py").is_file()
+    assert not (on_host.there / "other.py").exists()
+    assert "#SBATCH --account=ours" in (on_host.there / "runs/a/4242/script").read_text()
+    for words in (["init", "-q"], ["add", "known.txt", "train.py", "other.py"]):
+        subprocess.run(["git", *words], cwd=here, check=True)
+    code, _, err = on_host("submit", "--send", "tracked", "--again")
+    assert code == 0, err
+    assert "warning" not in err
+    assert (on_host.there / "known.txt").exists()
+
+
+def test_the_users_own_config_counts_there(on_host: Ran) -> None:
+    (on_host.here / "job.yaml").write_text(SLURM)
+    (on_host.here / "train.py").write_text("")
+    config = on_host.here.parent / "config" / "jobgen"
+    (config / "sites").mkdir(parents=True)
+    (config / "config.yaml").write_text("account: '12'\n")
+    on_host.env["XDG_CONFIG_HOME"] = str(config.parent)
+    code, out, err = on_host("submit", "--dry-run")
+    assert code == 0, err
+    assert "from your own config: account=" in err
+    assert "#SBATCH --account=12\n" in out
+    (config / "sites" / "mine.yaml").write_text("scheduler: slurm\n")
+    (on_host.here / "job.yaml").write_text(SLURM.replace("scheduler: slurm", "site: mine"))
+    code, _, err = on_host("submit")
+    assert code == 3
+    assert "sites/mine.yaml is this machine's alone; copy it to .jobgen/sites/mine.yaml" in err
+
+
+def test_what_the_hosts_bashrc_prints_does_no_harm(on_host: Ran, login: Path) -> None:
+    on_host.there.mkdir()
+    env = (login / "env").read_text()
+    (login / "env").write_text(env + "echo welcome; echo careful >&2\n")
+    try:
+        code, out, err = on_host("list", "--json")
+    finally:
+        (login / "env").write_text(env)
+    assert (code, json.loads(out)) == (0, {"jobs": []})
+    assert "welcome" in err
+
+
+def test_another_version_there_is_told(on_host: Ran, login: Path) -> None:
+    on_host.there.mkdir()
+    program = login / "there" / "jobgen"
+    text = program.read_text()
+    program.write_text(
+        text.replace("exec", '[ "$1" = --version ] && echo jobgen 0.0.9 && exit\nexec')
+    )
+    try:
+        code, _, err = on_host("list")
+    finally:
+        program.write_text(text)
+    assert code == 0
+    assert err == f"warning: jobgen 0.0.9 is on login.site, and jobgen {__version__} here\n"
+
+
+@pytest.mark.parametrize("when", ["at once", "receive", "submit"])
+def test_a_killed_ssh_leaves_no_old_code_and_no_silent_job(
+    on_host: Ran, login: Path, when: str
+) -> None:
+    """It is killed when the host begins a command; the next one says what became of it."""
+    (on_host.here / "job.yaml").write_text(SLURM)
+    (on_host.here / "train.py").write_text("new\n")
+    on_host.there.mkdir()
+    (on_host.there / "train.py").write_text("old\n")
+    os.utime(on_host.there / "train.py", (1, 1))
+    program, ssh = login / "there" / "jobgen", login / "bin" / "ssh"
+    texts = {path: path.read_text() for path in (program, ssh)}
+    if when == "at once":
+        ssh.write_text("#!/bin/sh\nkill -9 $$\n")
+    else:
+        ssh.write_text(texts[ssh].replace("exec ", f"echo $$ >{login}/pid\nexec ", 1))
+        kill = f'[ "$1" = {when} ] && kill -9 "$(cat {login}/pid)" && sleep 1\nexec'
+        program.write_text(texts[program].replace("exec", kill))
+    try:
+        code, out, err = on_host("submit")
+    finally:
+        for path, text in texts.items():
+            path.write_text(text)
+    assert (code, out) == (6, "")
+    assert "ssh to login.site was killed by signal 9; " in err
+    end = time.monotonic() + 60
+    while commands_there(on_host.there):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    ran = list(on_host.there.glob("runs/a/*/job.json"))
+    if when == "submit":
+        assert (
+            f"there may be a job on login.site: jobgen list --host login.site:{on_host.there}"
+            in err
+        )
+        assert (on_host.there / "train.py").read_text() == "new\n"
+    else:
+        assert "nothing was submitted on login.site" in err
+        assert not ran
+    code, out, err = on_host("submit", "--again")
+    assert code == 0, err
+    assert (on_host.there / "train.py").read_text() == "new\n"
+
+
+def test_half_of_the_files_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).write_text(name)
+    line = pack_files(["a", "b"], {})
+    for length in range(0, len(line), 7):
+        with pytest.raises(UsageError, match="not arrived whole"):
+            unpack_files(line[:length], "there")
+    assert not Path("there").exists()
+    unpack_files(line, "there")
+    assert Path("there/b").read_text() == "b"
+    with pytest.raises(UsageError, match="outside"):
+        unpack_files(line.replace('"a"', '"../a"'), "there")
 
 
 def test_there_must_be_a_jobgen_there(on_host: Ran, login: Path) -> None:

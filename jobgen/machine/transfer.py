@@ -1,0 +1,135 @@
+"""Files that go to another machine with a job: packed there, unpacked here, all of them or none.
+
+They travel as one line of JSON, so that a broken connection leaves a line that is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jobgen import process
+from jobgen.errors import SchedulerUnavailableError, UsageError
+from jobgen.output import write_file
+
+MOST_BYTES = 32 << 20
+
+
+def pack_files(paths: Iterable[str], texts: Mapping[str, str]) -> str:
+    """Return files below the current folder as one line; of a folder, all that is in it.
+
+    A link counts as what it leads to. `texts` are sent in the place of what the files hold. Raises
+    UsageError for what lies outside, is not there, or is too large.
+    """
+    files: dict[str, Path] = {}
+    for path in map(os.path.relpath, paths):
+        if path.startswith(".."):
+            raise UsageError(f"{path}: outside of this folder; jobgen will not send it")
+        if not os.path.exists(path):
+            raise UsageError(f"{path}: does not exist, so it cannot be sent")
+        files |= {str(file): file for file in _walk(Path(path))}
+    sizes = {path: file.stat().st_size for path, file in files.items()}
+    if sum(sizes.values()) > MOST_BYTES:
+        largest = max(sizes, key=sizes.__getitem__)
+        size = f"{sum(sizes.values()) >> 20} MiB, of which {largest} has {sizes[largest] >> 20}"
+        hint = f"more than the {MOST_BYTES >> 20} MiB that are sent; copy data by hand"
+        raise UsageError(f"the files to send have {size}; {hint}")
+    return json.dumps([_pack(path, file, texts.get(path)) for path, file in files.items()])
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__"))
+        yield from (Path(folder, name) for name in sorted(names) if Path(folder, name).is_file())
+
+
+def _pack(path: str, file: Path, text: str | None) -> dict[str, Any]:
+    about, data = file.stat(), file.read_bytes() if text is None else text.encode()
+    runs = bool(about.st_mode & stat.S_IXUSR)
+    content = base64.b64encode(data).decode()
+    return {"path": path, "time": about.st_mtime, "runs": runs, "content": content}
+
+
+def unpack_files(line: str, folder: str) -> None:
+    """Write packed files below `folder`, which is made; folders and equal files are left alone.
+
+    Raises UsageError if the line is not whole, or a file here is another and newer: nothing is
+    written then.
+    """
+    try:
+        sent = [(each, base64.b64decode(each["content"])) for each in json.loads(line)]
+    except (ValueError, TypeError, KeyError):
+        raise UsageError("the files have not arrived whole; nothing was written") from None
+    written, newer = [], []
+    for each, data in sent:
+        path = Path(folder, each["path"])
+        if os.path.isabs(each["path"]) or ".." in Path(each["path"]).parts:
+            raise UsageError(f"{each['path']}: outside of the folder")
+        there = path.read_bytes() if path.is_file() else None
+        if there == data:
+            continue
+        # A second's grace: some file systems keep no more of a time.
+        if there is not None and path.stat().st_mtime > each["time"] + 1:
+            newer.append(each["path"])
+        written.append((path, each, data))
+    if newer:
+        hint = "copy it from there, or touch the one here to send it; nothing was sent"
+        raise UsageError(
+            "\n".join(f"{path}: newer on {os.uname().nodename}; {hint}" for path in newer)
+        )
+    os.makedirs(folder, exist_ok=True)
+    for path, each, data in written:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        write_file(path, data)
+        if mode is None and each["runs"]:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            mode |= mode >> 2 & 0o111  # for whom it can read
+        if mode is not None:
+            path.chmod(mode)
+        os.utime(path, (each["time"], each["time"]))
+
+
+def list_tracked_files() -> list[str]:
+    """Return the files of the current folder that git knows; raise UsageError if that is none."""
+    try:
+        answer = process.ask(["git", "ls-files", "-z"])
+    except SchedulerUnavailableError:
+        raise UsageError("--send tracked: there is no git here") from None
+    if answer.code:
+        raise UsageError(f"--send tracked: {answer.words}")
+    return [path for path in answer.output.split("\0") if path and os.path.isfile(path)]
+
+
+def list_unsent_modules(script: str | None, module: str | None, sent: Iterable[str]) -> list[str]:
+    """Return what a program imports that lies beside it and is not sent."""
+    names = [module.partition(".")[0]] if module else []
+    folder = Path(script).parent if script else Path()
+    if script:
+        try:
+            tree = ast.parse(Path(script).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            return []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name.partition(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.append(node.module.partition(".")[0])
+    known = {os.path.normpath(path) for path in sent}
+    unsent = []
+    for path in (folder / name for name in dict.fromkeys(names)):
+        file = path.with_suffix(".py")
+        own = file if file.is_file() else path
+        if own == file or (path / "__init__.py").is_file():
+            parts = {str(own), *map(str, own.parents)}
+            if not parts & known and not any(one.startswith(f"{own}/") for one in known):
+                unsent.append(str(own))
+    return unsent
