@@ -80,6 +80,23 @@ class Job(record.JobRecord):
         """End it; raises RefusedError if it has ended already."""
         cancel([self])
 
+    def rerun(
+        self,
+        *,
+        failed: bool = False,
+        overrides: Overrides = (),
+        again: bool = False,
+        warn: Callable[[str], object] | None = None,
+    ) -> list[Job]:
+        """Submit it again as it is on record, from the current folder; see `prepare_rerun`."""
+        from jobgen.jobs.handling.rerun import link_rerun, prepare_rerun
+
+        jobs = []
+        for ready in prepare_rerun(self, failed=failed, overrides=overrides):
+            jobs.append(submit(ready, again=again, warn=warn or _warn))
+            link_rerun(self, jobs[-1])
+        return jobs
+
     def diagnose(self) -> Diagnosis:
         """Return what went wrong first, what shows it, and what to do."""
         from jobgen.diagnose import diagnose

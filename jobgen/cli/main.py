@@ -80,6 +80,7 @@ _COMMANDS = {
         "top": _Listed("jobs", "Show what a job uses on each node, live"),
         "wait": _Listed("jobs", "Wait for jobs to end"),
         "cancel": _Listed("jobs", "End jobs"),
+        "rerun": _Listed("handling", "Do a job, or its failed tasks, again"),
     },
     "Afterwards": {
         "diagnose": _Listed("jobs", "Say what went wrong first, and what to do"),

@@ -129,7 +129,7 @@ def _list_needed(job: JobRecord) -> list[str]:
     """The ids of jobs that have to end well, by the spec and by how it was submitted."""
     needed: list[str] = []
     with contextlib.suppress(JobgenError):
-        after = load(os.path.relpath(job.run_dir / "job.yaml")).spec.after
+        after = load(os.path.relpath(job.run_dir / "job.yaml"), alone=True).spec.after
         needed += map(str, (after.afterok if isinstance(after, After) else after) or ())
     for word in job.argv:
         for ids in re.findall(r"afterok:([^,\s]+)", word):

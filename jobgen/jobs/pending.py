@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
+from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import RUNS, JobRecord, parse_record, read_run_file, write_run_file
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.output import sync_folder
@@ -45,6 +46,7 @@ class Intent:
     started: int | None  # when that one has, in clock ticks since boot
     boot: str  # of its machine
     source: str | None  # the spec's text
+    diff: str = ""  # of the code to git's commit
 
     @property
     def token(self) -> str:
@@ -104,10 +106,10 @@ def name_script(name: str, token: str, scheduler: str) -> Path:
     return Path(RUNS, name, FOLDER, token + schedulers.get_scheduler(scheduler).suffix)
 
 
-def create_intent(job: JobRecord, *, jobs: int, source: str | None) -> Intent:
+def create_intent(job: JobRecord, *, jobs: int, source: str | None, diff: str) -> Intent:
     """Return the intent of this process to submit; nothing is written yet."""
     pid = os.getpid()
-    return Intent(job, jobs, pid, process.get_start(pid), read_boot_id(), source)
+    return Intent(job, jobs, pid, process.get_start(pid), read_boot_id(), source, diff)
 
 
 def write_intent(intent: Intent, text: str) -> None:
@@ -157,7 +159,8 @@ def read_intent(path: Path) -> Intent | None:
         intent = Intent(**{**values, "job": job})
         if not all(isinstance(value, int) for value in (intent.jobs, intent.pid)):
             raise ValueError("its values do not fit")
-        if not isinstance(intent.boot, str) or not isinstance(intent.source, str | None):
+        texts = (intent.boot, intent.source or "", intent.diff)
+        if not all(isinstance(text, str) for text in texts):
             raise ValueError("its values do not fit")
         if not 0 < intent.jobs <= 10_000 or os.path.abspath(path) != str(intent.path):
             raise ValueError(f"it is of {intent.job.name}/{intent.token}")
@@ -296,15 +299,17 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
                 earlier[folder.name] = count
     job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
     path = intent.script if intent.script.exists() else intent.withdrawn
-    write_record(job, text=path.read_bytes(), source=intent.source)
+    write_record(job, path.read_bytes(), intent)
     return job
 
 
-def write_record(job: JobRecord, *, text: str | bytes, source: str | None) -> None:
+def write_record(job: JobRecord, text: str | bytes, intent: Intent) -> None:
     """Write the record of a job, and what was submitted beside it; all is on the disk then."""
     write_run_file(job.run_dir / "script", text)
-    if source is not None:
-        write_run_file(job.run_dir / "job.yaml", source)
+    if intent.source is not None:
+        write_run_file(job.run_dir / "job.yaml", intent.source)
+    if intent.diff:
+        write_run_file(job.run_dir / DIFF, intent.diff)
     job.save()
     sync_folder(job.run_dir.parent)
 

@@ -55,6 +55,10 @@ class JobRecord:
     token: str = ""
     digest: str = ""
     host: str = ""  # where it was submitted
+    commit: str = ""  # that git had checked out there
+    changed: int = 0  # files that differed from it
+    rerun_of: tuple[str, ...] = ()  # the job, or the tasks of an array, that it does again
+    rerun_as: tuple[str, ...] = ()  # the jobs that do it again
 
     @property
     def run_dir(self) -> Path:
@@ -204,11 +208,21 @@ _ID = r"[0-9]+[0-9_-]{0,60}(\[[0-9]*\])?(\.[A-Za-z0-9._-]+)?"
 _FORMS = {
     "id": f"({_ID})?",  # empty in an intent
     "links": _ID,
+    "commit": "([0-9a-f]{40,64})?",
+    "rerun_of": _ID,
+    "rerun_as": _ID,
     "name": r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}",
     "token": r"([0-9]+-[0-9]+-[0-9a-f]+)?",
     "folder": r"/[^\0]*",
 }
-_MOST = {"submitted": 1e11, "tasks": 10**6, "first_attempt": 10**6, "pid": 2**22, "started": 2**63}
+_MOST = {
+    "submitted": 1e11,
+    "tasks": 10**6,
+    "first_attempt": 10**6,
+    "changed": 10**7,
+    "pid": 2**22,
+    "started": 2**63,
+}
 # By the annotation of a field: the types that JSON may have there, and what they are called.
 _KINDS: dict[str, tuple[Any, str]] = {
     "str": (str, "a text"),

@@ -20,6 +20,8 @@ from jobgen.rendering.check import read_script
 from jobgen.rendering.render import render
 from jobgen.spec.load import LoadedSpec, load
 
+TOKEN = "# submitted by jobgen as "  # the last line of what is submitted begins so
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -33,6 +35,8 @@ class Submission:
     tasks: int = 0  # of the array that it is
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
     jobs: int = 1  # that are submitted, each to go on where the one before has ended
+    snapshot: tuple[str, ...] | None = None  # files to copy beside those that git tracks
+    rerun_of: tuple[str, ...] = ()
 
     def argv(self, script: str) -> list[str]:
         """Return the command that submits it from the file `script`."""
@@ -118,6 +122,7 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         tasks=len(plan.array.tasks) if plan.array else 0,
         after=waits,
         jobs=described.jobs if described else 1,
+        snapshot=_list_snapshot(loaded),
     )
 
 
@@ -128,10 +133,11 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     """
     script = read_script(Path(path))
     spec_path = script.path.parent / script.header.spec
-    source, warning = None, ""
+    source, snapshot, warning = None, None, ""
     about = script.header
     if spec_path.is_file():
-        source = load(spec_path, about.overrides).write_whole()
+        loaded = load(spec_path, about.overrides)
+        source, snapshot = loaded.write_whole(), _list_snapshot(loaded)
         if not stale_ok and script.compare(spec_path).stale:
             hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
@@ -150,4 +156,10 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
         tasks=about.tasks,
         after=waits,
         jobs=about.jobs,
+        snapshot=snapshot,
     )
+
+
+def _list_snapshot(loaded: LoadedSpec) -> tuple[str, ...] | None:
+    wanted = loaded.spec.snapshot
+    return wanted if isinstance(wanted, tuple) else () if wanted else None

@@ -23,9 +23,10 @@ from jobgen.errors import (
     UnsettledError,
 )
 from jobgen.jobs import pending, record, status
+from jobgen.jobs.code import copy_code, name_copy, read_code
 from jobgen.jobs.pending import Intent
 from jobgen.jobs.record import RECORD, RUNS, JobRecord
-from jobgen.jobs.submission import Submission
+from jobgen.jobs.submission import TOKEN, Submission
 
 _AGAIN = "give --again for another job"
 # A command that fails with such words may have been heard all the same.
@@ -53,13 +54,15 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
     """
     intent = _create_intent(submission)
     text = submission.text if submission.text.endswith("\n") else f"{submission.text}\n"
-    text += f"# submitted by jobgen as {intent.token}\n"
+    text += f"{TOKEN}{intent.token}\n"
     try:
         for folder in submission.folders:
             os.makedirs(folder, exist_ok=True)
         pending.write_intent(intent, text)
         if not again:
             _refuse_another(intent)
+        if submission.snapshot is not None:
+            copy_code(name_copy(submission.name, intent.token), submission.snapshot)
     except OSError as error:
         pending.remove_intent(intent)
         raise _explain_nothing(submission, error) from None
@@ -106,7 +109,7 @@ def count_links(ids: Sequence[str], jobs: int) -> str:
 
 
 def _create_intent(submission: Submission) -> Intent:
-    token = pending.create_token()
+    token, code = pending.create_token(), read_code()
     local = schedulers.is_local(submission.scheduler)
     job_id = _choose_id() if local else ""
     script = os.path.join(RUNS, submission.name, job_id, "script")
@@ -121,8 +124,12 @@ def _create_intent(submission: Submission) -> Intent:
         token=token,
         digest=submission.digest,
         host=os.uname().nodename,
+        commit=code.commit,
+        changed=code.changed,
+        rerun_of=submission.rerun_of,
     )
-    return pending.create_intent(job, jobs=submission.jobs, source=submission.source)
+    source = submission.source
+    return pending.create_intent(job, jobs=submission.jobs, source=source, diff=code.diff)
 
 
 # The submissions of this process to this machine, in all its threads.
@@ -193,7 +200,7 @@ def _start(intent: Intent, text: str) -> tuple[JobRecord, str]:
     held = process.Held(intent.job.argv, environment=environment, output=run_dir / "job.out")
     job = replace(intent.job, pid=held.pid, started=process.get_start(held.pid))
     try:
-        pending.write_record(job, text=text, source=intent.source)
+        pending.write_record(job, text, intent)
     except BaseException:
         held.forget()
         Path(run_dir, RECORD).unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import JobStatus
 from jobgen.output import format_table
@@ -63,6 +64,10 @@ class JobRow(NamedTuple):
     at_most: int | None  # starts of a chain; null where it is none, or has ended
     progress: Progress | None
     tasks: tuple[TaskState, ...]
+    commit: str  # that git had checked out at submission
+    changed: int  # files that differed from it
+    rerun_of: tuple[str, ...]
+    rerun_as: tuple[str, ...]
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
@@ -108,6 +113,10 @@ def build_row(status: JobStatus) -> JobRow:
         at_most=None if state.ended else _read_at_most(status),
         progress=read_progress(job.run_dir) if begun and not state.ended else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
+        commit=job.commit,
+        changed=job.changed,
+        rerun_of=job.rerun_of,
+        rerun_as=job.rerun_as,
     )
 
 
@@ -123,11 +132,25 @@ def format_jobs(rows: Sequence[JobRow]) -> str:
 
 def format_details(one: JobRow) -> str:
     """Return all about one job beyond its state, with the tasks of an array."""
-    lines = one.details()
+    lines = [*one.details(), *list_origins(one)]
     for task in one.tasks:
         reason = f"  {task.reason}" if task.reason else ""
         lines.append(f"task {task.task}: {task.state}{reason}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def list_origins(one: JobRow | JobRecord) -> list[str]:
+    """Return which code it runs, and what it has to do with other jobs, a sentence each."""
+    lines = []
+    if one.commit:
+        files = "1 changed file" if one.changed == 1 else f"{one.changed} changed files"
+        more = f" and {files} (code.diff)" if one.changed else ""
+        lines.append(f"code: commit {one.commit[:12]}{more}")
+    if one.rerun_of:
+        lines.append(f"does {', '.join(one.rerun_of)} again")
+    if one.rerun_as:
+        lines.append(f"was done again as {', '.join(one.rerun_as)}")
+    return lines
 
 
 def format_brief(status: JobStatus) -> str:

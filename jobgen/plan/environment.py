@@ -21,6 +21,13 @@ _CACHES = (
 )
 
 
+# Where `jobgen submit` has put the copy: the token is in the last line of what it submits.
+_ENTER_SNAPSHOT = """\
+token=$(sed -n 's/^# submitted by jobgen as //p' "$this_script")
+cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit makes}"
+"""
+
+
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site, local = context.spec.environment, context.site, not context.site.can.batch
@@ -38,7 +45,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         venv=None if own.venv is None else make_path(own.venv),
         conda=None if conda is None else ShellPath(conda),
         variables=variables,
-        setup=own.setup,
+        setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
     )
     left_out = ["environment.modules"] if local and own.modules else []

@@ -148,7 +148,7 @@ def _read_plan(home: str, script: str) -> tuple[Plan | None, str, str]:
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     scheduler = None if about.site else about.scheduler
     try:
-        loaded = load(path, about.overrides)
+        loaded = load(path, about.overrides, alone=True)
         plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)
         metrics = loaded.spec.report.metrics or ""
     except JobgenError as error:

@@ -79,9 +79,7 @@ def load(
     A position's file is the path as given. Raises SpecError with every problem, and UsageError
     for an override that is not PATH=VALUE.
     """
-    if isinstance(overrides, collections.abc.Mapping):
-        overrides = (f"{path}={_write_json(value)}" for path, value in overrides.items())
-    overrides = tuple(overrides)
+    overrides = write_overrides(overrides)
     path, text = _read_source(source)
     root = yaml_nodes.parse(text, file=path)
     project = None if alone else _find_project_file(path)
@@ -106,6 +104,13 @@ def load(
     return LoadedSpec(
         spec, path, _compute_digest(root), positions, overrides, text, laid, tuple(defaults)
     )
+
+
+def write_overrides(overrides: Overrides) -> tuple[str, ...]:
+    """Return overrides as the texts that --set takes."""
+    if isinstance(overrides, collections.abc.Mapping):
+        overrides = (f"{path}={_write_json(value)}" for path, value in overrides.items())
+    return tuple(overrides)
 
 
 def _read_source(source: Source) -> tuple[str, str]:

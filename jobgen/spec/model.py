@@ -320,6 +320,11 @@ class JobSpec(NamedTuple):
         None
     )
     report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
+    snapshot: Annotated[
+        bool | tuple[Word, ...] | None,
+        "Whether the job runs from a copy of the files that git tracks here, made at submission; "
+        "files and folders in a list are copied too.",
+    ] = None
     send: Annotated[
         tuple[Word, ...],
         "Files and folders beside run.script that `jobgen submit --host` sends too.",

@@ -55,6 +55,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path("runs/gpt/7")
     folder.mkdir(parents=True)
     record = {"id": "7", "name": "gpt", "scheduler": "local", "folder": str(tmp_path)}
+    Path("again.yaml").write_text(
+        Path("elsewhere.yaml").read_text().replace("environment: {venv: no}\n", "")
+    )
+    script = jobgen("render", "again.yaml").out
+    (folder / "script").write_text(script)
+    (folder / "job.yaml").write_text(Path("again.yaml").read_text())
     record |= {"submitted": 0.0, "argv": ["bash"], "pid": None, "started": 1}
     (folder / "job.json").write_text(json.dumps(record))
 
@@ -69,6 +75,7 @@ CALLS = {
     "lint": ("lint", "a.sbatch", "--json"),
     "list": ("list", "--json"),
     "report": ("report", "7", "--json"),
+    "rerun": ("rerun", "--json"),
     "sites": ("sites", "--json"),
     "sites show": ("sites", "show", "nci-gadi", "--json"),
     "sites test": ("sites", "test", "mine.yaml", "--json"),

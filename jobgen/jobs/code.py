@@ -1,0 +1,88 @@
+"""The code of a job as it was submitted: the commit, what differs from it, and copies of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen import process
+from jobgen.errors import JobgenError, UsageError
+from jobgen.jobs.record import RUNS
+
+DIFF = "code.diff"
+_MOST_DIFF = 1 << 20
+_MOST_COPIED = 256 << 20
+_SECONDS = 10.0  # a scheduler may be asked for minutes, git in a submission may not
+_SECRET = re.compile(
+    r"(?i)([a-z0-9_-]*(?:token|secret|password|passwd|api_?key)[a-z0-9_-]*[\"']?\s*[:=]\s*)\S.*"
+)
+
+
+class Code(NamedTuple):
+    """The commit that is checked out, how many files differ from it, and how; empty without git."""
+
+    commit: str = ""
+    changed: int = 0
+    diff: str = ""
+
+
+def read_code() -> Code:
+    """Return what git says of the current folder."""
+    try:
+        commit = _ask("rev-parse", "HEAD").strip()
+        changes = [line for line in _ask("status", "--porcelain", "--", ".").splitlines() if line]
+        diff = _ask("diff", "HEAD", "--", ".") if changes else ""
+    except JobgenError:  # no git, no repository, no commit, or a file system that is too slow
+        return Code()
+    own = [line for line in changes if not line.startswith(f"?? {RUNS}/")]
+    diff = "".join(
+        line + "\n" if line[:1] in "?" else _SECRET.sub(r"\1***", line) + "\n"
+        for line in [*(line for line in own if line.startswith("??")), *diff.splitlines()]
+    )
+    if len(diff) > _MOST_DIFF:
+        diff = diff[:_MOST_DIFF] + f"\n... and {len(diff) - _MOST_DIFF} more characters\n"
+    return Code(commit, len(own), diff)
+
+
+def name_copy(name: str, token: str) -> Path:
+    """Return where the copy of a submission's code is, from the folder of submission."""
+    return Path(RUNS, name, "code", token)
+
+
+def copy_code(folder: Path, named: Sequence[str]) -> None:
+    """Copy files that git tracks below the current folder, and those `named`, to a new folder.
+
+    Raises UsageError without git if none are named, for what is missing, and for far too much.
+    """
+    try:
+        files = {path for path in _ask("ls-files", "-z").split("\0") if os.path.isfile(path)}
+    except JobgenError as error:
+        if not named:
+            hint = "name the files in a list"
+            raise UsageError(f"snapshot: true copies what git tracks; {hint}: {error}") from None
+        files = set()
+    for path in map(os.path.relpath, named):
+        if path.startswith("..") or not os.path.exists(path):
+            raise UsageError(f"snapshot: no such file below this folder: {path!r}")
+        inner = (str(file) for file in Path(path).rglob("*") if file.is_file())
+        files |= {path} if os.path.isfile(path) else set(inner)
+    size = sum(os.path.getsize(path) for path in files)
+    if size > _MOST_COPIED:
+        hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
+        raise UsageError(f"snapshot: the files have {size >> 20} MiB; {hint}")
+    folder.mkdir(parents=True)
+    for path in sorted(files):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+
+
+def _ask(*words: str) -> str:
+    answer = process.ask(["git", *words], timeout=_SECONDS)
+    if answer.code:
+        raise UsageError(answer.words)
+    return answer.output

@@ -1,0 +1,120 @@
+"""A job once more: as it is on record, or its failed tasks, or with other values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from jobgen.errors import UsageError
+from jobgen.jobs.record import RECORD, JobRecord, read_record, read_run_file
+from jobgen.jobs.status import look
+from jobgen.jobs.submission import TOKEN, Submission, prepare_plan
+from jobgen.plan.resolve import resolve
+from jobgen.rendering import header
+from jobgen.rendering.header import Header
+from jobgen.schedulers.base import folder_name
+from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
+
+
+def prepare_rerun(
+    job: JobRecord, *, failed: bool = False, overrides: Overrides = ()
+) -> list[Submission]:
+    """Return what does a job again: its own script, unless `failed` or `overrides` ask for another.
+
+    With `failed`, of an array only the tasks that have ended and are not done: one array of them,
+    or a job for each where they differ by their index alone. Raises UsageError if there is nothing
+    to do again, or its record does not tell what it was.
+    """
+    whole, words = find_whole(job), write_overrides(overrides)
+    text = _read(whole, "script")
+    about = header.read(text)
+    if about is None:
+        raise UsageError(f"job {whole.id}: its script was not rendered by jobgen")
+    tasks = _list_failed(job) if failed else []
+    if job.array:
+        tasks = [int(re.findall(r"[0-9]+", job.id.partition(".")[0])[-1])]
+    if not tasks or not whole.tasks:
+        if not words:
+            return [_repeat(whole, about, text)]
+        return [replace(_prepare(_load(whole, about, words), about), rerun_of=(job.id,))]
+    loaded = _load(whole, about, words)
+    array = loaded.spec.array
+    rows = list(array.choices()) if array else []
+    if array is None or len(rows) != whole.tasks:
+        raise UsageError(f"job {whole.id}: with other tasks, none of them is done again")
+    ids = tuple(whole.task(task).id for task in tasks)
+    if array.tasks is None and len(tasks) > 1:
+        some: dict[str, Any] = {"list": [rows[task] for task in tasks]}
+        some |= {} if array.at_once is None else {"at_once": array.at_once}
+        loaded = _load(whole, about, (*words, *write_overrides({"array": some})))
+        return [replace(_prepare(loaded, about), rerun_of=ids)]
+    alone = (_prepare(loaded, about, task=task) for task in tasks)
+    return [replace(one, rerun_of=(task,)) for one, task in zip(alone, ids, strict=True)]
+
+
+def link_rerun(job: JobRecord, rerun: JobRecord) -> None:
+    """Have the record of a job name the one that does it again."""
+    whole = find_whole(job)
+    replace(whole, rerun_as=(*whole.rerun_as, rerun.id)).save()
+
+
+def find_whole(job: JobRecord) -> JobRecord:
+    """Return the job as it is on record now; of a task, the array."""
+    folder = folder_name(job.array or job.id)
+    return read_record(job.run_dir.with_name(folder) / RECORD)
+
+
+def _list_failed(job: JobRecord) -> list[int]:
+    seen = look([job])
+    if seen.silences:
+        raise UsageError(f"which tasks have failed is not known: {seen.silences[0]}")
+    (one,) = seen.jobs
+    states = one.tasks or (one.state,)
+    tasks = [task for task, state in enumerate(states) if state.ended and state.name != "done"]
+    if not tasks:
+        what = "no task of it has failed" if one.tasks else f"it is {one.state.name}"
+        raise UsageError(f"job {job.id}: nothing is done again, as {what}")
+    return tasks
+
+
+def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
+    lines = text.splitlines(keepends=True)
+    own = "".join(lines[:-1]) if lines[-1].startswith(TOKEN) else text
+    try:
+        source, snapshot = _read(job, "job.yaml"), _load(job, about, ()).spec.snapshot
+    except UsageError:  # it was submitted without jobgen
+        source, snapshot = None, None
+    return Submission(
+        own,
+        about.name,
+        about.scheduler,
+        source=source,
+        tasks=about.tasks,
+        jobs=about.jobs,
+        snapshot=snapshot if isinstance(snapshot, tuple) else () if snapshot else None,
+        rerun_of=(job.id,),
+    )
+
+
+def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> Submission:
+    plan = resolve(
+        loaded,
+        scheduler=None if about.site else about.scheduler,
+        site=about.site,
+        limits=about.limits,
+        task=about.task if task is None else task,
+    )
+    return prepare_plan(loaded, plan)
+
+
+def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
+    """Return the spec on record, which stands alone, with what was set then and is set now."""
+    return load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
+
+
+def _read(job: JobRecord, name: str) -> str:
+    try:
+        return read_run_file(job.run_dir / name).decode()
+    except (OSError, ValueError):
+        raise UsageError(f"job {job.id}: its run folder has no {name}") from None

@@ -1,0 +1,99 @@
+"""Jobs once more: with the code as it was submitted, and the failed tasks alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Pbs, Slurm, wait_until
+from jobs import Job, jobgen, submit
+
+PROGRAM = """
+import os, sys, time
+print("VERSION", sys.argv, flush=True)
+while not os.path.exists("GO"):
+    time.sleep(0.1)
+sys.exit(os.environ["RANK"] == "0" and "VERSION" == "old" and sys.argv[-1] != "1")
+"""
+
+
+def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+    def write(version: str) -> None:
+        text = PROGRAM.replace("VERSION", version).replace("GO", str(cwd / "go"))
+        (cwd / "prog.py").write_text(text)
+
+    def over(job_id: str) -> bool:
+        told = jobgen("status", "--json", job_id, env=env, cwd=cwd)
+        return json.loads(told.stdout)["jobs"][0]["state"] in ("done", "failed")
+
+    def printed(job: Job) -> list[str]:
+        files = sorted(cwd.glob(f"runs/*/{job.run_dir.name}*/logs/*/rank-0.out"))
+        return [path.read_text().strip() for path in files]
+
+    git = {**env, "GIT_AUTHOR_NAME": "a", "GIT_COMMITTER_NAME": "a", "EMAIL": "a@b.c"}
+    cwd.chmod(0o755)
+    write("older")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=cwd, env=git, check=True)
+    write("old")
+    content = {
+        "name": "a",
+        "resources": {"nodes": 2, "cpus_per_node": 1, "walltime": "5m"},
+        "launch": {"mode": "direct"},
+        "environment": {"venv": sys.prefix},
+        "run": {"script": "prog.py"},
+        "array": {"values": {"x": [1, 2, 3]}},
+        "snapshot": True,
+    }
+    job = submit(content, scheduler=scheduler, cwd=cwd, env=env)
+    write("new")
+    (cwd / "go").touch()
+    wait_until(lambda: over(job.id), timeout=200, every=1)
+    assert printed(job) == [f"old ['prog.py', '-x', '{x}']" for x in (1, 2, 3)]
+    record = json.loads((job.run_dir / "job.json").read_text())
+    assert (len(record["commit"]), record["changed"]) == (40, 2)  # job.yaml is new
+    assert '"old" == "old"' in (job.run_dir / "code.diff").read_text()
+    assert "and 2 changed files" in jobgen("status", job.id, env=env, cwd=cwd).stderr
+
+    done = jobgen("rerun", job.id, "--failed", "--json", env=env, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["jobs"]
+    again = Job(row["id"], cwd, "a")
+    assert row["rerun_of"] == [job.task(1).id, job.task(2).id]
+    wait_until(lambda: over(again.id), timeout=200, every=1)
+    assert printed(again) == [f"new ['prog.py', '-x', '{x}']" for x in (2, 3)]
+    told = jobgen("status", job.id, env=env, cwd=cwd)
+    assert f"was done again as {again.id}\n" in told.stderr
+    done = jobgen("rerun", again.id, "--failed", env=env, cwd=cwd)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nothing is done again, as no task of it has failed" in done.stderr
+
+    words = ("rerun", job.task(2).id, "--set", "resources.walltime=7m")
+    done = jobgen(*words, env=env, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    alone = Job(done.stdout.strip(), cwd, "a-2")
+    wait_until(lambda: over(alone.id), timeout=200, every=1)
+    assert printed(alone) == ["new ['prog.py', '-x', '3']"]
+    assert '"walltime": 420' in (alone.run_dir / "script").read_text()
+    done = jobgen("rerun", alone.id, env=env, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    same = Job(done.stdout.strip(), cwd, "a-2")
+    texts = [(one.run_dir / "script").read_text().splitlines()[:-1] for one in (alone, same)]
+    assert texts[0] == texts[1]
+    wait_until(lambda: over(same.id), timeout=200, every=1)
+
+
+@pytest.mark.slow
+def test_on_this_machine(tmp_path: Path) -> None:
+    do_again("local", os.environ, tmp_path)
+
+
+def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    do_again("slurm", slurm.env, tmp_path)
+
+
+def test_on_pbs(pbs: Pbs, tmp_path: Path) -> None:
+    do_again("pbs", pbs.env, tmp_path)
