@@ -174,6 +174,21 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
+def run_here(argv: Sequence[str]) -> int:
+    """Run a command in the place of this process, terminal and all; return its exit code.
+
+    Ctrl-C is the command's. Raises SchedulerUnavailableError if there is no such command.
+    """
+    try:
+        with subprocess.Popen(argv) as process:
+            while True:
+                with suppress(KeyboardInterrupt):
+                    code = process.wait()
+                    return 128 - code if code < 0 else code
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+
+
 def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], object]) -> int:
     """Run a command that is given `sent`; pass on what it prints as it comes; return its exit code.
 

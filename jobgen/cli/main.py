@@ -78,9 +78,11 @@ _COMMANDS = {
         "list": _Listed("jobs", "Print all jobs that were submitted from here"),
         "logs": _Listed("jobs", "Print what a job prints; -f follows it"),
         "top": _Listed("jobs", "Show what a job uses on each node, live"),
+        "shell": _Listed("handling", "Open a shell on a node of a running job"),
         "wait": _Listed("jobs", "Wait for jobs to end"),
         "cancel": _Listed("jobs", "End jobs"),
         "rerun": _Listed("handling", "Do a job, or its failed tasks, again"),
+        "run": _Listed("handling", "Run a job in the allocation that you hold"),
     },
     "Afterwards": {
         "diagnose": _Listed("jobs", "Say what went wrong first, and what to do"),

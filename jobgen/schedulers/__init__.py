@@ -7,7 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from jobgen.capabilities import SCHEDULERS, get_capabilities
-from jobgen.schedulers.base import Ask, BatchScheduler, ChainScheduler, OwnJobs, Queue, Scheduler
+from jobgen.schedulers.base import (
+    Access,
+    Ask,
+    BatchScheduler,
+    ChainScheduler,
+    OwnJobs,
+    Queue,
+    Scheduler,
+)
 
 if TYPE_CHECKING:
     from jobgen.schedulers.usage import UsageReader
@@ -43,6 +51,12 @@ def get_queue(name: str) -> Queue:
     """Return where to ask how jobs of the scheduler called `name` stand."""
     queue: Queue = import_module(f"jobgen.schedulers.{name}.queue").QUEUE
     return queue
+
+
+def get_access(name: str) -> Access:
+    """Return the way to the nodes of jobs of the scheduler called `name`."""
+    access: Access = import_module(f"jobgen.schedulers.{name}.access").ACCESS
+    return access
 
 
 def get_usage(name: str) -> UsageReader:

@@ -194,6 +194,29 @@ class LaunchPieces(NamedTuple):
     waits_itself: bool = False  # the script waits for the jobs that it comes after
 
 
+class Allocation(NamedTuple):
+    """Nodes that one holds in a shell; `gpus` of them all, None where that cannot be told."""
+
+    id: str
+    nodes: int
+    gpus: int | None
+
+
+class Access(Protocol):
+    """How to get to the nodes of a job that runs."""
+
+    def shell_argv(
+        self, job_id: str, node: str, words: Sequence[str], *, terminal: bool
+    ) -> list[str]:
+        """Return the command that runs `words` on a node, with a terminal of its own or not."""
+
+    def find_allocation(self, environment: Mapping[str, str], ask: Ask) -> Allocation | None:
+        """Return the allocation that a shell with this environment is in."""
+
+    def start_argv(self, script: str, *, alone: bool, cpus: int | None) -> list[str]:
+        """Return the command that starts a job script in it; one for a single node is `alone`."""
+
+
 class Scheduler(Protocol):
     """What every scheduler has."""
 

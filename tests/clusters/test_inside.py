@@ -1,0 +1,141 @@
+"""Inside of what runs: commands on a job's nodes, and a job in an allocation that one holds."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fixtures import Pbs, Slurm, wait_until
+from jobs import JOBGEN, Job, jobgen, submit
+
+CONTENT: dict[str, Any] = {
+    "name": "a",
+    "resources": {"nodes": 2, "cpus_per_node": 1, "walltime": "5m"},
+    "launch": {"mode": "direct"},
+    "environment": {"venv": sys.prefix},
+    "run": {
+        "command": [
+            "bash",
+            "-c",
+            "echo rank $RANK on $(hostname); until [ -e go ]; do sleep 0.2; done",
+        ]
+    },
+}
+
+
+def visit(scheduler: str, env: Mapping[str, str], cwd: Path, names: list[str]) -> None:
+    """A command runs on the node that was asked for, in the job's folder; its code is passed on."""
+    job = submit(CONTENT, scheduler=scheduler, cwd=cwd, env=env)
+    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 2, timeout=100)
+
+    def enter(*words: str) -> tuple[int, str, str]:
+        done = jobgen("shell", job.id, *words, env=env, cwd=cwd)
+        return done.returncode, done.stdout, done.stderr
+
+    where = ("--", "bash", "-c", "hostname; pwd; echo $JOBGEN_RUN_DIR; exit 3")
+    for options, name in (((), names[0]), (("--node", "1"), names[1])):
+        code, out, err = enter(*options, *where)
+        assert (code, out.split()) == (3, [name, str(cwd), str(job.run_dir)]), err
+    code, _, err = enter("--node", "n9", "--", "true")
+    assert code == 2
+    assert f"job {job.id} has no node 'n9': it runs on " in err
+    (cwd / "go").touch()
+    assert job.wait() == "done 0"
+    wait_until(lambda: enter("--", "true")[0] == 2, timeout=100)
+    assert f"job {job.id} is done: there is no node to go to" in enter("--", "true")[2]
+
+
+@pytest.mark.slow
+def test_a_shell_on_this_machine(tmp_path: Path) -> None:
+    visit("local", os.environ, tmp_path, [os.uname().nodename] * 2)
+
+
+def test_a_shell_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    visit("slurm", slurm.env, tmp_path, ["n1", "n2"])
+
+
+def test_a_shell_on_pbs_goes_by_ssh(pbs: Pbs, tmp_path: Path) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    own = "".join(f"{key}={value} " for key, value in pbs.script_env.items() if "JOBGEN" in key)
+    ssh.write_text(
+        f'#!/bin/sh\nnode=$1; shift\n{own}exec {pbs.scripts}/pbs-on "$node" sh -c "$*"\n'
+    )
+    ssh.chmod(0o755)
+    env = {**pbs.env, "PATH": f"{ssh.parent}:{pbs.env['PATH']}"}
+    visit("pbs", env, tmp_path / "work", ["n1", "n2"])
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path, nodes: int) -> None:
+    (tmp_path / "go").touch()
+    resources = {**CONTENT["resources"], "nodes": nodes}
+    (tmp_path / "job.yaml").write_text(
+        json.dumps(CONTENT | {"scheduler": "slurm", "resources": resources})
+    )
+    held = ["salloc", "--quiet", "-N", str(nodes), "-c", "1", "--ntasks-per-node=1", "-t", "5"]
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*held, *JOBGEN, "run", *words],
+            env=slurm.env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+
+    done = run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DONE: all processes ended well" in done.stdout
+    (folder,) = tmp_path.glob("runs/a/[0-9]*")
+    ranks = sorted(path.read_text() for path in folder.glob("logs/*/rank-*.out"))
+    assert ranks == [f"rank {rank} on n{rank + 1}\n" for rank in range(nodes)]
+    told = jobgen("status", folder.name, env=slurm.env, cwd=tmp_path)
+    assert told.stdout == "done\n"
+    done = run("--set", "run.command=[bash, -c, exit 5]")
+    assert done.returncode == 5, done.stdout + done.stderr
+    done = run("--set", "resources.nodes=3")
+    assert done.returncode == 2
+    assert f": {nodes}, of the spec: 3; give --set resources.nodes={nodes}" in done.stderr
+    done = run("--set", "resources.gpus_per_node=1")
+    assert done.returncode == 2
+    assert f": 0, of the spec: {nodes}; get another allocation" in done.stderr
+
+
+def test_a_job_runs_in_an_allocation_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    (tmp_path / "job.yaml").write_text(json.dumps(CONTENT | {"scheduler": "pbs"}))
+    (tmp_path / "held").write_text(
+        f"cd {tmp_path}\nPYTHONPATH={Path.cwd()} {' '.join(JOBGEN)} run >told 2>&1\necho $? >code\n"
+    )
+    job_id = pbs.submit(
+        "-l", "select=2:ncpus=1", "-l", "place=scatter", "-l", "walltime=300", "held", cwd=tmp_path
+    )
+    pbs.wait(job_id)
+    told = (tmp_path / "told").read_text()
+    assert (tmp_path / "code").read_text() == "0\n", told
+    assert "DONE: all processes ended well" in told
+    job = Job(job_id, tmp_path, "a")
+    ranks = sorted(path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out"))
+    assert ranks == ["rank 0 on n1\n", "rank 1 on n2\n"]
+
+
+@pytest.mark.slow
+def test_a_job_runs_here_in_the_foreground_and_nowhere_without_an_allocation(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "go").touch()
+    (tmp_path / "job.yaml").write_text(json.dumps(CONTENT | {"scheduler": "local"}))
+    done = jobgen("run", env=os.environ, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "DONE: all processes ended well" in done.stdout
+    done = jobgen("run", "--scheduler", "pbs", env=os.environ, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "this shell holds no PBS job; get one with salloc, qsub -I" in done.stderr
+    done = jobgen("run", "--set", "array.tasks=3", env=os.environ, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "an array has no place in one allocation; give --task N" in done.stderr
