@@ -67,7 +67,7 @@ _SLURM_OPTIONS = _name_options("""
     resources.constraint        -C, --constraint
     resources.exclusive         --exclusive
     resources.walltime          -t, --time
-    walltime.notice             --signal
+    on_walltime.notice          --signal
     array                       -a, --array
     after                       -d, --dependency
     notify.email                --mail-user

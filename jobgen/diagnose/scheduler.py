@@ -37,8 +37,8 @@ CAUSES = (
         SCHEDULER,
         r"\bPREEMPTED\b|DUE TO PREEMPTION",
         "the job was preempted by another",
-        "submit again, or let it go on by itself with walltime: {{then: {go_on}}}; other queues or "
-        "QoS are not preempted",
+        "submit again, or let it go on by itself with on_walltime: {{then: {go_on}}}; other queues "
+        "or QoS are not preempted",
     ),
     Cause(
         "node-lost",

@@ -132,7 +132,7 @@ _CAUSES = (
         r"the chain ends( without DONE)?: |JOBGEN_CHAIN is no id of a job",
         "the chain of jobs has ended before the run was done",
         "where it has saved nothing, save more often, or ask for a longer walltime; where it has "
-        "had all its starts, raise walltime.at_most",
+        "had all its starts, raise on_walltime.at_most",
     ),
     Cause(
         "run-folder",

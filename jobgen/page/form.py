@@ -44,7 +44,7 @@ _SECTIONS = (
     ("Program", ("name", "run")),
     ("Resources", ("resources",)),
     ("Environment", ("environment",)),
-    ("Before the time limit", ("walltime", "on_walltime")),
+    ("Before the time limit", ("on_walltime",)),
     ("More", ("",)),
 )
 _EVERYDAY = {
@@ -54,7 +54,6 @@ _EVERYDAY = {
     *("resources.cpus_per_gpu", "resources.memory_per_node"),
     *("environment.modules", "environment.venv", "environment.conda"),
     *("environment.variables", "environment.setup"),
-    *("walltime.notice", "walltime.then", "walltime.at_most"),
     *("on_walltime.notice", "on_walltime.then", "on_walltime.at_most"),
 }
 

@@ -78,7 +78,7 @@ def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:
 
 def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
     """Yield what cannot be an array."""
-    loaded, walltime = context.loaded, context.spec.walltime
+    loaded, walltime = context.loaded, context.spec.on_walltime
     if plan.can.components and plan.nodes.unequal:
         hint = "write a script for each task with jobgen render --expand"
         message = f"{plan.can.title} has no arrays of jobs whose nodes are unequal"
@@ -86,7 +86,7 @@ def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
     if walltime is not None and walltime.then == "resubmit":
         hint = "write requeue on Slurm, or a script for each task with jobgen render --expand"
         message = "jobs that go on one after the other cannot be tasks of an array"
-        yield loaded.problem("walltime.then", message, hint)
+        yield loaded.problem("on_walltime.then", message, hint)
 
 
 def _list_choices(loaded: LoadedSpec) -> list[Choice]:

@@ -19,9 +19,10 @@ _OF_PODMAN = GpuOptions(("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
 
 
 def choose_runtime(context: Context) -> str | None:
-    """Return what runs the container: as the spec says, else the site."""
+    """Return what runs the container: as the spec says, else the site, else the image's name."""
     own, site = context.spec.environment.container, context.site.container
-    return (own and own.runtime) or (site and site.runtime)
+    of_image = "apptainer" if own and own.image.endswith(".sif") else None
+    return (own and own.runtime) or (site and site.runtime) or of_image
 
 
 def find_conflicts(context: Context) -> Iterator[Problem]:

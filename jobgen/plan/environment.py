@@ -9,6 +9,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
 from jobgen.plan.program import make_path
 from jobgen.sites.profile import SiteProfile
+from jobgen.spec.commands import describe_unexpanded, find_launcher_in_text
 from jobgen.spec.model import Environment, Modules
 
 # Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
@@ -49,8 +50,9 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         caches=tuple(_list_caches(variables)),
     )
     left_out = ["environment.modules"] if local and own.modules else []
+    notes = tuple(_list_notes(own))
     if own.container is None:
-        return Decision(decided, left_out=left_out)
+        return Decision(decided, notes=notes, left_out=left_out)
     from jobgen.plan import container
 
     gpus = local or plan.nodes.gpus > 0  # this machine has what it has
@@ -62,7 +64,19 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         step_options=step_options,
         image_file=container.find_image_file(runtime, own.container.image),
     )
-    return Decision(decided, problems=container.find_conflicts(context), left_out=left_out)
+    problems = container.find_conflicts(context)
+    return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+
+
+def _list_notes(own: Environment) -> Iterator[str]:
+    """Yield what the user may not expect of the environment."""
+    for name, value in (own.variables or {}).items():
+        yield from describe_unexpanded(f"environment.variables.{name}", value)
+    if own.setup is not None and (launcher := find_launcher_in_text(own.setup)):
+        yield (
+            f"note: environment.setup: {launcher} would start on every node, before the program;"
+            " jobgen starts the program by itself, as run says"
+        )
 
 
 def _choose_modules(own: Environment, site: SiteProfile) -> Modules | None:

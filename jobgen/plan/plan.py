@@ -11,12 +11,9 @@ from typing import NamedTuple
 
 from jobgen.capabilities import Capabilities
 from jobgen.sites.profile import Address, Node, SiteProfile
+from jobgen.spec.bind import ShellPath as ShellPath
 from jobgen.spec.model import Modules
 from jobgen.spec.units import format_duration
-
-
-class ShellPath(str):
-    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
 
 
 class SiteDefaults(NamedTuple):

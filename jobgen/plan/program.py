@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
 from jobgen.errors import Problem, UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
+from jobgen.spec.commands import describe_unexpanded, is_shell_command
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.value_types import NAME, make_words
 
@@ -19,8 +21,9 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     program = Program(spec.name, command, _find_script(loaded))
     if spec.array is None and task is not None:
         raise UsageError(f"--task {task}: {loaded.file} has no array")
+    notes = tuple(_list_notes(loaded))
     if spec.array is None or plan.array is not None:
-        return Decision(program)
+        return Decision(program, notes=notes)
     tasks, name = list_tasks(loaded), spec.name
     if task is not None:
         if not 0 <= task < len(tasks):
@@ -37,7 +40,32 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         task=str(task or 0),
         task_given=task is not None,
     )
-    return Decision(program, problems=problems)
+    return Decision(program, problems=problems, notes=notes)
+
+
+def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
+    """Yield what the user may not expect of the program's words."""
+    run, array = loaded.spec.run, loaded.spec.array
+    command, args = run.command or (), run.args or ()
+    if not is_shell_command(command):
+        for index, word in enumerate(command):
+            yield from describe_unexpanded(f"run.command[{index}]", word)
+    if isinstance(args, tuple):
+        for index, word in enumerate(args):
+            yield from describe_unexpanded(f"run.args[{index}]", word)
+    else:
+        yield from _list_of_values("run.args", args)
+    for kind, content in (array._asdict() if array else {}).items():
+        for entry in content if kind == "list" and content else [content]:
+            if isinstance(entry, dict):
+                yield from _list_of_values(f"array.{kind}", entry)
+
+
+def _list_of_values(path: str, entries: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in entries.items():
+        for word in value if isinstance(value, tuple) else (value,):
+            if isinstance(word, str):
+                yield from describe_unexpanded(f"{path}.{key}", word)
 
 
 def make_path(text: str) -> ShellPath:

@@ -120,7 +120,7 @@ def _list_written(plan: Plan) -> Iterator[str]:
         "resources.constraint": requests.constraint,
         "resources.exclusive": requests.exclusive,
         "resources.walltime": plan.walltime.seconds,
-        "walltime.notice": chain and not chain.timer,
+        "on_walltime.notice": chain and not chain.timer,
         "array": plan.array,
         "after": requests.after,
         "notify.email": requests.mail and requests.mail.email,

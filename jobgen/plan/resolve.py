@@ -71,7 +71,11 @@ def resolve(
         raise SpecError(problems)
     return plan._replace(
         left_out=tuple(key for decision in decisions for key in decision.left_out),
-        notes=(*_tell_defaults(plan), *(note for one in decisions for note in one.notes)),
+        notes=(
+            *loaded.notes,
+            *_tell_defaults(plan),
+            *(note for one in decisions for note in one.notes),
+        ),
     )
 
 

@@ -14,8 +14,8 @@ AT_MOST = 10
 
 
 def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
-    """Decide the limit, and what the spec's `walltime` comes to on this scheduler."""
-    asked, can = context.spec.walltime, context.site.can
+    """Decide the limit, and what the spec's `on_walltime` comes to on this scheduler."""
+    asked, can = context.spec.on_walltime, context.site.can
     seconds = context.spec.resources.walltime
     if asked is None:
         return Decision(TimeLimit(seconds))
@@ -23,7 +23,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     then: str = asked.then or "stop"
     left_out: list[str] = []
     if not can.batch:  # there is no queue to go back to
-        left_out += ["walltime.then"] if then != "stop" else []
+        left_out += ["on_walltime.then"] if then != "stop" else []
         then = "stop"
     elif then == "resubmit" and not can.submits_from_job:
         then = "held"
@@ -39,20 +39,20 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
 
 
 def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:
-    """Yield what cannot be done with the spec's `walltime`."""
-    loaded, asked = context.loaded, context.spec.walltime
+    """Yield what cannot be done with the spec's `on_walltime`."""
+    loaded, asked = context.loaded, context.spec.on_walltime
     walltime, can = context.spec.resources.walltime, context.site.can
     early = format_duration(notice)
     if walltime is None:
         hint = "add resources.walltime, such as 2h"
-        yield loaded.problem("walltime", "what happens before the end of which walltime?", hint)
+        yield loaded.problem("on_walltime", "what happens before the end of which walltime?", hint)
     elif notice >= walltime:
         by_default = "" if asked and asked.notice else ", as nothing else is said"
         message = f"the notice is {early} before the end{by_default}, and the walltime no longer"
-        yield loaded.problem("walltime.notice", message, "write e.g. notice: 1m")
+        yield loaded.problem("on_walltime.notice", message, "write e.g. notice: 1m")
     if can.notice is not None and notice > can.notice:
         message = f"{early} is more than {can.title} takes, {format_duration(can.notice)}"
-        yield loaded.problem("walltime.notice", message)
+        yield loaded.problem("on_walltime.notice", message)
     if can.batch and not can.requeue and asked and asked.then == "requeue":
         message = f"{can.title} lets only operators put a job back into the queue"
-        yield loaded.problem("walltime.then", message, "write resubmit")
+        yield loaded.problem("on_walltime.then", message, "write resubmit")

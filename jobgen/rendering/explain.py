@@ -226,7 +226,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         yield Reason("preflight: the nodes are compared", why, origins.of(["preflight"]))
     if plan.walltime.chain:
         what, why = plan.walltime.chain.in_words
-        keys = ["walltime.notice|walltime", "walltime.then", "walltime.at_most"]
+        keys = ["on_walltime.notice|on_walltime", "on_walltime.then", "on_walltime.at_most"]
         yield Reason(f"before the limit: {what}", why, origins.of(keys))
 
 

@@ -71,7 +71,23 @@ class Parsed(NamedTuple):
 
 
 class FreeText(NamedTuple):
-    """Text taken as it was written, numbers and booleans included, over one line or more."""
+    """Text taken as it was written, numbers and booleans included, over one line or more.
+
+    Where it is `expandable`, `{value: ..., expand: true}` may stand for it.
+    """
+
+    expandable: bool = False
+
+
+class ShellPath(str):
+    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
+
+
+class Expandable(NamedTuple):
+    """A value in which `$NAME` and a leading `~` expand when the job runs."""
+
+    value: Annotated[Annotated[str, FreeText()], "The text."]
+    expand: Annotated[bool, "Whether $NAME, ${NAME} and a leading ~ in it expand."] = False
 
 
 class KeyLimit(NamedTuple):
@@ -92,6 +108,26 @@ def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]
     return decorate
 
 
+def rename_keys(**names: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a record with the old names of keys; who reads a document translates them."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.renamed = names  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+def write_short(key: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a record that may be written as the value of `key` alone."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.short_key = key  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
 Positions = dict[str, Position]
 
 
@@ -101,7 +137,7 @@ def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
     Paths are dotted, with list indices in brackets: `resources.gpus_per_node[1]`. Raises SpecError
     with every unknown key, missing key, wrong type and bad value found.
     """
-    binder = _Binder()
+    binder = _Binder(cls)
     value = binder.record(node, cls, "")
     if binder.problems:
         raise SpecError(binder.problems)
@@ -125,16 +161,35 @@ class Kind(NamedTuple):
     def fits(self, node: Node) -> bool:
         """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
         if isinstance(node, Mapping):
-            return self.type is dict or is_record(self.type)
+            return self.type is dict or is_record(self.type) or self.expandable
         if isinstance(node, Sequence):
             return self.type is tuple
-        if self.type in (tuple, dict) or is_record(self.type):
-            return False
+        if self.type is tuple:
+            return self.takes_text and any(kind.fits(node) for kind in self.members)
+        if self.type is dict or is_record(self.type):
+            return hasattr(self.type, "short_key") and node.kind == "str"
         if isinstance(self.rule, Parsed | FreeText) or get_origin(self.type) is Literal:
             return True
         return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
             self.type is float and node.kind in ("int", "float")
         )
+
+    @property
+    def expandable(self) -> bool:
+        """Whether it is text that may say that it expands."""
+        return isinstance(self.rule, FreeText) and self.rule.expandable
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a list may be written as one value, or as several in one text."""
+        return self.type is tuple and self.text_member is not None
+
+    @property
+    def text_member(self) -> Kind | None:
+        """Of a list's members the kind that text is read as; None where they may be lists."""
+        if any(kind.type in (tuple, dict) or is_record(kind.type) for kind in self.members):
+            return None
+        return next(reversed(self.members), None)
 
     def __str__(self) -> str:
         if isinstance(self.rule, Parsed):
@@ -200,9 +255,11 @@ def _read_kind(annotation: Any) -> Kind:
 class _Binder:
     """One walk over one document."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: type) -> None:
+        self.root = root
         self.problems: list[Problem] = []
         self.positions: Positions = {}
+        self.listed: set[type] = set()  # records whose keys were told
 
     def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
         self.problems.append(Problem(where, path, message, hint))
@@ -212,12 +269,17 @@ class _Binder:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
         known = read_fields(cls)
         meant = set()
-        for key in node.items:
+        for key, item in node.items.items():
             if key not in known:
-                nearest = _find_nearest(key, known)
-                hint = f"did you mean {nearest!r}?" if nearest else f"known are {', '.join(known)}"
+                from jobgen.spec.hints import suggest_key  # only an error needs it
+
+                hint, target = suggest_key(key, item, path=path, cls=cls, root=self.root)
+                if not hint and cls not in self.listed:
+                    self.listed.add(cls)
+                    hint = f"known are {', '.join(known)}"
                 self.problem(node.keys[key], _join(path, key), "unknown key", hint)
-                meant.add(nearest)
+                if not path or target.startswith(f"{path}."):
+                    meant.add(target.removeprefix(f"{path}.").partition(".")[0])
         values = {}
         for name, field in known.items():
             inner = _join(path, name)
@@ -246,9 +308,13 @@ class _Binder:
                 if isinstance(node, Scalar):
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
+        from jobgen.spec.hints import suggest_shape
+
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        hint = ""
-        if isinstance(node, Scalar) and any(kind.type is str for kind in kinds):
+        hint = suggest_shape(node, kinds, path)
+        if hint:
+            pass
+        elif isinstance(node, Scalar) and any(kind.type is str for kind in kinds):
             hint = "put it in quotes"
         elif isinstance(node, Scalar) and node.text.isdecimal():
             hint = "write it without quotes"
@@ -268,6 +334,11 @@ class _Binder:
                 wanted = f"expected {rule.least} to {rule.most}"
                 return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
             return _FAILED if _FAILED in members else tuple(members)
+        if kind.expandable:
+            text = self.record(node, Expandable, path)
+            if text is _FAILED:
+                return _FAILED
+            return ShellPath(text.value) if text.expand else text.value
         if kind.type is not dict:
             return self.record(node, kind.type, path)
         entries = {}
@@ -279,16 +350,26 @@ class _Binder:
 
     def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
+        if kind.type is tuple:
+            return self.text_as_list(node, kind, path)
+        if is_record(kind.type):
+            short = Mapping(node.where)
+            short.items[kind.type.short_key] = node
+            return self.record(short, kind.type, path)
         if isinstance(rule, Parsed):
             try:
                 return rule.parse(text)
             except ValueError as error:
                 return self.problem(node.where, path, f"{text!r} {error}")
         if get_origin(kind.type) is Literal:
-            if text in get_args(kind.type):
-                return text
             known = get_args(kind.type)
-            hint = f"write one of {', '.join(known)}"
+            if text in known:
+                return text
+            if text.lower() in known and has_any_case(known):
+                return text.lower()
+            from jobgen.spec.hints import suggest_value
+
+            hint = suggest_value(text, known, path)
             return self.problem(node.where, path, f"unknown value {text!r}", hint)
         if kind.type is bool:
             return text.lower() == "true"
@@ -300,6 +381,23 @@ class _Binder:
         if isinstance(rule, Pattern) and not rule.matches(text):
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}")
         return text
+
+    def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:
+        """`node`, where a list may stand, as one member, or as several that it holds."""
+        member, text = kind.text_member, node.text
+        assert member is not None
+        if isinstance(member.rule, FreeText):
+            try:
+                words = split_words(text)
+            except ValueError as error:
+                return self.problem(node.where, path, f"{text!r} {error}")
+        elif isinstance(member.rule, Pattern) and member.rule.matches(text):
+            words = [text]
+        else:
+            words = [word for word in re.split("[, ]+", text) if word]
+        kind_of_each = node.kind if words == [text] else "str"
+        items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
+        return self.container(Sequence(node.where, items), kind, path)
 
     def number(self, node: Scalar, kind: Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
@@ -340,8 +438,21 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _find_nearest(word: str, known: Iterable[str]) -> str:
-    """Return the nearest of `known`, or the empty string if none is near."""
-    from difflib import get_close_matches  # only an error needs it
+def has_any_case(words: Iterable[str]) -> bool:
+    """Whether fixed words may be written in any case; not options, such as -a and -A."""
+    return all(word == word.lower() for word in words)
 
-    return next(iter(get_close_matches(word, list(known), n=1)), "")
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a command line; raises ValueError for one that needs a shell."""
+    import shlex
+
+    if "\n" in text.strip():
+        raise ValueError("has several lines; name one program, lines of bash go to setup")
+    bare = re.sub(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", "", text)
+    if re.search(r"[();<>|&`]", bare):
+        raise ValueError(f"needs a shell; write [bash, -c, {text!r}]")
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise ValueError("has a quote that does not end") from None

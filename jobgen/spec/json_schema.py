@@ -18,12 +18,14 @@ from typing import Any, Literal, get_args, get_origin
 from jobgen.spec.bind import (
     CONTROL,
     CONTROL_IN_TEXT,
+    Expandable,
     Field,
     FreeText,
     Kind,
     Parsed,
     Pattern,
     Range,
+    has_any_case,
     is_record,
     read_fields,
 )
@@ -56,6 +58,14 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         name: _describe_field(field, defaults.get(name), definitions)
         for name, field in keys.items()
     }
+    renamed: dict[str, str] = getattr(cls, "renamed", {})
+    for old, new in renamed.items():
+        description = f"The old name of {new}."
+        schema["properties"][old] = schema["properties"][new] | {
+            "description": description,
+            "deprecationMessage": f"It is called {new} now.",
+            "doNotSuggest": True,
+        }
     required = [name for name, field in keys.items() if field.required]
     if required and "extends" in keys:  # the rest may stand in what it extends
         schema["anyOf"] = [{"required": ["extends"]}, {"required": required}]
@@ -63,6 +73,7 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         schema["required"] = required
     schema["additionalProperties"] = False
     conditions = list(_describe_choices(cls))
+    conditions += [{"not": {"required": [old, new]}} for old, new in renamed.items()]
     if conditions:
         schema["allOf"] = conditions
     return schema
@@ -88,7 +99,10 @@ def _describe_field(field: Field, default: Any, definitions: dict[str, Schema]) 
 
 
 def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> Schema:
-    schemas = [_describe_kind(kind, definitions) for kind in kinds]
+    schemas: list[Schema] = []
+    for kind in kinds:
+        schema = _describe_kind(kind, definitions)
+        schemas += schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
@@ -98,7 +112,10 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         if of_type.__name__ not in definitions:
             definitions[of_type.__name__] = {}  # it may hold itself
             definitions[of_type.__name__] = _describe_record(of_type, definitions)
-        return {"$ref": f"#/definitions/{of_type.__name__}"}
+        reference = {"$ref": f"#/definitions/{of_type.__name__}"}
+        if short := getattr(of_type, "short_key", None):
+            return {"anyOf": [reference, _describe_kind(read_fields(of_type)[short].kinds[0], {})]}
+        return reference
     if of_type is dict:
         schema = {
             "type": "object",
@@ -107,11 +124,17 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         return schema | ({"propertyNames": _describe_text(kind.key)} if kind.key else {})
     if of_type is tuple:
         items = {"type": "array", "items": _describe_kinds(kind.members, definitions)}
-        return items | _describe_range(rule, "minItems", "maxItems")
+        items |= _describe_range(rule, "minItems", "maxItems")
+        return {"anyOf": [items, _describe_list_as_text(kind)]} if kind.takes_text else items
     if get_origin(of_type) is Literal:
-        return {"enum": list(get_args(of_type))}
+        fixed = {"enum": list(get_args(of_type))}
+        any_case = has_any_case(get_args(of_type))
+        return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
     if isinstance(rule, FreeText):
-        return {"type": ["string", "number", "boolean"], **_forbid(CONTROL_IN_TEXT)}
+        text = {"type": ["string", "number", "boolean"], **_forbid(CONTROL_IN_TEXT)}
+        if not rule.expandable:
+            return text
+        return {"anyOf": [text, _describe_kind(Kind(Expandable), definitions)]}
     if of_type is bool:
         return {"type": "boolean"}
     if of_type in (int, float) and not isinstance(rule, Parsed):
@@ -120,6 +143,33 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
     if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
         return {"type": ["string", "number", "boolean"], "examples": list(rule.examples)}
     return {"type": "string"} | _describe_text(rule)
+
+
+def _describe_list_as_text(kind: Kind) -> Schema:
+    """One value in the place of a list, or text that holds several."""
+    member = kind.text_member
+    assert member is not None
+    others = [one for one in kind.members if one != member]
+    if isinstance(member.rule, FreeText):
+        return {"type": ["string", "number", "boolean"], **_forbid(CONTROL)}
+    if member.type is int:
+        return _describe_kind(member, {})
+    if isinstance(member.rule, Pattern):
+        item = member.rule.regex
+    else:
+        item = _describe_any_case(member)["pattern"][1:-1]
+    text = {"type": "string", "pattern": f"^[, ]*(?:{item})(?:[, ]+(?:{item}))*[, ]*$"}
+    text |= _forbid(CONTROL)
+    return {"anyOf": [text, *(_describe_kind(other, {}) for other in others)]} if others else text
+
+
+def _describe_any_case(kind: Kind) -> Schema:
+    """Fixed words in any case, as no flag of a pattern could say it."""
+    words = (
+        "".join(f"[{c.upper()}{c}]" if c.isalpha() else re.escape(c) for c in word)
+        for word in get_args(kind.type)
+    )
+    return {"type": "string", "pattern": f"^(?:{'|'.join(words)})$"}
 
 
 def _describe_range(rule: Any, least: str, most: str) -> Schema:

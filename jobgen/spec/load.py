@@ -21,7 +21,8 @@ class LoadedSpec(NamedTuple):
 
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
-    `defaults` are files that nobody has named: the project's, and the user's own config.
+    `defaults` are files that nobody has named: the project's, and the user's own config. `notes`
+    tell of keys that have another name now.
     """
 
     spec: JobSpec
@@ -32,6 +33,7 @@ class LoadedSpec(NamedTuple):
     text: str = ""
     laid: Mapping | None = None
     defaults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
@@ -81,14 +83,15 @@ def load(
     """
     overrides = write_overrides(overrides)
     path, text = _read_source(source)
-    root = yaml_nodes.parse(text, file=path)
+    notes: list[str] = []
+    root = _rename_keys(yaml_nodes.parse(text, file=path), notes)
     project = None if alone else _find_project_file(path)
     own = find_user_file() if user else None
     laid = None
     if "extends" in root.items or project:
-        laid = root = _resolve_extends(root, path)
+        laid = root = _resolve_extends(root, path, notes)
         if project:
-            laid = root = _put_over_project(root, project)
+            laid = root = _put_over_project(root, project, notes)
         laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
     for override in overrides:
         _apply_override(root, override)
@@ -102,7 +105,15 @@ def load(
         defaults += [own] if added else []
     spec, positions = bind(root, JobSpec)
     return LoadedSpec(
-        spec, path, _compute_digest(root), positions, overrides, text, laid, tuple(defaults)
+        spec=spec,
+        file=path,
+        digest=_compute_digest(root),
+        positions=positions,
+        overrides=overrides,
+        text=text,
+        laid=laid,
+        defaults=tuple(defaults),
+        notes=tuple(notes),
     )
 
 
@@ -133,7 +144,22 @@ def _write_json(value: Any) -> str:
     return json.dumps(value, default=os.fspath)
 
 
-def _resolve_extends(root: Mapping, path: str) -> Mapping:
+def _rename_keys(root: Mapping, notes: list[str]) -> Mapping:
+    """Call the keys of a file by their names of today, and add a note on each that had another."""
+    for old, new in JobSpec.renamed.items():  # type: ignore[attr-defined]
+        node = root.items.get(old)
+        known = isinstance(node, Mapping) or (isinstance(node, Scalar) and node.kind == "null")
+        if not known or new in root.items:
+            continue  # binding it says what is wrong
+        notes.append(f"note: {root.keys[old]}: {old} is called {new} now; the old name still works")
+        renamed = Mapping(root.where)  # a new one, in the order of the document
+        renamed.items = {new if key == old else key: item for key, item in root.items.items()}
+        renamed.keys = {new if key == old else key: where for key, where in root.keys.items()}
+        root = renamed
+    return root
+
+
+def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
     """The spec `root`, read from `path`, over the one that it `extends`, and so on.
 
     Raises SpecError where a file is not there, or leads back to itself.
@@ -148,16 +174,17 @@ def _resolve_extends(root: Mapping, path: str) -> Mapping:
             hint = "a relative path begins at the folder of the file that names it"
             raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
         files.append(base)
-        layers.append(yaml_nodes.read(base))
+        layers.append(_rename_keys(yaml_nodes.read(base), notes))
     result = layers.pop()
     while layers:
         result = merge(_drop_key(result, "extends"), layers.pop())
     return result
 
 
-def _put_over_project(root: Mapping, file: str) -> Mapping:
+def _put_over_project(root: Mapping, file: str, notes: list[str]) -> Mapping:
     """`root` over the project's defaults in `file`."""
-    return merge(_drop_key(_resolve_extends(yaml_nodes.read(file), file), "extends"), root)
+    below = _resolve_extends(_rename_keys(yaml_nodes.read(file), notes), file, notes)
+    return merge(_drop_key(below, "extends"), root)
 
 
 def _read_user_config(
@@ -182,7 +209,8 @@ def _read_user_config(
         if any(path == taken or path.startswith(f"{taken}.") for taken in given):
             continue
         present = root.items.get(key)
-        if present is None or (isinstance(present, Mapping) and inner not in present.items):
+        beside = inner and isinstance(present, Mapping) and inner not in present.items
+        if present is None or beside:
             yield f"{path}={_format_node(node)}", node.where
 
 
@@ -250,6 +278,8 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     """Set one value of the tree, written at `where`; `null` takes the key out."""
     path, equals, text = override.partition("=")
     keys = path.split(".")
+    if len(keys) > 1 or text.lstrip()[:1] == "{":
+        keys[0] = JobSpec.renamed.get(keys[0], keys[0])  # type: ignore[attr-defined]
     if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
     where = where or Position(f"--set {path}")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
+from jobgen.spec import commands
 from jobgen.spec.array import Array
-from jobgen.spec.bind import Pattern, Range, limit_keys
+from jobgen.spec.bind import Pattern, Range, limit_keys, rename_keys, write_short
 from jobgen.spec.value_types import (
     TAKEN,
     Constraint,
@@ -17,11 +18,13 @@ from jobgen.spec.value_types import (
     Directive,
     Duration,
     Email,
+    ExpandableWord,
     Interface,
     JobIds,
     Label,
     Memory,
     Module,
+    ModuleName,
     Name,
     NoOption,
     Option,
@@ -73,7 +76,7 @@ First = Annotated[
     " brings back what the system loads by itself.",
 ]
 Use = Annotated[tuple[NoOption, ...], "Folders for `module use`; $NAME and a leading ~ expand."]
-Load = Annotated[tuple[NoOption, ...], "Modules to load, in order."]
+Load = Annotated[tuple[ModuleName, ...], "Modules to load, in order."]
 
 
 class Modules(NamedTuple):
@@ -102,6 +105,7 @@ Binds = Annotated[
 ]
 
 
+@write_short("image")
 class Container(NamedTuple):
     """The container that the processes of every node run in."""
 
@@ -131,7 +135,7 @@ class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 
     modules: Annotated[
-        tuple[NoOption, ...] | Modules | None,
+        tuple[ModuleName, ...] | Modules | None,
         "Environment modules to load, in order; or keys and values.",
     ] = None
     container: Annotated[
@@ -149,12 +153,19 @@ class Environment(NamedTuple):
         NoOption | None, "A conda environment, by name or path; $NAME and a leading ~ expand."
     ] = None
     variables: Annotated[
-        dict[Variable, Word] | None, "Environment variables; the values are taken as they are."
+        dict[Variable, ExpandableWord] | None,
+        "Environment variables; the values are taken as they are, and expand in the job where they"
+        " are written as {value: $SCRATCH/x, expand: true}.",
     ] = None
     setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """The variables arrive."""
+        """The variables arrive, and the environment is what it is said to be."""
+        if self.venv and (match := re.fullmatch(r"(.*)/bin/(activate|python[\d.]*)/?", self.venv)):
+            yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
+        if self.conda and re.search(r"\.ya?ml$", self.conda):
+            hint = "make it before: conda env create, and write its name or path"
+            yield "conda", f"{self.conda!r} describes an environment, and is none", hint
         for name in self.variables or ():
             if re.fullmatch(TAKEN, name):
                 message = "would not arrive: the script, bash or torchrun sets it"
@@ -170,13 +181,16 @@ class Run(NamedTuple):
         str | None, "A Python file; relative to the folder you submit from. $NAME and ~ expand."
     ] = None
     command: Annotated[
-        Annotated[tuple[Word, ...], Range(1)] | None,
-        "Any program, as a list of words; run once for each process.",
+        Annotated[tuple[ExpandableWord, ...], Range(1)] | None,
+        "Any program, as a list of words or one line; run once for each process.",
     ] = None
     args: Annotated[
-        tuple[Word, ...] | dict[Option, bool | Word | tuple[Word, ...]] | None,
+        tuple[ExpandableWord, ...]
+        | dict[Option, bool | ExpandableWord | tuple[ExpandableWord, ...]]
+        | None,
         "Arguments: a list of words, or keys and values that become --key value "
-        "(true: --key alone; false: nothing; a list: --key a b).",
+        "(true: --key alone; false: nothing; a list: --key a b). Taken as they are; "
+        "{value: $SCRATCH/x, expand: true} expands in the job.",
     ] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
@@ -185,6 +199,10 @@ class Run(NamedTuple):
             if isinstance(value, tuple) and any(word.startswith("-") for word in value):
                 message = "a value in this list begins with '-' and would be read as an option"
                 yield f"args.{key}", message, "write args as a list of words"
+        if isinstance(self.args, tuple):
+            yield from commands.check_words("args", self.args, own_launch=False)
+        if self.script is not None:
+            yield from commands.check_script(self.script)
 
 
 class Launch(NamedTuple):
@@ -220,6 +238,7 @@ class Launch(NamedTuple):
                 yield key, "is torchrun's, and mode is direct", "leave it out, or write torchrun"
 
 
+@write_short("email")
 @limit_keys("email", "on", least=1)
 class Notify(NamedTuple):
     """The e-mail that the scheduler sends."""
@@ -246,7 +265,7 @@ class After(NamedTuple):
     after: Annotated[JobIds | None, "Until they have begun."] = None
 
 
-class Walltime(NamedTuple):
+class OnWalltime(NamedTuple):
     """What happens before the walltime ends."""
 
     notice: Annotated[
@@ -279,6 +298,7 @@ class ReportInput(NamedTuple):
     ] = True
 
 
+@rename_keys(walltime="on_walltime")
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 
@@ -316,9 +336,9 @@ class JobSpec(NamedTuple):
         bool | None,
         "Whether the nodes are compared before the program starts: versions, clocks, GPUs, ways.",
     ] = None
-    walltime: Annotated[Walltime | None, "What happens before the end of resources.walltime."] = (
-        None
-    )
+    on_walltime: Annotated[
+        OnWalltime | None, "What happens before the end of resources.walltime."
+    ] = None
     report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
     snapshot: Annotated[
         bool | tuple[Word, ...] | None,
@@ -342,7 +362,15 @@ class JobSpec(NamedTuple):
         return bool(wanted or self.qos or self.reservation or self.notify)
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """The lists that name each node's own number are as long as the job is wide."""
+        """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
+        own_launch = self.launch.mode == "direct" and self.launch.processes_per_node == 1
+        checks: Iterator[commands.Conflict] = iter(())
+        if self.run.command is not None:
+            checks = commands.check_words("command", self.run.command, own_launch=own_launch)
+        elif self.run.module is not None:
+            checks = commands.check_module(self.run.module, own_launch=own_launch)
+        for key, message, hint in checks:
+            yield f"run.{key}", message, hint
         nodes, source = self.resources.nodes, "resources.nodes"
         for path, value in (
             ("resources.gpus_per_node", self.resources.gpus_per_node),

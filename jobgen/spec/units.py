@@ -6,7 +6,9 @@ import re
 
 _UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _LETTERS = re.compile(
-    r"(?:(\d{1,9}) ?d ?)?(?:(\d{1,9}) ?h ?)?(?:(\d{1,9}) ?m ?)?(?:(\d{1,9}) ?s)?", re.ASCII
+    r"(?:(\d{1,9}) ?d(?:ays?)? ?)?(?:(\d{1,9}) ?h(?:(?:ou)?rs?)? ?)?"
+    r"(?:(\d{1,9}) ?m(?:in(?:ute)?s?)? ?)?(?:(\d{1,9}) ?s(?:ec(?:ond)?s?)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
@@ -15,14 +17,17 @@ _NUMBER = re.compile(r"\d+", re.ASCII)
 # without flags. An amount like 1.1GB matches, though it is not a whole number of KB.
 DURATION = (
     r"(?=.*[1-9])(?:(?:[0-9]{1,9}-)?[0-9]{1,9}:[0-5][0-9]:[0-5][0-9]"
-    r"|(?:[0-9]{1,9} ?d ?)?(?:[0-9]{1,9} ?h ?)?(?:[0-9]{1,9} ?m ?)?(?:[0-9]{1,9} ?s)?)"
+    r"|(?:[0-9]{1,9} ?[Dd](?:[Aa][Yy][Ss]?)? ?)?"
+    r"(?:[0-9]{1,9} ?[Hh](?:(?:[Oo][Uu])?[Rr][Ss]?)? ?)?"
+    r"(?:[0-9]{1,9} ?[Mm](?:[Ii][Nn](?:[Uu][Tt][Ee])?[Ss]?)? ?)?"
+    r"(?:[0-9]{1,9} ?[Ss](?:[Ee][Cc](?:[Oo][Nn][Dd])?[Ss]?)?)?)"
 )
 MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:(?:\.0{1,9})? ?[Kk]|(?:\.[0-9]{1,9})? ?[MmGgTtPp])(?:[Ii]?[Bb])?"
 _MEMORY_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 
 
 def parse_duration(text: str) -> int:
-    """Seconds in `4h`, `90m`, `1d12h`, `02:00:00` (hours first) or `1-12:00:00` (days first).
+    """Seconds in `4h`, `90min`, `1d12h`, `02:00:00` (hours first) or `1-12:00:00` (days first).
 
     `7200` and `90:00` are refused: Slurm reads a bare number as minutes and PBS as seconds, and
     people read `10:00` as hours where both schedulers read minutes (sbatch(1), qsub(1B)).
@@ -40,6 +45,10 @@ def parse_duration(text: str) -> int:
         )
     elif _NUMBER.fullmatch(text):
         raise ValueError(f"has no unit; write e.g. {text}s, {text}m or 04:00:00")
+    elif match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
+        unit = _UNIT_SECONDS[match[3].lower()]
+        minutes = round(float(f"{match[1]}.{match[2]}") * unit / 60)
+        raise ValueError(f"has a fraction; write {minutes}m")
     elif re.fullmatch(r"\d+:\d\d", text, re.ASCII):
         raise ValueError("could mean hours or minutes; write e.g. 10h, 10m or 00:10:00")
     else:

@@ -10,6 +10,7 @@ CountOrNone = Annotated[int, Range(0, 100_000)]
 Duration = Annotated[int, Parsed(parse_duration, ("04:00:00", "4h", "90m", "1-12:00:00"), DURATION)]
 Memory = Annotated[int, Parsed(parse_memory, ("180GB", "512MB"), MEMORY)]
 Word = Annotated[str, FreeText()]
+ExpandableWord = Annotated[str, FreeText(expandable=True)]
 # The characters that sbatch, qsub and a file name all take as they are; qsub(1B) allows 230.
 NAME = Pattern(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
@@ -34,6 +35,11 @@ Directive = Annotated[
         "a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII",
         ("#PBS -m e", "#SBATCH --constraint=a100"),
     ),
+]
+# What `module load` takes; one with a blank in it is two, or the command itself.
+ModuleName = Annotated[
+    str,
+    Pattern(r"[^\s,-][^\s,]*", "the name of one environment module", ("cuda/12.3",)),
 ]
 # What a command is given that would take a leading dash for an option.
 NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
@@ -94,7 +100,7 @@ def make_words(key: str, value: bool | str | tuple[str, ...]) -> list[str]:
     if isinstance(value, tuple):
         return [option, *value]
     # argparse and its like take a separate word with a leading dash for an option.
-    return [f"{option}={value}"] if value.startswith("-") else [option, value]
+    return [type(value)(f"{option}={value}")] if value.startswith("-") else [option, value]
 
 
 SchedulerName = Literal["slurm", "pbs", "local"]

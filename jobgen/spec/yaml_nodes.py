@@ -111,6 +111,8 @@ def read_text(path: str) -> str:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         hint = "name the YAML file in it" if isinstance(error, IsADirectoryError) else ""
+        if isinstance(error, FileNotFoundError):
+            hint = "`jobgen init` writes a first one"
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
     try:
         text = data[:MAX_BYTES].decode("utf-8-sig")

@@ -102,7 +102,7 @@ RESOURCES = """
 {walltime: 0s}
 {walltime: 00:00:00}
 {walltime: ''}
-{walltime: 4H}
++{walltime: 4H}
 {walltime: 4h30}
 {walltime: 1.5h}
 {walltime: "4h\\n"}
@@ -135,8 +135,21 @@ RUNS = """
 +{script: ''}
 +{command: [a]}
 +{command: [a, 1, 1.5, true, no, 2:00:00, '']}
-+{command: ["a\\nb\\tc"]}
++{command: [a, "a\\nb\\tc"]}
 +{module: m, args: {}}
++{module: m, args: --lr 3 --name "a b"}
++{module: m, args: {out: {value: $HOME/a, expand: true}}}
++{module: m, args: [--out, {value: $HOME/a, expand: true}]}
++{command: python train.py --lr 3}
++{command: [torchrun_like, train.py]}
+{command: [torchrun, train.py]}
+{command: python a.py && python b.py}
+{command: "a 'b"}
+{command: ["python train.py"]}
+{module: m, args: ["--lr 3"]}
+{module: train.py}
+{module: torch.distributed.run}
+{script: train.sh}
 +{module: m, args: []}
 +{module: m, args: [a, -b, --c, 1, -1, true, '']}
 +{module: m, args: {lr: 1e-3, n: 010, x: -1, y: --z, t: 2:00:00}}
@@ -166,14 +179,14 @@ RUNS = """
 {script: [a]}
 {script: ~}
 {command: []}
-{command: ls}
++{command: ls}
 {command: [[a]]}
 {command: [~]}
 {command: [{a: b}]}
 {command: ["a\\x1b"]}
 {command: {a: b}}
-{module: m, args: a}
-{module: m, args: 1}
++{module: m, args: a}
++{module: m, args: 1}
 {module: m, args: ~}
 {module: m, args: [[a]]}
 {module: m, args: [~]}
@@ -206,7 +219,9 @@ LINES = """
 +queue: gpu-dev
 +environment: {}
 +environment: {modules: []}
-+environment: {modules: [cuda/12.4, "a b"]}
++environment: {modules: [cuda/12.4, a@b]}
+environment: {modules: [cuda/12.4, "a b"]}
++environment: {modules: "a, b c"}
 +environment: {modules: {}}
 +environment: {modules: {first: purge, use: [$HOME/modulefiles, ~/m], load: [cuda/12.4]}}
 +environment: {modules: {first: force-purge}}
@@ -243,6 +258,17 @@ LINES = """
 +walltime: {notice: 00:05:00, then: stop}
 +walltime: {then: requeue}
 +walltime: {notice: 90s, then: resubmit, at_most: 10}
++on_walltime: {notice: 5m, then: Requeue}
++notify: {on: [END, Fail]}
++notify: {on: "end, fail"}
++after: "123, 456_7"
++environment: {variables: {A: {value: $HOME/a, expand: true}}}
++environment: {container: {image: a, binds: "/a, /b"}}
+notify: {on: "end, start"}
+after: "123 a"
+environment: {variables: {A: {expand: true}}}
+environment: {variables: {A: {value: a, expand: yes}}}
+on_walltime: 2h
 +directives: []
 +directives: ["#PBS -l storage=gdata/a+scratch/b", "#SBATCH -C gpu"]
 +qos: high
@@ -296,20 +322,20 @@ qos: a b
 qos: 1
 reservation: ~
 notify: {}
-notify: me@x.org
++notify: me@x.org
 notify: {email: a b}
 notify: {email: "a@x,b@x"}
 notify: {email: -f@x}
 notify: {on: []}
 notify: {on: [start]}
 notify: {on: [end, end]}
-notify: {on: end}
++notify: {on: end}
 after: []
-after: 12345
++after: 12345
 after: {}
 after: {afterok: []}
 after: {before: [1]}
-after: {afterok: 1}
++after: {afterok: 1}
 after: [-1]
 after: [1.5]
 after: [a]
@@ -321,7 +347,7 @@ site: ~
 scheduler: lsf
 scheduler: on
 scheduler: true
-scheduler: Slurm
++scheduler: Slurm
 scheduler: [slurm]
 scheduler: ~
 account: 123
@@ -337,7 +363,7 @@ environment: ~
 environment: []
 environment: venv
 environment: {venvs: a}
-environment: {modules: cuda}
++environment: {modules: cuda}
 environment: {modules: [3.11]}
 environment: {modules: [-a]}
 environment: {modules: ['']}
@@ -345,7 +371,7 @@ environment: {modules: ["a\\tb"]}
 environment: {modules: [~]}
 environment: {modules: {first: true}}
 environment: {modules: {purge: true}}
-environment: {modules: {use: /soft}}
++environment: {modules: {use: /soft}}
 environment: {modules: {use: [-a]}}
 environment: {modules: {load: ["a\\tb"]}}
 environment: {modules: {load: [1]}}
@@ -362,7 +388,7 @@ environment: {venv: v, conda: c, stage: s}
 environment: {stage: -a}
 environment: {stage: ''}
 environment: {stage: [a]}
-environment: {container: a.sif}
++environment: {container: a.sif}
 environment: {container: {}}
 environment: {container: {runtime: apptainer}}
 environment: {container: {image: -a}}
@@ -371,14 +397,14 @@ environment: {container: {image: [a]}}
 environment: {container: {image: "a\\nb"}}
 environment: {container: {image: a, runtime: docker}}
 environment: {container: {image: a, runtime: edf, binds: [/a]}}
-environment: {container: {image: a, binds: /a}}
++environment: {container: {image: a, binds: /a}}
 environment: {container: {image: a, binds: ['']}}
 environment: {container: {image: a, binds: [-a]}}
 environment: {container: {image: a, binds: ["/a,/b"]}}
 environment: {container: {image: a, binds: ["/a:"]}}
 environment: {container: {image: a, binds: ["/a:/b:ro:x"]}}
 environment: {container: {image: a, binds: [" a"]}}
-environment: {container: {image: a, options: --nv}}
++environment: {container: {image: a, options: --nv}}
 environment: {container: {image: a, options: ["a\\x1b"]}}
 environment: {container: {image: a, writable: true}}
 environment: {variables: {A-B: x}}
@@ -440,7 +466,7 @@ directives: ["#PBS -N é"]
 directives: ["#PBS -m e\\n"]
 directives: ["#SBATCH -C a "]
 directives: ["#sbatch -C a"]
-directives: "#PBS -m e"
++directives: "#PBS -m e"
 directives: [1]
 directives: ~
 """

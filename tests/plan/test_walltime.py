@@ -20,7 +20,7 @@ STOCK = ROOT / "tests" / "helpers" / "bin"
 
 def spec(walltime: str) -> str:
     """A spec of two hours with this `walltime`."""
-    return f"{LIMITED}walltime: {walltime}\n"
+    return f"{LIMITED}on_walltime: {walltime}\n"
 
 
 @pytest.mark.parametrize(
@@ -51,38 +51,38 @@ def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
     ("text", "scheduler", "message"),
     [
         (
-            MINIMAL + "walltime: {}\n",
+            MINIMAL + "on_walltime: {}\n",
             "slurm",
-            "5:11: walltime: what happens before the end of which walltime?; "
+            "5:14: on_walltime: what happens before the end of which walltime?; "
             "add resources.walltime, such as 2h",
         ),
         (
             spec("{notice: 2h}"),
             "slurm",
-            "5:20: walltime.notice: the notice is 02:00:00 before the end, and the walltime no "
+            "5:23: on_walltime.notice: the notice is 02:00:00 before the end, and the walltime no "
             "longer; write e.g. notice: 1m",
         ),
         (
             spec("{}").replace("2h", "5m"),
             "local",
-            "5:11: walltime.notice: the notice is 00:05:00 before the end, as nothing else is "
+            "5:14: on_walltime.notice: the notice is 00:05:00 before the end, as nothing else is "
             "said, and the walltime no longer; write e.g. notice: 1m",
         ),
         (
             spec("{notice: 20h}").replace("2h", "2d"),
             "slurm",
-            "5:20: walltime.notice: 20:00:00 is more than Slurm takes, 18:12:15",
+            "5:23: on_walltime.notice: 20:00:00 is more than Slurm takes, 18:12:15",
         ),
         (
             spec("{then: requeue}"),
             "pbs",
-            "5:18: walltime.then: PBS lets only operators put a job back into the queue; "
+            "5:21: on_walltime.then: PBS lets only operators put a job back into the queue; "
             "write resubmit",
         ),
         (
             spec("{at_most: 3}"),
             "slurm",
-            "5:21: walltime.at_most: counts nothing: the job starts once; add then: requeue, or "
+            "5:24: on_walltime.at_most: counts nothing: the job starts once; add then: requeue, or "
             "resubmit",
         ),
     ],
@@ -109,7 +109,7 @@ def test_directives(walltime: str, scheduler: str, lines: list[str]) -> None:
 
 
 def test_local_says_that_nothing_goes_on_here() -> None:
-    assert plan_of(spec("{then: requeue}")).left_out == ("walltime.then",)
+    assert plan_of(spec("{then: requeue}")).left_out == ("on_walltime.then",)
     assert plan_of(spec("{then: stop}")).left_out == ()
 
 
@@ -127,7 +127,7 @@ def test_explain_says_what_happens(then: str, scheduler: str, what: str) -> None
     found = explain(loaded, resolve(loaded, scheduler=scheduler))
     (decision,) = (each for each in found.decisions if each.what.startswith("before the limit: "))
     assert decision.what.endswith(what)
-    assert decision.origin == ("job.yaml:5:11: walltime", "job.yaml:5:18: walltime.then")
+    assert decision.origin == ("job.yaml:5:14: on_walltime", "job.yaml:5:21: on_walltime.then")
     (variable,) = (each for each in found.variables if each.what.startswith("JOBGEN_END="))
     assert variable.origin == ("job.yaml:3:33: resources.walltime",)
 

@@ -89,7 +89,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "zzz: x",
             "5:1: zzz: unknown key; known are name, resources, run, extends, site, scheduler, "
             "account, queue, qos, reservation, filesystems, environment, launch, array, after, "
-            "notify, preflight, walltime, report, directives",
+            "notify, preflight, on_walltime, report, directives",
         ),
         (
             "launch: {rendezvus: c10d}",
@@ -108,7 +108,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "launch: {mode: per_gpu}",
-            "5:16: launch.mode: unknown value 'per_gpu'; write one of torchrun, direct",
+            "5:16: launch.mode: unknown value 'per_gpu'; write direct",
         ),
         (
             "launch: {mode: direct, max_restarts: 1}",
@@ -139,10 +139,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "5:31: environment.conda: stands beside venv; "
             "give at most one of venv, conda and stage",
         ),
-        (
-            "environment: {modules: cuda}",
-            "5:24: environment.modules: expected a list or keys and values, got text ('cuda')",
-        ),
+        ("environment: {modules: cuda}", None),
         (
             "environment: {modules: [3.11]}",
             "5:25: environment.modules[0]: expected text, got a number ('3.11'); put it in quotes",
@@ -221,8 +218,8 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
         ),
         (
             "{module: m}",
-            "{command: ls -l}",
-            "4:16: run.command: expected a list, got text ('ls -l')",
+            "{command: ls -l | wc}",
+            "4:16: run.command: 'ls -l | wc' needs a shell; write [bash, -c, 'ls -l | wc']",
         ),
         (
             "{module: m}",
@@ -237,8 +234,8 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
         ),
         (
             "{module: m}",
-            "{module: m, args: {a: {b: c}}}",
-            "4:28: run.args.a: expected true or false or text or a list, got keys and values",
+            "{module: m, args: {a: [{value: c, expands: true}]}}",
+            "4:40: run.args.a[0].expands: unknown key; did you mean 'expand'?",
         ),
         (
             "nodes: 2",
@@ -454,6 +451,6 @@ def test_any_override_at_all_is_taken_or_refused(overrides: list[str]) -> None:
     loads_or_is_refused(MINIMAL, *overrides)
 
 
-@pytest.mark.parametrize("value", ["modules: ['-x']", "conda: --help"])
+@pytest.mark.parametrize("value", ["stage: -x", "conda: --help"])
 def test_a_name_that_a_command_would_read_as_an_option(value: str) -> None:
     assert "begins with '-'" in complaint(edited(("", f"environment: {{{value}}}\n")))

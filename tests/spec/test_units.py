@@ -37,6 +37,12 @@ MEMORY_HINT = "is not an amount of memory; write e.g. 180GB or 512MB"
         ("1d 12h", 129_600),
         ("1 h 30 m", 5400),
         ("010h", 36_000),
+        ("30min", 1800),
+        ("2 hours", 7200),
+        ("1h30m", 5400),
+        ("1 Day 6 HOURS", 108_000),
+        ("90 mins", 5400),
+        ("4H", 14_400),
     ],
 )
 def test_duration(text: str, seconds: int) -> None:
@@ -57,9 +63,8 @@ def test_duration(text: str, seconds: int) -> None:
         ("4h30", DURATION_HINT),
         ("30m4h", DURATION_HINT),
         ("1 2h", DURATION_HINT),  # no twelve hours
-        ("1.5h", DURATION_HINT),
+        ("1.5h", "has a fraction; write 90m"),
         ("-4h", DURATION_HINT),
-        ("4H", DURATION_HINT),
         ("4h\n", DURATION_HINT),
         ("٤h", DURATION_HINT),  # an Arabic digit, which int() would take
         ("1234567890h", DURATION_HINT),

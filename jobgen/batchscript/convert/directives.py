@@ -415,7 +415,7 @@ def _take_signal(item: DirectiveOption, draft: Draft) -> bool:
     match = re.fullmatch(r"(?:[RB]+:)?(\w+)(?:@(\d{1,5}))?", item.value, re.ASCII)
     if not match:
         return False
-    draft.put("walltime.notice", format_duration(int(match[2] or 60)))
+    draft.put("on_walltime.notice", format_duration(int(match[2] or 60)))
     message = (
         f"no signal at the notice: the file STOP appears, and SIGTERM comes later, not {match[1]}"
     )

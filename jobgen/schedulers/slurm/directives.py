@@ -195,11 +195,11 @@ def _write_signal(plan: Plan) -> Iterator[Directive]:
     if plan.walltime.chain is None:
         return
     why = "the script is told so many seconds before the end, and tells the program to stop"
-    keys = ("walltime.notice", "walltime")
+    keys = ("on_walltime.notice", "on_walltime")
     yield _write_directive(f"--signal=B:USR1@{plan.walltime.chain.notice}", why, "|".join(keys))
     if plan.walltime.chain.requeues:
         why = "the script may put the job back into the queue, and so does Slurm if a node fails"
-        yield _write_directive("--requeue", why, "walltime.then")
+        yield _write_directive("--requeue", why, "on_walltime.then")
 
 
 def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:

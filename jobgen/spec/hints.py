@@ -1,0 +1,257 @@
+"""What to write instead of a key or a value that a spec does not have. Only an error imports this.
+
+First the words of other tools (Slurm, PBS, submitit, TorchX, Kubernetes, people's own), then a
+name that the schema has elsewhere, then one that is spelt nearly so: never a guess that only looks
+alike.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from jobgen.spec.bind import Kind, is_record, read_fields
+from jobgen.spec.model import JobSpec
+from jobgen.spec.synonyms import ANSWERS, EXAMPLES, OTHER_VALUES, OTHER_WORDS
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
+
+# GPUs as Slurm and people write them: a100:4, gpu:a100:4, 4xA100.
+GPUS = re.compile(r"(?:gpu:)?([A-Za-z][\w-]*)[:=](\d+)|(\d+) ?[x*:] ?(\w+)")
+_SWITCHES = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+
+
+class Hint(NamedTuple):
+    """What to write, and the path that is meant, if it is one alone."""
+
+    text: str
+    meant: str = ""
+
+
+@cache
+def list_synonyms() -> dict[str, str]:
+    """Return the words of others, each with the path of the spec that it stands for."""
+    synonyms: dict[str, str] = {}
+    path = ""
+    for word in OTHER_WORDS.split():
+        if word.endswith(":"):
+            path = word[:-1]
+        else:
+            synonyms[word] = path
+    return synonyms
+
+
+@cache
+def list_paths(cls: type, path: str = "") -> tuple[str, ...]:
+    """Return the path of every key of a record, and of the records in it."""
+    paths: list[str] = []
+    for name, field in read_fields(cls).items():
+        inner = f"{path}.{name}" if path else name
+        paths.append(inner)
+        for kind in field.kinds:
+            if is_record(kind.type):
+                paths += list_paths(kind.type, inner)
+    return tuple(paths)
+
+
+def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hint:
+    """Return what to write for a key that the record of type `cls` at `path` does not have.
+
+    `node` is its value, `root` the type of the whole document. The text is empty without a hint.
+    """
+    known = read_fields(cls)
+    word = re.sub(r"[\s./-]+", "_", key.strip("-_ ").lower())
+    plain = word.replace("_", "")
+    for name in known:
+        if plain == name.replace("_", ""):
+            return Hint(f"did you mean {name!r}?", _join(path, name))
+    if root is JobSpec:
+        hint = _translate(key, word, node, path)
+        if hint is not None:
+            return hint
+    inside = [name for name in list_paths(root) if name.rpartition(".")[2] == word]
+    if inside:
+        return _point_to(key, inside, path, exact=True)
+    if near := find_near(word, known):
+        return Hint(f"did you mean {near!r}?", _join(path, near))
+    if root is not JobSpec:
+        return Hint("")
+    if hint := _read_as_content(key, path):
+        return hint
+    others = {name.rpartition(".")[2]: name for name in reversed(list_paths(root))}
+    others |= list_synonyms()
+    if near := find_near(word, others, cutoff=0.85):
+        return _point_to(key, [others[near]], path)
+    return Hint("")
+
+
+def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
+    """Return the hint for a word that other tools use."""
+    if path.startswith("array.") or path.startswith("environment.variables"):
+        return None
+    if word == "module" and path == "":
+        return Hint(
+            "a Python module to run is run.module; environment modules are environment.modules"
+        )
+    if word == "walltime" and path == "":
+        return Hint("the limit is resources.walltime; what happens before it is on_walltime")
+    if word == "env" and isinstance(node, Scalar):
+        return Hint("name it as environment.conda or environment.venv")
+    if word in ("command", "commands", "script") and path == "environment":
+        return Hint("lines of bash are environment.setup, the program is run")
+    if word in ("min", "max", "on", "options"):
+        return Hint("")  # names of the schema that mean little without what is around them
+    answer = next((text for text, words in ANSWERS.items() if word in words.split()), None)
+    if word in ("config", "settings", "defaults") and isinstance(node, Scalar):
+        return Hint(f"an argument of the program goes to run.args: {{{key}: ...}}")
+    if answer is not None:
+        return Hint(answer)
+    target = list_synonyms().get(word)
+    if word == "runtime" and isinstance(node, Scalar) and not node.text[:1].isdigit():
+        target = "environment.container.runtime"
+    if target == "run.command" and isinstance(node, Scalar) and node.text.endswith(".py"):
+        target = "run.script"
+    if target is None:
+        return None
+    if target == "array.values" and isinstance(node, Mapping) and path == "":
+        return Hint("write array: {values: ...}", "array.values")
+    return _point_to(key, [target], path)
+
+
+def _point_to(key: str, paths: list[str], path: str, *, exact: bool = False) -> Hint:
+    """Say where a thing belongs, as seen from the record at `path`."""
+    target = min(paths, key=lambda name: (name.count("."), name))
+    parent, _, name = target.rpartition(".")
+    if parent == path and path != "":
+        return Hint(f"did you mean {name!r}?", target)
+    if not parent:
+        place = "" if path == "" else ", at the top level"
+        text = f"did you mean {target!r}?" if not place else f"write {target}{place}"
+        return Hint(text, target)
+    if exact:
+        text = f"{key!r} belongs to {parent}; write {_nest(target)}"
+        return Hint(text, target)
+    return Hint(f"write {target}, as in {_nest(target)}", target)
+
+
+def _nest(target: str) -> str:
+    """Write a path as YAML, such as `resources: {walltime: 2h}`."""
+    *outer, name = target.split(".")
+    text = f"{name}: {EXAMPLES.get(name, '...')}"
+    for key in reversed(outer):
+        text = f"{key}: {{{text}}}"
+    return text
+
+
+def _read_as_content(key: str, path: str) -> Hint | None:
+    """Return the hint for a key that is the user's own name: a variable, an argument."""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", key) and path in ("", "environment", "run"):
+        return Hint(f"a variable goes to environment.variables: {{{key}: ...}}")
+    if path == "run":
+        return Hint(f"an argument of the program goes to run.args: {{{key}: ...}}")
+    if path == "array":
+        return Hint(f"what the tasks are given goes to array.values: {{{key}: [...]}}")
+    return None
+
+
+def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
+    """Return how to write a value that has the wrong shape; the empty string if nobody knows."""
+    name = path.rpartition(".")[2]
+    if isinstance(node, Scalar):
+        return _suggest_for_scalar(node, kinds, path, name)
+    if any(kind.type is str for kind in kinds) and name == "setup":
+        return "write the lines as a block: setup: |"
+    if isinstance(node, Sequence) and name == "variables":
+        return "write variables: {NAME: value}"
+    if isinstance(node, Sequence) and path == "array":
+        return "write array: {list: [...]}"
+    if isinstance(node, Sequence) and path == "run":
+        return "write run: {command: [...]}"
+    if isinstance(node, Sequence) and path == "environment":
+        return "write environment: {modules: [...]}, or variables: {NAME: value}"
+    if isinstance(node, Mapping) and path == "site":
+        return "write the name of a profile; `jobgen sites` lists them"
+    if isinstance(node, Mapping) and name in ("venv", "conda", "script", "queue", "account"):
+        return f"write {name}: NAME"
+    return ""
+
+
+def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: str) -> str:
+    text = node.text
+    forms = {
+        "run": f"{{script: {text}}}"
+        if re.fullmatch(r"\S+\.py", text)
+        else f"{{command: [{', '.join(_split(text))}]}}",
+        "resources": "{nodes: 2, gpus_per_node: 4, walltime: 2h}",
+        "environment": f"{{venv: {text}}}" if "/" in text else f"{{conda: {text}}}",
+        "launch": f"{{launcher: {text}}}" if text in ("srun", "mpiexec") else "{mode: torchrun}",
+        "on_walltime": f"{{then: {text}}}"
+        if text in ("stop", "requeue", "resubmit")
+        else "{notice: 5m}",
+        "array": f"{{tasks: {_count_indices(text)}}}",
+        "report": f"{{metrics: {text}}}",
+    }
+    if path in forms:
+        return f"write {path}: {forms[path]}"
+    if any(kind.type is bool for kind in kinds) and text.lower() in _SWITCHES:
+        return f"write {_SWITCHES[text.lower()]}"
+    if name == "nodes" and (match := re.fullmatch(r"(\d+) ?(?:-|\.\.|:|to) ?(\d+)", text)):
+        return f"write nodes: {{min: {match[1]}, max: {match[2]}}}"
+    if name == "gpus_per_node" and (match := GPUS.fullmatch(text)):
+        kind, count = match[1] or match[4], match[2] or match[3]
+        about = "" if kind.lower() == "gpu" else f", gpu_type: {kind.lower()}"
+        return f"write gpus_per_node: {count}{about}"
+    if name == "variables":
+        return "write variables: {NAME: value}"
+    if path.startswith("array.") and any(kind.type is tuple for kind in kinds):
+        return f"write [{', '.join(text.strip('[] ').replace(',', ' ').split())}]"
+    return ""
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _count_indices(text: str) -> str:
+    """Return how many tasks `0-9`, `1-100%4` or `10` are."""
+    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(%\d+)?", text)
+    if not match:
+        return text if text.isdecimal() else "10"
+    return str((int(match[2]) - int(match[1])) // int(match[3] or 1) + 1)
+
+
+def suggest_value(text: str, known: Iterable[str], path: str) -> str:
+    """Return what to write for a word that is none of the `known` ones at `path`."""
+    known = tuple(known)
+    name = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    word = text.strip().lower()
+    for value, words in OTHER_VALUES.get(name, {}).items():
+        if word in words.split() and (value in known or value[0] == "["):
+            return f"write {value}" if name != "on" or value[0] != "[" else f"write on: {value}"
+    if near := find_near(word, known, cutoff=0.7):
+        return f"did you mean {near!r}?"
+    return f"write one of {', '.join(known)}"
+
+
+def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
+    """Return the one of `known` that is spelt nearly so; the empty string if none is.
+
+    The first letters or the last have to agree: `cores` is no `nodes`.
+    """
+    from difflib import get_close_matches
+
+    for other in get_close_matches(word, list(known), n=3, cutoff=cutoff):
+        if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
+            return other
+        if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
+            return other
+    return ""
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
