@@ -47,6 +47,12 @@ def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
     """Yield what the user may not expect of the program's words."""
     run, array = loaded.spec.run, loaded.spec.array
     command, args = run.command or (), run.args or ()
+    if command and command[0].endswith(".py") and "/" not in command[0]:
+        file = command[0]
+        yield (
+            f"note: run.command: {file} is looked for on PATH; a Python file of yours is run by"
+            f" script: {file}"
+        )
     if not is_shell_command(command):
         for index, word in enumerate(command):
             yield from describe_unexpanded(f"run.command[{index}]", word)

@@ -292,7 +292,9 @@ class _Binder:
         if _FAILED in values.values():
             return _FAILED
         record = cls(**values)
-        conflicts = [*_check_keys(record), *getattr(record, "conflicts", tuple)()]
+        strangers = node.items.keys() - known.keys()  # one of them may be what is missing
+        conflicts = [] if strangers else list(_check_keys(record))
+        conflicts += getattr(record, "conflicts", tuple)()
         for key, message, hint in conflicts:
             inner = _join(path, key) if key else path
             self.problem(self.positions.get(inner, node.where), inner, message, hint)
@@ -379,7 +381,10 @@ class _Binder:
         if match := control.search(text):
             return self.problem(node.where, path, f"holds the control character {match[0]!r}")
         if isinstance(rule, Pattern) and not rule.matches(text):
-            return self.problem(node.where, path, f"{text!r} is not {rule.meaning}")
+            from jobgen.spec.hints import suggest_form
+
+            hint = suggest_form(text, path)
+            return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
         return text
 
     def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:

@@ -78,8 +78,8 @@ def find_launcher(words: Sequence[str]) -> str:
     for index, word in enumerate(words):
         name = os.path.basename(word)
         following = words[index + 1 :]
-        if found := _name_launcher(name, following):
-            return found
+        if launcher := _name_launcher(name, following):
+            return launcher
         if re.fullmatch(r"python[\d.]*", name):
             return _find_in_python(following)
         if name in _SHELLS.split():
@@ -140,13 +140,14 @@ def find_launcher_in_text(text: str) -> str:
                 words = shlex.split(command)
             except ValueError:
                 words = command.split()
-            if found := find_launcher(words):
-                return found
+            if launcher := find_launcher(words):
+                return launcher
     return ""
 
 
 def _show_program(words: Sequence[str]) -> str:
     """Return the program behind a launcher as keys of `run`."""
+    words = [part for word in words for part in (word.split() if " " in word else [word])]
     for index, word in enumerate(words):
         if word.endswith(".py"):
             rest = words[index + 1 :]
@@ -180,7 +181,7 @@ def check_words(key: str, words: Sequence[str], *, own_launch: bool) -> Iterator
 
 def _check_program(words: Sequence[str], *, own_launch: bool) -> Iterator[Conflict]:
     first = words[0] if words else ""
-    launcher = find_launcher(words)
+    launcher = find_launcher([*first.split(), *words[1:]])
     if launcher and not own_launch:
         yield "command", *tell_launcher(launcher, words)
     elif re.search(r"\s", first):
@@ -193,9 +194,6 @@ def _check_program(words: Sequence[str], *, own_launch: bool) -> Iterator[Confli
     elif first in _SHELL_WORDS.split():
         hint = "write such lines in environment.setup, or command: [bash, -c, '...']"
         yield "command", f"{first!r} is a word of the shell, and no program", hint
-    elif first.endswith(".py") and "/" not in first:
-        hint = f"write script: {first}, or command: [python, {first}]"
-        yield "command", f"{first!r} is a Python file, and no program", hint
 
 
 def tell_launcher(launcher: str, words: Sequence[str]) -> tuple[str, str]:

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from jobgen.spec.bind import Kind, is_record, read_fields
 from jobgen.spec.model import JobSpec
-from jobgen.spec.synonyms import ANSWERS, EXAMPLES, OTHER_VALUES, OTHER_WORDS
+from jobgen.spec.synonyms import (
+    ANSWERS,
+    EXAMPLES,
+    INSIDE,
+    OTHER_VALUES,
+    OTHER_WORDS,
+    REMARKS,
+)
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 
 # GPUs as Slurm and people write them: a100:4, gpu:a100:4, 4xA100.
@@ -89,8 +96,8 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
 
 def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     """Return the hint for a word that other tools use."""
-    if path.startswith("array.") or path.startswith("environment.variables"):
-        return None
+    if own := _translate_inside(word, node, path):
+        return Hint(f"did you mean {own!r}?", _join(path, own))
     if word == "module" and path == "":
         return Hint(
             "a Python module to run is run.module; environment modules are environment.modules"
@@ -107,7 +114,8 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     if word in ("config", "settings", "defaults") and isinstance(node, Scalar):
         return Hint(f"an argument of the program goes to run.args: {{{key}: ...}}")
     if answer is not None:
-        return Hint(answer)
+        inside = _read_as_content(key, path) if answer.startswith("the program") else None
+        return inside or Hint(answer)
     target = list_synonyms().get(word)
     if word == "runtime" and isinstance(node, Scalar) and not node.text[:1].isdigit():
         target = "environment.container.runtime"
@@ -120,26 +128,38 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     return _point_to(key, [target], path)
 
 
+def _translate_inside(word: str, node: Node, path: str) -> str:
+    """Return the key of the record at `path` that a word means there; the empty string if none."""
+    if path == "resources" and word == "gpu" and isinstance(node, Scalar) and node.kind == "str":
+        return "gpu_type"
+    for line in INSIDE.get(path, "").splitlines():
+        name, _, words = line.partition(": ")
+        if word in words.split():
+            return name
+    return ""
+
+
 def _point_to(key: str, paths: list[str], path: str, *, exact: bool = False) -> Hint:
     """Say where a thing belongs, as seen from the record at `path`."""
     target = min(paths, key=lambda name: (name.count("."), name))
     parent, _, name = target.rpartition(".")
     if parent == path and path != "":
-        return Hint(f"did you mean {name!r}?", target)
+        return Hint(f"did you mean {name!r}{REMARKS.get(target, '')}?", target)
     if not parent:
         place = "" if path == "" else ", at the top level"
         text = f"did you mean {target!r}?" if not place else f"write {target}{place}"
+        if name in EXAMPLES and name != key:
+            text = f"write {target}{place}, as in {_nest(target)}"
         return Hint(text, target)
-    if exact:
-        text = f"{key!r} belongs to {parent}; write {_nest(target)}"
-        return Hint(text, target)
-    return Hint(f"write {target}, as in {_nest(target)}", target)
+    belongs = f"{key!r} belongs to {parent}; " if exact else ""
+    example = _nest(target, "requeue" if "requeue" in key else "")
+    return Hint(f"{belongs}write {target}{REMARKS.get(target, '')}, as in {example}", target)
 
 
-def _nest(target: str) -> str:
+def _nest(target: str, value: str = "") -> str:
     """Write a path as YAML, such as `resources: {walltime: 2h}`."""
     *outer, name = target.split(".")
-    text = f"{name}: {EXAMPLES.get(name, '...')}"
+    text = f"{name}: {value or EXAMPLES.get(name, '...')}"
     for key in reversed(outer):
         text = f"{key}: {{{text}}}"
     return text
@@ -163,6 +183,8 @@ def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
         return _suggest_for_scalar(node, kinds, path, name)
     if any(kind.type is str for kind in kinds) and name == "setup":
         return "write the lines as a block: setup: |"
+    if path in ("array.values", "array.zip"):
+        return f"write {name}: {EXAMPLES[name]}"
     if isinstance(node, Sequence) and name == "variables":
         return "write variables: {NAME: value}"
     if isinstance(node, Sequence) and path == "array":
@@ -207,6 +229,19 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
         return "write variables: {NAME: value}"
     if path.startswith("array.") and any(kind.type is tuple for kind in kinds):
         return f"write [{', '.join(text.strip('[] ').replace(',', ' ').split())}]"
+    return ""
+
+
+def suggest_form(text: str, path: str) -> str:
+    """Return how to write text that has not the form which its place asks for."""
+    name = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    if match := re.fullmatch(r"(after\w*|singleton)[:=](.+)", text):
+        return f"write after: {{{match[1]}: [{', '.join(re.split('[:,]', match[2]))}]}}"
+    if name == "name" and (plain := re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")):
+        return f"write e.g. {plain}"
+    if name in ("modules", "load") and (words := text.split()):
+        names = [word for word in words if word not in ("module", "ml", "load", "add")]
+        return f"write modules: [{', '.join(names)}]"
     return ""
 
 

@@ -161,6 +161,12 @@ class Environment(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """The variables arrive, and the environment is what it is said to be."""
+        modules = self.modules
+        names = modules.load if isinstance(modules, Modules) else modules or ()
+        if commands_of_module := [word for word in names if word in ("module", "ml", "load")]:
+            message = f"{commands_of_module[0]!r} is of the command, and no module"
+            rest = ", ".join(word for word in names if word not in ("module", "ml", "load"))
+            yield "modules", message, f"write modules: [{rest}]"
         if self.venv and (match := re.fullmatch(r"(.*)/bin/(activate|python[\d.]*)/?", self.venv)):
             yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
         if self.conda and re.search(r"\.ya?ml$", self.conda):

@@ -34,6 +34,12 @@ EXAMPLES = {
     "runtime": "apptainer",
     "directives": "['#SBATCH --nice=100']",
 }
+# What a key counts, where others count otherwise.
+REMARKS = {
+    "resources.gpus_per_node": ", the number on each node",
+    "resources.cpus_per_node": ", the number on each node",
+    "resources.memory_per_node": ", that of each node",
+}
 # Each path of the spec, and what others call it: in lower case, with `_` for `-` and `.`.
 OTHER_WORDS = """
 name: job_name jobname title run_name experiment experiment_name slurm_job_name
@@ -64,8 +70,7 @@ resources.gpus_per_node: gpus gpu ngpus ngpus_per_node num_gpus n_gpus num_gpus_
 resources.gpu_type: gpu_model gpu_name gpu_kind gputype accelerator_type gpu_types gpu_arch
 resources.cpus_per_node: cpus cpu ncpus num_cpus n_cpus cpu_count cores core ncores num_cores
   n_cores cores_per_node cpu_per_node cpus_per_host cpu_cores cores_per_host ncpus_per_node vcpus
-resources.cpus_per_gpu: cores_per_gpu cpu_per_gpu ncpus_per_gpu cpus_per_task cpus_per_process
-  slurm_cpus_per_task cpus_per_worker cores_per_task cpus_per_rank slurm_cpus_per_gpu
+resources.cpus_per_gpu: cores_per_gpu cpu_per_gpu ncpus_per_gpu slurm_cpus_per_gpu
 resources.memory_per_node: mem memory ram mem_per_node memory_gb mem_gb memmb mem_mb memory_mb
   ram_per_node ram_gb host_memory slurm_mem memory_limit mem_limit real_memory
 resources.disk_per_node: disk tmp tmp_size local_disk local_scratch ssd jobfs disk_space nvme
@@ -149,6 +154,10 @@ directives: extra_directives sbatch_args sbatch_options slurm_args slurm_options
 """
 # What has no key of its own, and what to do.
 ANSWERS = {
+    "write resources.cpus_per_gpu, or resources.cpus_per_node where there are no GPUs": (
+        "cpus_per_task cpus_per_process slurm_cpus_per_task cpus_per_worker cores_per_task"
+        " cpus_per_rank num_cpus_per_task"
+    ),
     "paths are relative to the folder you submit from; leave it out": (
         "workdir work_dir working_dir working_directory workingdir chdir cwd directory dir folder"
         " submit_dir rundir run_dir root project_dir remote_dir pwd"
@@ -174,8 +183,7 @@ ANSWERS = {
         " head_node head_node_ip rdzv_port dist_url"
     ),
     "the program chooses it, as in init_process_group; leave it out, or pass it in run.args": (
-        "backend dist_backend nccl gloo distributed_backend ddp_backend precision seed framework"
-        " mixed_precision fsdp zero_stage"
+        "backend dist_backend nccl gloo distributed_backend ddp_backend process_group"
     ),
     "set environment.variables.OMP_NUM_THREADS to change what jobgen derives from the CPUs": (
         "omp_num_threads threads ompthreads num_threads omp_threads threads_per_process nthreads"
@@ -186,7 +194,7 @@ ANSWERS = {
         " api_version kind metadata user schema maintainer owner created date label doc"
     ),
     "name the environment that has it: environment.venv or environment.conda": (
-        "python_version interpreter python_path python_executable requirements pip packages"
+        "python_version python_path python_executable requirements pip packages"
         " pip_packages requirements_txt uv poetry pixi pip_install requirements_file"
     ),
     "its keys stand at the top level of the spec (queue, account, resources, run); what has no key"
@@ -195,7 +203,8 @@ ANSWERS = {
     "the program's own affair: pass it in run.args, or as environment.variables": (
         "wandb tensorboard mlflow tracking tracker logger dataset data model epochs batch_size lr"
         " learning_rate optimizer max_steps checkpoint_dir checkpoint_path ckpt hydra wandb_project"
-        " data_dir dataset_path num_epochs save_dir strategy"
+        " data_dir dataset_path num_epochs save_dir strategy seed precision framework"
+        " mixed_precision fsdp zero_stage"
     ),
     "on_walltime tells the program to save before the end; where it saves is its own argument": (
         "checkpoint checkpointing checkpoints save_every"
@@ -211,6 +220,9 @@ ANSWERS = {
     "write the commands that follow in the program, or submit a job with `after`": (
         "post post_run epilogue epilog after_script post_script cleanup teardown finally on_exit"
         " post_commands"
+    ),
+    "the script is bash, and environment.setup holds lines of it; leave it out": (
+        "shell interpreter"
     ),
     "`jobgen submit --host NAME` submits there": "host hostname login login_node ssh remote"
     " ssh_host remote_host login_host",
@@ -249,4 +261,58 @@ OTHER_VALUES = {
         "pyxis": "enroot",
     },
     "first": {"purge": "unload clean clear"},
+}
+# What a word means inside of one record, whatever it means elsewhere.
+INSIDE = {
+    "resources": """
+gpu_type: type model
+disk_per_node: storage scratch
+nodes: count number
+""",
+    "environment": """
+modules: module load lua
+conda: name env_name
+variables: extra more set
+venv: python path
+""",
+    "environment.container": """
+image: name path file url uri from sif
+options: args flags extra_args
+binds: mounts volumes dirs folders paths
+runtime: type engine kind tool
+""",
+    "environment.modules": """
+load: names list modules
+use: path paths modulepath
+first: purge reset
+""",
+    "run": """
+script: path file_name filename
+""",
+    "launch": """
+mode: type method kind style
+max_restarts: restarts attempts
+processes_per_node: processes number nprocs ranks tasks per_node
+rendezvous: method_of_rendezvous meet
+interface: device
+""",
+    "on_walltime": """
+then: action policy do mode strategy behavior on_end what next enabled
+notice: time before early seconds minutes timeout margin ahead lead
+at_most: max limit count number max_times attempts max_restarts retries links
+""",
+    "notify": """
+email: to address user recipient recipients who mailto
+on: type types at for
+""",
+    "array": """
+tasks: range size number n length indices indexes index ids from count start end step
+values: parameters params grid sweep args arguments variables over matrix product hyperparameters
+at_once: limit max chunk batch step_size parallel
+list: items entries
+""",
+    "report": """
+metrics: file path folder log logs source tensorboard wandb csv
+usage: gpu cpu gpus resources
+""",
 }

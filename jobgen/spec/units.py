@@ -11,7 +11,7 @@ _LETTERS = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
-_MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
+_MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B?)", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"\d+", re.ASCII)
 # What the two parsers below take, for the JSON Schema: as ECMA 262 and Python both read it, and
 # without flags. An amount like 1.1GB matches, though it is not a whole number of KB.
@@ -22,7 +22,7 @@ DURATION = (
     r"(?:[0-9]{1,9} ?[Mm](?:[Ii][Nn](?:[Uu][Tt][Ee])?[Ss]?)? ?)?"
     r"(?:[0-9]{1,9} ?[Ss](?:[Ee][Cc](?:[Oo][Nn][Dd])?[Ss]?)?)?)"
 )
-MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:(?:\.0{1,9})? ?[Kk]|(?:\.[0-9]{1,9})? ?[MmGgTtPp])(?:[Ii]?[Bb])?"
+MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:(?:\.0{1,9})? ?[Kk]|(?:\.[0-9]{1,9})? ?[MmGgTtPp])[Ii]?[Bb]?"
 _MEMORY_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 
 

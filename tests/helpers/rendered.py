@@ -12,7 +12,7 @@ VARIANTS = {
     "interface": ["launch.interface=hsn0"],
     "modules and venv": ["environment={modules: [a/1, b/2], venv: '~/my venv'}"],
     "modules in full": [
-        "environment={modules: {first: purge, use: [$HOME/m], load: [a, 'b c']}}",
+        "environment={modules: {first: purge, use: [$HOME/m], load: [a, b@c]}}",
     ],
     "modules from scratch": ["environment={modules: {first: reset}, conda: ~/envs/a}"],
     "conda": ["environment={conda: base}"],

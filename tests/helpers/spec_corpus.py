@@ -114,7 +114,7 @@ RESOURCES = """
 {memory_per_node: 0GB}
 {memory_per_node: 0.0GB}
 {memory_per_node: 0.5KB}
-{memory_per_node: 180Gi}
++{memory_per_node: 180Gi}
 {memory_per_node: 180B}
 {memory_per_node: .5GB}
 {memory_per_node: 1e3GB}

@@ -49,11 +49,11 @@ LOAD = """
 
 
 def test_modules_are_unloaded_then_found_then_loaded(tmp_path: Path) -> None:
-    record = {"first": "force-purge", "use": ["$HERE/a b"], "load": ["cuda/12", "x y"]}
+    record = {"first": "force-purge", "use": ["$HERE/a b"], "load": ["cuda/12", "x@y"]}
     (tmp_path / "a b").mkdir()
     run({"modules": record}, HERE=str(tmp_path), **modules(tmp_path, LOAD))
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == ["--force purge", f"use {tmp_path}/a b", "load cuda/12", "load x y"]
+    assert calls == ["--force purge", f"use {tmp_path}/a b", "load cuda/12", "load x@y"]
 
 
 @pytest.mark.parametrize(

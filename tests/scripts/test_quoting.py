@@ -78,7 +78,7 @@ def test_values_of_variables_arrive_or_are_refused(values: list[str]) -> None:
         assert variables.items() <= run(job).environment.items()
 
 
-@pytest.mark.parametrize("name", ["-x", "--", "A=b", "a b", "~", "if", "$HOME", "é"])
+@pytest.mark.parametrize("name", ["-x", "--", "a'b", "~", "$HOME", "é"])
 def test_a_program_of_any_name_is_started(name: str) -> None:
     job = {"name": "a", "resources": {}, "run": {"command": [name, "x"]}}
     assert run_node(job, program=name).argv[1:] == ["x"]

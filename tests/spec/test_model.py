@@ -180,17 +180,17 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
         (
             "name: a",
             "name: a b",
-            f"1:7: name: 'a b' {NAME}",
+            f"1:7: name: 'a b' {NAME}; write e.g. a-b",
         ),
         (
             "name: a",
             "name: ../a",
-            f"1:7: name: '../a' {NAME}",
+            f"1:7: name: '../a' {NAME}; write e.g. a",
         ),
         (
             "name: a",
             "name: -a",
-            f"1:7: name: '-a' {NAME}",
+            f"1:7: name: '-a' {NAME}; write e.g. a",
         ),
         ("name: a\n", "", "1:1: name: is missing; it is required"),
         ("run: {module: m}\n", "", "1:1: run: is missing; it is required"),

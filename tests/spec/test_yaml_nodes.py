@@ -142,7 +142,10 @@ def test_what_is_no_fault(content: str) -> None:
     ("path", "message"),
     [
         ("folder.yaml", "folder.yaml: Is a directory; name the YAML file in it"),
-        ("nothing.yaml", "nothing.yaml: No such file or directory; `jobgen init` writes a first one"),
+        (
+            "nothing.yaml",
+            "nothing.yaml: No such file or directory; `jobgen init` writes a first one",
+        ),
         ("a\nb.yaml", r"'a\nb.yaml': a comment in a script cannot hold this name"),
     ],
 )

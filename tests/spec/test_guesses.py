@@ -1,0 +1,150 @@
+"""What newcomers guess: each guess is taken as it is meant, or told where it belongs."""
+
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import complaint, load, plan_of
+
+from jobgen.errors import JobgenError
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.spec.bind import read_fields
+from jobgen.spec.hints import list_paths, list_synonyms
+from jobgen.spec.model import JobSpec
+from jobgen.spec.synonyms import ANSWERS, INSIDE
+
+GUESSES = [
+    tuple(part.strip() for part in line.rsplit(" = ", 1))
+    for line in (Path(__file__).with_name("guesses.txt")).read_text().splitlines()
+    if line and not line.startswith("#")
+]
+BASE: dict[str, Any] = {
+    "name": "a",
+    "scheduler": "slurm",
+    "resources": {"nodes": 2, "gpus_per_node": 4, "walltime": "2h"},
+    "run": {"script": "train.py"},
+}
+
+
+def write_guess(guess: str) -> str:
+    """Return a good spec with a guess laid over it."""
+    spec = deepcopy(BASE)
+    ((path, value),) = yaml.safe_load(f"{guess}\n").items()
+    *outer, last = path.split("/")
+    record = spec
+    for key in outer:
+        record = record.setdefault(key, {})
+    if path in ("run/command", "run/module"):
+        del record["script"]
+    record[last] = value
+    return yaml.safe_dump(spec, sort_keys=False)
+
+
+def listen(text: str) -> str:
+    """Return what jobgen says of a spec: its complaint, or its notes."""
+    try:
+        return "\n".join(resolve(load(text)).notes)
+    except JobgenError as error:
+        return str(error)
+
+
+def test_every_guess_gets_its_hint() -> None:
+    assert len(GUESSES) >= 160
+    wrong = {}
+    for guess, expected in GUESSES:
+        said = listen(write_guess(guess))
+        if (said != "") if expected == "ok" else expected not in said:
+            wrong[guess] = said
+    assert not wrong
+
+
+def test_a_guess_is_told_of_once_and_in_one_line() -> None:
+    for guess, expected in GUESSES:
+        if expected != "ok":
+            said = listen(write_guess(guess)).splitlines()
+            extra = [line for line in said if re.search("is missing|has none of", line)]
+            assert not extra, (guess, said)
+
+
+def test_hints_lead_to_keys_that_there_are() -> None:
+    paths = set(list_paths(JobSpec))
+    assert len(list_synonyms()) >= 250
+    assert set(list_synonyms().values()) <= paths
+    for record, lines in INSIDE.items():
+        for line in lines.split("\n"):
+            name, _, words = line.partition(": ")
+            assert not name or f"{record}.{name}" in paths, (record, name)
+            assert not set(words.split()) & {
+                path.rpartition(".")[2] for path in paths if path.rpartition(".")[0] == record
+            }
+    named = {path for text in ANSWERS for path in re.findall(r"\b[a-z_]+(?:\.[a-z_]+)+", text)}
+    assert named - {"..."} <= paths
+
+
+def test_no_word_has_two_meanings() -> None:
+    answers = [word for words in ANSWERS.values() for word in words.split()]
+    assert len(answers) == len(set(answers))
+    assert not set(answers) & list_synonyms().keys()
+    top = set(read_fields(JobSpec))
+    assert not {word for word in list_synonyms() if word in top}
+
+
+def test_the_list_of_keys_is_told_once() -> None:
+    said = complaint(
+        "name: a\nscheduler: slurm\nresources: {}\nrun: {script: a.py}\nxx1: 1\nxx2: 2"
+    )
+    assert said.count("known are") == 1
+    assert said.count("unknown key") == 2
+
+
+@pytest.mark.parametrize("old", ["walltime: {then: requeue}", "walltime: {notice: 10m}"])
+def test_the_old_name_of_on_walltime_is_the_same_job(old: str) -> None:
+    text = yaml.safe_dump(BASE, sort_keys=False)
+    before, after = plan_of(f"{text}{old}\n"), plan_of(f"{text}on_{old}\n")
+    (note,) = before.notes
+    assert note.endswith("walltime is called on_walltime now; the old name still works")
+    assert before._replace(notes=()) == after
+    assert plan_of(text, old.replace(": ", "=", 1)).walltime == after.walltime
+    with pytest.raises(JobgenError, match="walltime: unknown key"):
+        load(f"{text}{old}\non_{old}\n")
+
+
+def test_a_launcher_may_start_processes_where_that_is_meant() -> None:
+    text = write_guess("run/command: [torchrun, --nproc-per-node, 4, train.py]")
+    plan = plan_of(text + "launch: {mode: direct, processes_per_node: 1}\n")
+    assert plan.program.command[0] == "torchrun"
+    assert "torchrun" in complaint(text + "launch: {mode: direct}\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "[python, train.py, --launcher, torchrun]",
+        "[python, -m, mypackage.torchrun_tools]",
+        "[nohup, python, train.py, srun]",
+        "[bash, run.sh]",
+        '[bash, -c, "cd x; exec python train.py  # no torchrun here"]',
+        "[accelerate, config]",
+        "[env, A=b, python, train.py]",
+        "[./bin/my-trainer, --mode, mpirun]",
+        "[python, train.py, --pattern, '^a|b$', --range, '0-9']",
+    ],
+)
+def test_what_is_no_launcher(command: str) -> None:
+    assert listen(write_guess(f"run/command: {command}")) == ""
+
+
+def test_a_value_that_expands_is_the_shells_business() -> None:
+    text = write_guess("environment/variables: {A: {value: $HOME/a, expand: true}, B: b}")
+    plan = plan_of(
+        text, "run.args={out: {value: ~/o, expand: true}, x: {value: -$A, expand: true}}"
+    )
+    script = render(plan)
+    assert 'A="${HOME}/a"' in script
+    assert '--out "${HOME}/o"' in script
+    assert '"-x=-${A}"' in script
+    assert plan.notes == ()
