@@ -62,6 +62,7 @@ def test_the_wheel_holds_the_package_with_its_templates_and_no_more(dist: Path) 
     assert {name for name in names if ".data/" in name} == {data + name for name in SHARE}
     names = {name for name in names if ".data/" not in name}
     templates = {f"jobgen/{name}" for name in sources("templates")}
+    names.discard("jobgen/commit")  # of a wheel that is built in a clone
     assert {name for name in names if ".dist-info/" not in name} == sources("jobgen") | templates
     info = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert {name for name in names if ".dist-info/" in name} == {
@@ -105,7 +106,7 @@ def test_an_installed_jobgen_renders_as_the_checkout_does(
     for name in SHARE if how != "editable" else ():
         assert (tmp_path / "venv/share" / name).is_file()
     jobgen = tmp_path / "venv/bin/jobgen"
-    assert run(jobgen, "--version") == f"jobgen {__version__}\n"
+    assert run(jobgen, "--version").startswith(f"jobgen {__version__}")
     record = {"id": "7", "name": "a", "scheduler": "local", "folder": str(tmp_path)}
     (tmp_path / "runs/a/7").mkdir(parents=True)
     (tmp_path / "runs/a/7/job.json").write_text(

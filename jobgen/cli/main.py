@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -128,9 +129,33 @@ class _Group(click.Group):
 @click.group(
     cls=_Group, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, message="jobgen %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, given: _tell_version(context) if given else None,
+    help="Print the version and the commit.",
+)
 def cli() -> None:
     """From one short YAML file to a multi-node PyTorch job on PBS or Slurm."""
+
+
+def _tell_version(context: click.Context) -> NoReturn:
+    """Print the version, and the commit that it was built from, or that the checkout is at."""
+    from pathlib import Path
+
+    from jobgen.process import ask
+
+    package = Path(__file__).parents[1]
+    commit = ""
+    if (package / "commit").is_file():
+        commit = (package / "commit").read_text().strip()
+    elif (package.parent / ".git").exists():
+        with suppress(JobgenError):
+            commit = ask(["git", "-C", str(package.parent), "rev-parse", "--short", "HEAD"]).output
+    put_out(f"jobgen {__version__}{f' ({commit.strip()})' if commit else ''}\n")
+    context.exit()
 
 
 @cli.command()

@@ -27,7 +27,10 @@ from jobgen.errors import SpecError, StaleError, UsageError
 )
 @json_option
 def check(paths: tuple[str, ...], out_dir: str | None, as_json: bool) -> None:
-    """Compare committed scripts with what their specs render today; exit 4 and a diff if stale."""
+    """Check specs, and that committed scripts are what they render today; exit 4 if stale.
+
+    A valid spec without a script is no fault, unless --out-dir says that it has one.
+    """
     from jobgen.output import format_json
     from jobgen.rendering.check import compare
 
@@ -39,12 +42,18 @@ def check(paths: tuple[str, ...], out_dir: str | None, as_json: bool) -> None:
     for script in report.scripts:
         if script.note:
             click.echo(script.note, err=True)
+    for note in report.notes:
+        click.echo(note, err=True)
     if report.problems:
         raise SpecError(report.problems)
-    stale = dict.fromkeys(script.script for script in report.scripts if script.stale)
-    if stale or report.missing:
-        lines = [f"{path}: stale; render it again" for path in stale]
-        raise StaleError("\n".join([*lines, *report.missing]))
+    lines = [
+        f"{script.script}: stale; render it again" for script in report.scripts if script.stale
+    ]
+    lines = [*dict.fromkeys(lines), *report.missing]
+    if len(lines) > len(report.missing) or (report.missing and out_dir):
+        raise StaleError("\n".join(lines))
+    for line in lines:
+        click.echo(line, err=True)
 
 
 @click.command()

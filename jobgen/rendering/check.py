@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.errors import Problem, SpecError, UsageError
-from jobgen.plan.resolve import resolve
+from jobgen.plan.resolve import load_site, resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
-from jobgen.spec.load import load
+from jobgen.schedulers import get_scheduler
+from jobgen.spec.load import LoadedSpec, load
 
 _SUFFIXES = (".sbatch", ".pbs", ".sh")
 
@@ -84,7 +85,8 @@ class CheckReport(NamedTuple):
     """What `jobgen check` found."""
 
     scripts: tuple[Compared, ...]
-    missing: tuple[str, ...]  # specs of which no script was found
+    missing: tuple[str, ...]  # on valid specs of which no script was found
+    notes: tuple[str, ...]  # on what those specs may not mean
     problems: tuple[Problem, ...]  # of the specs
 
 
@@ -95,6 +97,7 @@ def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
     """
     compared: list[Compared] = []
     missing: list[str] = []
+    notes: list[str] = []
     problems: list[Problem] = []
     for path in dict.fromkeys(paths):
         try:
@@ -105,13 +108,32 @@ def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
                 beside = Path(folder) if folder else Path(path).parent
                 pairs = [(script, Path(path)) for script in list_scripts(Path(path), beside)]
                 if not pairs:
-                    load(path)
-                    missing.append(f"{path}: no script in {beside} was rendered from it")
+                    loaded = load(path, user=True)
+                    notes += _list_notes(loaded)
+                    missing.append(_describe_missing(loaded, beside))
             for script, spec in pairs:
                 compared.append(script.compare(spec))
         except SpecError as error:
             problems += error.problems
-    return CheckReport(tuple(compared), tuple(missing), tuple(problems))
+    return CheckReport(tuple(compared), tuple(missing), tuple(notes), tuple(problems))
+
+
+def _describe_missing(loaded: LoadedSpec, folder: Path) -> str:
+    """Say that a spec is valid, and how to render the script that is not there."""
+    spec, file = loaded.spec, Path(loaded.file)
+    target, suffix = " --scheduler slurm", get_scheduler("slurm").suffix
+    if spec.site or spec.scheduler:
+        profile = load_site(loaded, scheduler=None, site=None)
+        target, suffix = "", get_scheduler(profile.scheduler).suffix
+    render_it = f"jobgen render {file}{target} -o {folder / file.with_suffix(suffix).name}"
+    valid = "the spec is valid"
+    return f"{file}: {valid}, and no script in {folder} was rendered from it: {render_it}"
+
+
+def _list_notes(loaded: LoadedSpec) -> tuple[str, ...]:
+    """Return the notes of the plan, which also finds what its site refuses."""
+    spec = loaded.spec
+    return resolve(loaded).notes if spec.site or spec.scheduler else loaded.notes
 
 
 def read_script(path: Path) -> RenderedScript:

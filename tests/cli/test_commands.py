@@ -206,8 +206,24 @@ class TestCheck:
         write(MINIMAL, "specs/a.yaml")
         jobgen("render", "specs/a.yaml", "--out-dir", "out")
         assert jobgen("check", "specs/a.yaml", "--out-dir", "out").code == 0
-        message = "specs/a.yaml: no script in specs was rendered from it\n"
-        assert jobgen("check", "specs/a.yaml") == (4, "", message)
+        message = (
+            "specs/a.yaml: the spec is valid, and no script in {} was rendered from it: "
+            "jobgen render specs/a.yaml -o {}/a.sh\n"
+        )
+        assert jobgen("check", "specs/a.yaml") == (0, "", message.format("specs", "specs"))
+        Path("other").mkdir()
+        checked = jobgen("check", "specs/a.yaml", "--out-dir", "other")
+        assert checked == (4, "", message.format("other", "other"))
+
+    def test_a_spec_without_a_script_is_checked_for_its_site(self) -> None:
+        write("name: a\nsite: nci-gadi\nresources: {nodes: 2}\nrun: {script: a.py}\n")
+        code, out, err = jobgen("check")
+        assert (code, out) == (3, "")
+        assert "every job must say its walltime" in err
+        write("name: a\nresources: {nodes: 2}\nrun: {script: a.py, args: {o: $HOME/o}}\n")
+        code, out, err = jobgen("check")
+        assert (code, out) == (0, "")
+        assert "--scheduler slurm -o job.sbatch" in err
 
     def test_a_script_may_have_any_name(self) -> None:
         write(MINIMAL)
@@ -234,7 +250,8 @@ class TestCheck:
         code, _, err = jobgen("check", "a.yaml", "b.yaml", "c.yaml")
         assert code == 4
         assert err == (
-            "b.sh: stale; render it again\nc.yaml: no script in . was rendered from it\n"
+            "b.sh: stale; render it again\nc.yaml: the spec is valid, and no script in . was "
+            "rendered from it: jobgen render c.yaml -o c.sh\n"
         )
 
     def test_a_script_whose_spec_is_gone(self) -> None:
@@ -569,7 +586,9 @@ def test_every_command_has_a_short_line_in_the_help() -> None:
 
 
 def test_help_and_version() -> None:
-    assert jobgen("--version") == (0, "jobgen 0.1.0\n", "")
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    assert jobgen("--version") == (0, f"jobgen 0.1.0 ({commit})\n", "")
     code, out, _ = jobgen("-h")
     assert code == 0
     assert "Exit codes: 0 ok, 1 unexpected error, 2 wrong usage" in out

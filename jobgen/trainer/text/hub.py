@@ -96,7 +96,9 @@ class WeightFiles(Mapping[str, Tensor]):
         try:
             from safetensors import safe_open
         except ImportError as error:
-            raise TrainerError(f"{folder}: pip install 'jobgen[hf]' ({error})") from error
+            raise TrainerError(
+                f"{folder}: pip install transformers datasets safetensors ({error})"
+            ) from error
         open_file: Any = safe_open
         self._files: dict[str, Any] = {
             name: file
@@ -146,7 +148,9 @@ def _load(kind: str, place: str, **options: Any) -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise TrainerError(f"{place}: pip install 'jobgen[hf]' ({error})") from error
+        raise TrainerError(
+            f"{place}: pip install transformers datasets safetensors ({error})"
+        ) from error
     transformers.utils.logging.disable_progress_bar()
     try:
         return getattr(transformers, kind).from_pretrained(place, **options)
@@ -182,7 +186,9 @@ def _import_datasets(data: str) -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise TrainerError(f"--data {data}: pip install 'jobgen[hf]' ({error})") from error
+        raise TrainerError(
+            f"--data {data}: pip install transformers datasets safetensors ({error})"
+        ) from error
     return datasets
 
 
@@ -197,6 +203,8 @@ def write_safetensors(path: Path, weights: dict[str, Tensor]) -> None:
     try:
         from safetensors.torch import save_file
     except ImportError as error:
-        raise TrainerError(f"export: pip install 'jobgen[hf]' ({error})") from error
+        raise TrainerError(
+            f"export: pip install transformers datasets safetensors ({error})"
+        ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(weights, path, metadata={"format": "pt"})
