@@ -278,7 +278,7 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     """Set one value of the tree, written at `where`; `null` takes the key out."""
     path, equals, text = override.partition("=")
     keys = path.split(".")
-    if len(keys) > 1 or text.lstrip()[:1] == "{":
+    if len(keys) > 1 or text.strip()[:1] == "{" or text.strip() in ("", "~", "null"):
         keys[0] = JobSpec.renamed.get(keys[0], keys[0])  # type: ignore[attr-defined]
     if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
