@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.errors import Problem, SpecError, UsageError
-from jobgen.plan.resolve import load_site, resolve
+from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
@@ -109,8 +109,9 @@ def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
                 pairs = [(script, Path(path)) for script in list_scripts(Path(path), beside)]
                 if not pairs:
                     loaded = load(path, user=True)
-                    notes += _list_notes(loaded)
-                    missing.append(_describe_missing(loaded, beside))
+                    line, remarks = _look_at(loaded, beside)
+                    missing.append(line)
+                    notes += remarks
             for script, spec in pairs:
                 compared.append(script.compare(spec))
         except SpecError as error:
@@ -118,22 +119,21 @@ def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
     return CheckReport(tuple(compared), tuple(missing), tuple(notes), tuple(problems))
 
 
-def _describe_missing(loaded: LoadedSpec, folder: Path) -> str:
-    """Say that a spec is valid, and how to render the script that is not there."""
-    spec, file = loaded.spec, Path(loaded.file)
-    target, suffix = " --scheduler slurm", get_scheduler("slurm").suffix
+def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Say that a spec is valid, and how to render the script that is not there; and its notes.
+
+    Raises SpecError for what its site refuses.
+    """
+    spec, file, target, notes = loaded.spec, Path(loaded.file), " --scheduler slurm", loaded.notes
+    scheduler = get_scheduler("slurm")
     if spec.site or spec.scheduler:
-        profile = load_site(loaded, scheduler=None, site=None)
-        target, suffix = "", get_scheduler(profile.scheduler).suffix
-    render_it = f"jobgen render {file}{target} -o {folder / file.with_suffix(suffix).name}"
-    valid = "the spec is valid"
-    return f"{file}: {valid}, and no script in {folder} was rendered from it: {render_it}"
-
-
-def _list_notes(loaded: LoadedSpec) -> tuple[str, ...]:
-    """Return the notes of the plan, which also finds what its site refuses."""
-    spec = loaded.spec
-    return resolve(loaded).notes if spec.site or spec.scheduler else loaded.notes
+        plan = resolve(loaded)
+        scheduler, target, notes = get_scheduler(plan.scheduler), "", plan.notes
+    script = folder / file.with_suffix(scheduler.suffix).name
+    return (
+        f"{file}: the spec is valid, and no script in {folder} was rendered from it: "
+        f"jobgen render {file}{target} -o {script}"
+    ), notes
 
 
 def read_script(path: Path) -> RenderedScript:

@@ -219,7 +219,7 @@ class TestCheck:
         write("name: a\nsite: nci-gadi\nresources: {nodes: 2}\nrun: {script: a.py}\n")
         code, out, err = jobgen("check")
         assert (code, out) == (3, "")
-        assert "every job must say its walltime" in err
+        assert "this site wants the memory of every job" in err
         write("name: a\nresources: {nodes: 2}\nrun: {script: a.py, args: {o: $HOME/o}}\n")
         code, out, err = jobgen("check")
         assert (code, out) == (0, "")
