@@ -89,7 +89,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "zzz: x",
             "5:1: zzz: unknown key; known are name, resources, run, extends, site, scheduler, "
             "account, queue, qos, reservation, filesystems, environment, launch, array, after, "
-            "notify, preflight, on_walltime, report, directives",
+            "notify, preflight, on_walltime, report, snapshot, send, directives",
         ),
         (
             "launch: {rendezvus: c10d}",
