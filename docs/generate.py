@@ -1,17 +1,18 @@
-"""What is made from the program: two pages of docs, and the man page and JSON Schemas of the wheel.
+"""What is made from the program: pages of docs, and the man page and JSON Schemas of the wheel.
 
-python docs/generate.py          # writes docs/reference/{lint,causes}.md; a test checks them
+python docs/generate.py          # writes these pages of docs/reference; a test checks them
 python docs/generate.py --man    # prints the man page, as in: ... | man -l -
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import click
 
@@ -23,8 +24,14 @@ from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
 from jobgen.cli.main import cli
 from jobgen.diagnose import machine, missing, program, scheduler, script
-from jobgen.errors import EXIT_CODES
+from jobgen.errors import EXIT_CODES, SpecError
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.rendering.runtime import split_script
 from jobgen.schedulers.advice import ADVICE
+from jobgen.spec.bind import Kind, Parsed, Range, is_record, read_fields
+from jobgen.spec.load import load
+from jobgen.spec.model import JobSpec
 
 ABOUT = """\
 jobgen takes one short YAML file to a multi-node PyTorch training job that starts on every node of a
@@ -217,6 +224,172 @@ def sites_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+SPEC = """\
+# The spec, key by key
+
+`docs/generate.py` makes this page of what jobgen reads. Every key but `name`, `resources` and `run`
+may be left out. The last two columns are what a key adds to the script, found by rendering a job of two
+nodes with four GPUs each with it and without: directives, or lines of Part 1. Where a row says *the
+runtime*, the difference is in Part 2; *nothing* means that the scheduler has no use for it, and the
+script's header says so.
+
+A value of fixed words is read in any case. A list may be written as one value, or as one line of
+several: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
+`container: image.sif` is its image, `notify: me@example.org` its address. On the command line
+`--set PATH=VALUE` sets any key, such as `--set resources.nodes=4`; `null` takes one out.
+"""
+# A value for each key, as YAML, and what else that asks for.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "name": ("gpt-web",),
+    "resources.nodes": ("4",),
+    "resources.nodes.min": ("2", "resources.nodes={min: 1, max: 4}"),
+    "resources.nodes.max": ("4", "resources.nodes={min: 1, max: 3}"),
+    "resources.gpus_per_node": ("8",),
+    "resources.gpu_type": ("a100",),
+    "resources.cpus_per_gpu": ("12",),
+    "resources.cpus_per_node": ("48",),
+    "resources.memory_per_node": ("180GB",),
+    "resources.disk_per_node": ("100GB",),
+    "resources.constraint": ("nvlink",),
+    "resources.exclusive": ("true",),
+    "resources.walltime": ("04:00:00",),
+    "run.module": ("package.train", "run.script=null"),
+    "run.script": ("src/train.py",),
+    "run.command": ("[./program, --fast]", "run.script=null"),
+    "run.args": ("{lr: 3e-4}",),
+    "extends": ("base.yaml", "-"),
+    "site": ("nci-gadi", "-"),
+    "scheduler": ("slurm", "-"),
+    "account": ("vp91",),
+    "queue": ("gpu",),
+    "qos": ("high",),
+    "reservation": ("R123",),
+    "filesystems": ("[home, eagle]",),
+    "environment.modules": ("[cuda/12.3]",),
+    "environment.modules.first": ("purge",),
+    "environment.modules.use": ("[/soft/modulefiles]",),
+    "environment.modules.load": ("[cuda/12.3]",),
+    "environment.container.image": ("image.sif",),
+    "environment.container.runtime": ("singularity", "environment.container.image=a.sif"),
+    "environment.container.binds": ("[/data]", "environment.container.image=a.sif"),
+    "environment.container.options": ("[--no-home]", "environment.container.image=a.sif"),
+    "environment.stage": ("$HOME/env.tar.gz",),
+    "environment.venv": ("/scratch/$USER/venv",),
+    "environment.conda": ("torch",),
+    "environment.variables": ("{NCCL_DEBUG: WARN}",),
+    "environment.setup": ("ulimit -n 8192",),
+    "launch.mode": ("direct",),
+    "launch.launcher": ("mpiexec",),
+    "launch.rendezvous": ("static",),
+    "launch.processes_per_node": ("2",),
+    "launch.max_restarts": ("2",),
+    "launch.interface": ("hsn0",),
+    "array.values": ("{lr: [1e-3, 3e-4]}",),
+    "array.zip": ("{lr: [1e-3, 3e-4], seed: [0, 1]}",),
+    "array.list": ("[{lr: 1e-3}, {lr: 3e-4}]",),
+    "array.tasks": ("10",),
+    "array.at_once": ("4", "array.tasks=10"),
+    "after.afterok": ("[12345]",),
+    "after.afterany": ("[12345]",),
+    "after.afternotok": ("[12345]",),
+    "after.after": ("[12345]",),
+    "notify.email": ("me@example.org",),
+    "notify.on": ("[end, fail]",),
+    "preflight": ("true",),
+    "on_walltime.notice": ("10m",),
+    "on_walltime.then": ("resubmit",),
+    "on_walltime.at_most": ("5", "on_walltime.then=resubmit"),
+    "report.metrics": ("outputs/metrics.csv",),
+    "report.usage": ("false",),
+    "snapshot": ("true",),
+    "send": ("[train.py, configs]",),
+    "directives": ("['#SBATCH --nice=100', '#PBS -r n']",),
+}
+
+
+def spec_page() -> str:
+    """docs/reference/spec.md: every key, its type, an example, and what it becomes."""
+    lines = [SPEC]
+    for path, cls in list_records(JobSpec):
+        description = " ".join((inspect.getdoc(cls) or "").split())
+        lines += [f"## {path or 'The spec'}", "", description, ""]
+        lines += ["| key | type | meaning | on Slurm | on PBS |", "| --- | --- | --- | --- | --- |"]
+        for name, field in read_fields(cls).items():
+            inner = f"{path}.{name}" if path else name
+            kinds = " or ".join(dict.fromkeys(map(_describe_kind, field.kinds)))
+            key = f"`{name}: {EXAMPLES[inner][0]}`" if inner in EXAMPLES else f"[{name}](#{name})"
+            effects = (_cell(_show_effect(inner, one)) for one in ("slurm", "pbs"))
+            meaning = field.description + (" Required." if field.required else "")
+            cells = (key.replace("|", "\\|"), kinds, meaning, *effects)
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def list_records(cls: type, path: str = "") -> Iterator[tuple[str, type]]:
+    """Yield a record and those in it, each with the path of its key."""
+    yield path, cls
+    for name, field in read_fields(cls).items():
+        for kind in field.kinds:
+            if is_record(kind.type):
+                yield from list_records(kind.type, f"{path}.{name}" if path else name)
+
+
+def _describe_kind(kind: Kind) -> str:
+    rule, of_type = kind.rule, kind.type
+    if isinstance(rule, Parsed):
+        return ", ".join(rule.examples)
+    if get_origin(of_type) is Literal:
+        return ", ".join(f"`{word}`" for word in get_args(of_type))
+    if of_type is tuple:
+        return f"list of: {' or '.join(map(_describe_kind, kind.members))}"
+    if of_type is dict:
+        return f"names, each with: {' or '.join(map(_describe_kind, kind.members))}"
+    if is_record(of_type):
+        return "keys"
+    if isinstance(rule, Range) and of_type is int:
+        return f"number from {rule.least}" + (f" to {rule.most}" if rule.most else "")
+    return {int: "number", bool: "`true` or `false`", str: "text"}[of_type]
+
+
+def _show_effect(path: str, scheduler: str) -> list[str]:
+    """Return the lines that a key adds to a script, as Markdown."""
+    value, *more = EXAMPLES.get(path, ("", "-"))
+    if more == ["-"]:
+        return []
+    base = {
+        "name": "job",
+        "scheduler": scheduler,
+        "resources": {"nodes": 2, "gpus_per_node": 4, "walltime": "2h"},
+        "run": {"script": "train.py"},
+    }
+    without = [one for one in more if not one.startswith("run.script")]
+    try:
+        plans = [
+            resolve(load(base, settings)) for settings in ([*more, f"{path}={value}"], without)
+        ]
+    except SpecError as error:
+        return [f"refused: {error.problems[0].message}"]
+    scripts = [render(plan) for plan in plans]
+    (own, runtime), (before, runtime_before) = map(split_script, scripts)
+    known = {line.strip() for line in before.splitlines()}
+    added = [line for line in map(str.strip, own.splitlines()) if line and line not in known]
+    added = [line for line in added if not line.startswith("# ")]
+    directives = [line for line in added if line.startswith("#")]
+    # First the lines that have the value itself.
+    words = re.findall(r"[A-Za-z]{3,}|[0-9]+", value)
+    added.sort(key=lambda line: not any(word in line for word in words))
+    if directives or added:
+        return [f"`{line.rstrip(chr(92)).strip()}`" for line in directives or added[:2]]
+    assert runtime
+    assert runtime_before
+    return ["*nothing*" if runtime.digest == runtime_before.digest else "*the runtime*"]
+
+
+def _cell(lines: list[str]) -> str:
+    return "<br>".join(lines).replace("|", "\\|")
+
+
 def shared() -> Iterator[tuple[str, str]]:
     """The files that an installation has below its prefix, and what is in them."""
     yield "share/man/man1/jobgen.1", man_page()
@@ -225,10 +398,16 @@ def shared() -> Iterator[tuple[str, str]]:
         yield f"share/jobgen/{what}.schema.json", write_schema(what)
 
 
+PAGES = {
+    "lint.md": lint_page,
+    "causes.md": diagnose_page,
+    "sites.md": sites_page,
+    "spec.md": spec_page,
+}
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["--man"]:
         print(man_page(), end="")
     else:
-        (ROOT / "docs" / "reference" / "lint.md").write_text(lint_page(), encoding="utf-8")
-        (ROOT / "docs" / "reference" / "causes.md").write_text(diagnose_page(), encoding="utf-8")
-        (ROOT / "docs" / "reference" / "sites.md").write_text(sites_page(), encoding="utf-8")
+        for name, write in PAGES.items():
+            (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")

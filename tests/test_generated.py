@@ -13,6 +13,8 @@ from support import ROOT, jobgen
 
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.main import cli
+from jobgen.spec.hints import list_paths
+from jobgen.spec.model import JobSpec
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,19 @@ def generate() -> ModuleType:
     return module
 
 
-def test_the_page_on_rules_is_what_the_rules_say(generate: ModuleType) -> None:
+def test_the_pages_are_what_the_program_says(generate: ModuleType) -> None:
     """If not: python docs/generate.py."""
-    assert (ROOT / "docs" / "reference" / "lint.md").read_text() == generate.lint_page()
-    assert (ROOT / "docs" / "reference" / "causes.md").read_text() == generate.diagnose_page()
-    assert (ROOT / "docs" / "reference" / "sites.md").read_text() == generate.sites_page()
+    for name, write in generate.PAGES.items():
+        assert (ROOT / "docs" / "reference" / name).read_text() == write(), name
+
+
+def test_every_key_of_a_spec_is_on_its_page(generate: ModuleType) -> None:
+    page = (ROOT / "docs" / "reference" / "spec.md").read_text()
+    records = {path for path, _ in generate.list_records(JobSpec)}
+    assert set(list_paths(JobSpec)) - records == generate.EXAMPLES.keys()
+    assert len(re.findall(r"^\| (`|\[)", page, re.M)) == len(list_paths(JobSpec))
+    for line in ("#SBATCH --time=04:00:00", "#PBS -l walltime=04:00:00", "module purge", "lr 3e-4"):
+        assert line in page
 
 
 def test_every_link_of_a_finding_leads_to_a_section() -> None:
