@@ -228,10 +228,10 @@ SPEC = """\
 # The spec, key by key
 
 `docs/generate.py` makes this page of what jobgen reads. Every key but `name`, `resources` and `run`
-may be left out. The last two columns are what a key adds to the script, found by rendering a job of two
-nodes with four GPUs each with it and without: directives, or lines of Part 1. Where a row says *the
-runtime*, the difference is in Part 2; *nothing* means that the scheduler has no use for it, and the
-script's header says so.
+may be left out. The last two columns are what a key adds to the script, found by rendering a job of
+two nodes with four GPUs each with it and without: directives, or lines of Part 1. Where a row says
+*the runtime*, the difference is in Part 2; *nothing* means that it is not for the script, or that
+the scheduler has no use for it, as `jobgen explain` says then.
 
 A value of fixed words is read in any case. A list may be written as one value, or as one line of
 several: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
@@ -317,7 +317,11 @@ def spec_page() -> str:
         for name, field in read_fields(cls).items():
             inner = f"{path}.{name}" if path else name
             kinds = " or ".join(dict.fromkeys(map(_describe_kind, field.kinds)))
-            key = f"`{name}: {EXAMPLES[inner][0]}`" if inner in EXAMPLES else f"[{name}](#{name})"
+            key = (
+                f"`{name}: {EXAMPLES[inner][0]}`"
+                if inner in EXAMPLES
+                else f"[{name}](#{inner.replace('.', '')})"
+            )
             effects = (_cell(_show_effect(inner, one)) for one in ("slurm", "pbs"))
             meaning = field.description + (" Required." if field.required else "")
             cells = (key.replace("|", "\\|"), kinds, meaning, *effects)

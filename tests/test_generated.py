@@ -39,7 +39,9 @@ def test_the_pages_are_what_the_program_says(generate: ModuleType) -> None:
 def test_every_key_of_a_spec_is_on_its_page(generate: ModuleType) -> None:
     page = (ROOT / "docs" / "reference" / "spec.md").read_text()
     records = {path for path, _ in generate.list_records(JobSpec)}
-    assert set(list_paths(JobSpec)) - records == generate.EXAMPLES.keys()
+    assert (
+        set(list_paths(JobSpec)) - records <= generate.EXAMPLES.keys() <= set(list_paths(JobSpec))
+    )
     assert len(re.findall(r"^\| (`|\[)", page, re.M)) == len(list_paths(JobSpec))
     for line in ("#SBATCH --time=04:00:00", "#PBS -l walltime=04:00:00", "module purge", "lr 3e-4"):
         assert line in page
