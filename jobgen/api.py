@@ -126,9 +126,14 @@ def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
     return list(map(_build_job, jobs)), problems
 
 
-def everything() -> tuple[list[Job], list[str]]:
-    """Return all jobs below ./runs, the latest first, and a message for each damaged record."""
-    jobs, damaged = record.list_jobs()
+def everything(*, elsewhere: bool = False) -> tuple[list[Job], list[str]]:
+    """Return all jobs below ./runs, the latest first, and a message for each damaged record.
+
+    With `elsewhere`, also those that were submitted from other folders.
+    """
+    from jobgen.jobs.handling.elsewhere import list_folders
+
+    jobs, damaged = record.list_jobs(list_folders() if elsewhere else ["."])
     return list(map(_build_job, jobs)), damaged
 
 
@@ -220,6 +225,7 @@ def submit(
     UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
     written; and, of a spec or script, what `prepare` raises.
     """
+    from jobgen.jobs.handling.elsewhere import note_folder
     from jobgen.jobs.submission import Submission
     from jobgen.jobs.submit import submit
 
@@ -228,6 +234,7 @@ def submit(
         warn(ready.warning)
     for message in settle():
         warn(message)
+    note_folder()
     job, warning = submit(ready, again=again)
     if warning:
         warn(warning)

@@ -3,12 +3,17 @@
 Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for the rest.
 """
 
+import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import settings
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
+# The list of folders that jobs were submitted from is a file of the user's own.
+os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"jobgen-state-{os.getpid()}")
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every machine: `benchmarks/fuzz.py` is for those that nobody has seen.

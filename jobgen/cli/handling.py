@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jobgen.cli.jobs import job_argument
+from jobgen.cli.jobs import job_argument, jobs_argument
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
@@ -92,4 +92,63 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     return run_here(write_held_job(load_plan(spec, target, task)[1]))
 
 
-COMMANDS = {"rerun": rerun, "run": run, "shell": shell}
+@click.command(cls=RemoteCommand)
+@jobs_argument
+@click.option("--older", default="30d", help="Since its end, such as 12h; 30d by default.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="NAME",
+    help="Leave this of each run folder, such as checkpoints, and the record with it.",
+)
+@click.option("--failed", is_flag=True, help="Only of jobs that are not done.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def clean(
+    jobs: tuple[str, ...], older: str, keep: tuple[str, ...], failed: bool, yes: bool, as_json: bool
+) -> None:
+    """Remove run folders of jobs that have ended: of those named, or of all below ./runs.
+
+    Shows first what would go, and how much it is, and asks. What is alive, or not known to have
+    ended, stays, and so does all that is not in a run folder.
+    """
+    import time
+
+    from jobgen import everything, find_all
+    from jobgen.errors import UsageError
+    from jobgen.jobs.handling.clean import find_waste, remove_waste
+    from jobgen.output import format_json, format_table
+    from jobgen.spec.units import parse_duration
+
+    try:
+        seconds = parse_duration(older)
+    except ValueError as error:
+        raise UsageError(f"--older {older}: {error}") from None
+    report_recoveries()
+    known, problems = find_all(jobs) if jobs else everything()
+    if problems and jobs:
+        raise UsageError("\n".join(problems))
+    click.echo("".join(f"{problem}\n" for problem in problems), nl=False, err=True)
+    waste = find_waste(known, before=time.time() - seconds, failed=failed, keep=keep)
+    rows = [
+        (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
+        for each in waste
+    ]
+    total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {len(waste)} jobs"
+    click.echo(
+        "".join(f"{line}\n" for line in format_table(rows)) if rows else "", nl=False, err=True
+    )
+    if waste and not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"{total}: not removed, as there is nobody to ask; give --yes")
+        click.confirm(f"remove {total}?", abort=True, err=True)
+    for each in waste:
+        remove_waste(each)
+    if as_json:
+        removed = [{"id": each.job.id, "size": each.size} for each in waste]
+        put_out(format_json({"removed": removed}))
+    else:
+        put_out(f"removed {total}\n")
+
+
+COMMANDS = {"clean": clean, "rerun": rerun, "run": run, "shell": shell}

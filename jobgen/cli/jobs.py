@@ -66,8 +66,9 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 @click.command("list", cls=RemoteCommand)
 @click.option("--state", metavar="STATE", help="Only jobs that stand so, such as running.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the latest N jobs.")
+@click.option("--all", "everywhere", is_flag=True, help="Also those submitted from elsewhere.")
 @json_option
-def list_jobs(state: str | None, limit: int | None, as_json: bool) -> None:
+def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: bool) -> None:
     """Print how all jobs stand that were submitted from here, the latest first."""
     from typing import get_args
 
@@ -79,11 +80,12 @@ def list_jobs(state: str | None, limit: int | None, as_json: bool) -> None:
     if state is not None and state not in get_args(StateName):
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
     report_recoveries()
-    known, problems = everything()
+    known, problems = everything(elsewhere=everywhere)
     seen = look(known[:limit] if state is None else known)
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
-    put_out(format_json({"jobs": rows}) if as_json else table.format_jobs(rows))
+    shown = table.format_jobs(rows, folders=everywhere)
+    put_out(format_json({"jobs": rows}) if as_json else shown)
     _raise_problems(problems, seen)
 
 

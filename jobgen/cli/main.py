@@ -88,6 +88,7 @@ _COMMANDS = {
     "Afterwards": {
         "diagnose": _Listed("jobs", "Say what went wrong first, and what to do"),
         "report": _Listed("jobs", "Write one HTML page about how a run went"),
+        "clean": _Listed("handling", "Remove run folders of jobs that have ended"),
     },
     "Scripts you have": {
         "lint": _Listed("batchscript", "Find the classic faults of job scripts"),

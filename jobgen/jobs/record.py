@@ -271,11 +271,16 @@ def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
     return jobs, problems
 
 
-def list_jobs() -> tuple[list[JobRecord], list[str]]:
-    """Return all jobs below ./runs, the latest first, and a message for each damaged record."""
+def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[str]]:
+    """Return all jobs below ./runs, the latest first, and a message for each damaged record.
+
+    With `folders`, those below the `runs` of each.
+    """
     _adopt_jobs()
     jobs, damaged = [], []
-    for record in glob(f"{RUNS}/*/*/{RECORD}"):
+    for record in (
+        path for folder in folders for path in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")
+    ):
         try:
             jobs.append(read_record(record))
         except UsageError as error:

@@ -120,13 +120,13 @@ def build_row(status: JobStatus) -> JobRow:
     )
 
 
-def format_jobs(rows: Sequence[JobRow]) -> str:
-    """Return a line for each job, under the names of the columns."""
-    lines = [("JOB", "NAME", "STATE", "SUBMITTED", "")]
-    lines += [
-        (each.id, each.name, each.state, _format_moment(each.submitted), "; ".join(each.details()))
-        for each in rows
-    ]
+def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
+    """Return a line for each job, under the names of the columns; with its run folder if asked."""
+    lines: list[tuple[str, ...]] = [("JOB", "NAME", "STATE", "SUBMITTED", "")]
+    for each in rows:
+        where = [each.run_folder] if folders else []
+        when = _format_moment(each.submitted)
+        lines.append((each.id, each.name, each.state, when, "; ".join([*where, *each.details()])))
     return "".join(f"{line}\n" for line in format_table(lines))
 
 

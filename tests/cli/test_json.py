@@ -68,6 +68,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 CALLS = {
     "cancel": ("cancel", "7", "--json"),
     "check": ("check", "--json"),
+    "clean": ("clean", "--yes", "--json"),
     "diagnose": ("diagnose", "7", "--json"),
     "doctor": ("doctor", "elsewhere.yaml", "--json"),
     "explain": ("explain", "--json"),

@@ -1,0 +1,83 @@
+"""Run folders that are no longer wanted: which they are, what they hold, and away with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen.jobs.code import name_copy
+from jobgen.jobs.record import RUNS, JobRecord
+from jobgen.jobs.run_folder import get_end, read_traces
+from jobgen.jobs.status import look
+from jobgen.schedulers.base import State
+
+# What `keep` leaves beside that: by it the job is known, and how it has ended.
+_RECORD = {"job.json", "job.yaml", "script", "plan.json", "state.json", "attempts", "code.diff"}
+
+
+class Waste(NamedTuple):
+    """What is to go of a job that has ended."""
+
+    job: JobRecord
+    state: State
+    paths: tuple[Path, ...]
+    size: int  # bytes
+
+
+def find_waste(
+    jobs: Sequence[JobRecord], *, before: float, failed: bool, keep: Collection[str]
+) -> list[Waste]:
+    """Return what the jobs hold that have certainly ended, and did so `before` a time.
+
+    With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
+    folder, and the record with it.
+    """
+    found = []
+    for job, state, *_ in look(jobs).jobs:
+        if not state.ended or (failed and state.name == "done"):
+            continue
+        parts = [job, *map(job.task, range(job.tasks))]
+        if max(job.submitted, *(get_end(read_traces(part)) for part in parts)) >= before:
+            continue
+        folders = [part.run_dir for part in parts]
+        if job.token:
+            folders.append(Path(job.folder, name_copy(job.name, job.token)))
+        own = [folder for folder in folders if _is_own(folder, job)]
+        paths = tuple(path for folder in own for path in _list_paths(folder, keep))
+        if paths:
+            found.append(Waste(job, state, paths, sum(map(_measure, paths))))
+    return found
+
+
+def remove_waste(waste: Waste) -> None:
+    """Remove it; no link is followed."""
+    for path in waste.paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_own(folder: Path, job: JobRecord) -> bool:
+    """Return whether a folder is there, below the job's `runs`, and no link leads elsewhere."""
+    runs = Path(job.folder, RUNS)
+    return folder.is_dir() and folder.resolve() == runs.resolve() / folder.relative_to(runs)
+
+
+def _list_paths(folder: Path, keep: Collection[str]) -> Iterator[Path]:
+    if not keep:
+        yield folder
+    elif folder.parent.name != "code":  # a copy of the code is of no use later
+        yield from (path for path in folder.iterdir() if path.name not in {*keep, *_RECORD})
+    else:
+        yield folder
+
+
+def _measure(path: Path) -> int:
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    files = (os.path.join(where, name) for where, _, names in os.walk(path) for name in names)
+    return sum(os.lstat(file).st_size for file in files)

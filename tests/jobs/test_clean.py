@@ -1,0 +1,119 @@
+"""Run folders that go, those that stay, and the folders that jobs were submitted from."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import MINIMAL, jobgen
+
+from jobgen.jobs.record import JobRecord
+from jobgen.process import get_start
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Path.cwd()
+
+
+def record(job_id: str, *, days: float = 40, word: str = "done 0", **more: object) -> JobRecord:
+    """A job that has ended so long ago, with a log and a checkpoint."""
+    when = time.time() - days * 24 * 3600
+    job = JobRecord(job_id, "a", "local", os.getcwd(), when, (), None, 1, **more)  # type: ignore[arg-type]
+    job.save()
+    for name in ("logs/n1/rank-0.out", "checkpoints/step-1/x", "attempts/0/outcome"):
+        path = job.run_dir / name
+        path.parent.mkdir(parents=True)
+        path.write_text(word if name.endswith("outcome") else "x" * 1000)
+        os.utime(path, (when, when))
+    return job
+
+
+@pytest.fixture
+def alive() -> Iterator[JobRecord]:
+    process = subprocess.Popen(["sleep", "1000"])
+    job = JobRecord("9", "a", "local", os.getcwd(), 1.0, (), process.pid, get_start(process.pid))
+    job.save()
+    yield job
+    process.kill()
+    process.wait()
+
+
+def ids() -> list[str]:
+    return sorted(path.parent.name for path in Path("runs").glob("*/*/job.json"))
+
+
+def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
+    record("1")
+    record("2", days=20)
+    record("3", word="failed 1")
+    Path("runs/a/code/20300101-000000-0123456789ab").mkdir(parents=True)
+    record("4", token="20300101-000000-0123456789ab")
+    Path("a-1.out").write_text("")
+    code, out, err = jobgen("clean")
+    assert (code, out) == (2, "")
+    assert "of 3 jobs: not removed, as there is nobody to ask; give --yes" in err
+    assert "0.0 MB  failed  runs/a/3\n" in err
+    assert ids() == ["1", "2", "3", "4", alive.id]
+    assert jobgen("clean", "--yes", "--failed").out == "removed 0.0 MB of 1 jobs\n"
+    assert ids() == ["1", "2", "4", alive.id]
+    removed = json.loads(jobgen("clean", "--yes", "--json").out)["removed"]
+    assert {each["id"] for each in removed} == {"1", "4"}
+    assert ids() == ["2", alive.id]
+    assert not list(Path("runs/a/code").iterdir())
+    assert jobgen("clean", "--yes", "--older", "1s", alive.id, "2").code == 0
+    assert ids() == [alive.id]
+    assert Path("a-1.out").exists()
+    code, _, err = jobgen("clean", "--older", "soon")
+    assert code == 2
+    assert "--older soon: " in err
+
+
+def test_what_is_kept_stays_with_the_record() -> None:
+    job = record("1", word="failed 3")
+    assert jobgen("clean", "--yes", "--keep", "checkpoints").code == 0
+    assert {path.name for path in job.run_dir.iterdir()} == {"job.json", "checkpoints", "attempts"}
+    assert jobgen("status", "1").out == "failed\n"
+    assert jobgen("clean", "--yes", "--keep", "checkpoints").out == "removed 0.0 MB of 0 jobs\n"
+
+
+def test_no_link_is_followed(here: Path) -> None:
+    job = record("1")
+    other = here.parent / "precious"
+    other.mkdir()
+    (other / "x").write_text("")
+    (job.run_dir / "data").symlink_to(other)
+    linked = record("2")
+    linked.run_dir.rename(here.parent / "moved")
+    linked.run_dir.symlink_to(here.parent / "moved")
+    jobgen("clean", "--yes")
+    assert not job.run_dir.exists()
+    assert (other / "x").exists()
+    assert (here.parent / "moved" / "job.json").exists()
+
+
+def test_jobs_elsewhere_are_listed_with_their_folders(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        folder = here.parent / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        Path("job.yaml").write_text(MINIMAL)
+        for _ in range(2):
+            assert jobgen("submit", "--again").code == 0
+    monkeypatch.chdir(here)
+    assert jobgen("list").out.count("\n") == 1
+    out = jobgen("list", "--all").out
+    assert out.count("\n") == 5
+    assert out.count("../one/runs/a/") == out.count("../other/runs/a/") == 2
+    listed = (here.parent / "state/jobgen/folders").read_text().splitlines()
+    assert listed == [str(here.parent / "one"), str(here.parent / "other")]
+    (here.parent / "other/runs").rename(here.parent / "gone")
+    assert jobgen("list", "--all", "--limit", "9").out.count("\n") == 3
