@@ -39,6 +39,22 @@ def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[
     return lines
 
 
+def format_annotation(
+    level: str, message: str, *, file: str, line: int = 0, column: int = 0, title: str = ""
+) -> str:
+    """Return a command of a GitHub workflow, which shows a message in a pull request."""
+    place = f"file={_escape(file, ',:')}"
+    place += f",line={line},col={column}" if line else ""
+    place += f",title={_escape(title, ',:')}" if title else ""
+    return f"::{level} {place}::{_escape(message, '')}\n"
+
+
+def _escape(text: str, more: str) -> str:
+    for char in "%\r\n" + more:
+        text = text.replace(char, f"%{ord(char):02X}")
+    return text
+
+
 def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
     """Replace the file at `path` as a whole, and make its folder; a reader never sees half of it.
 

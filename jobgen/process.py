@@ -174,6 +174,23 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
+def list_tracked_files(folder: str = ".") -> list[str] | None:
+    """Return the files that git knows in a folder and that are there; None if it is none of git's.
+
+    Paths begin with the folder's.
+    """
+    try:
+        answer = ask(["git", "-C", folder, "ls-files", "-z"])
+    except SchedulerUnavailableError:
+        return None
+    if answer.code:
+        return None
+    paths = (
+        os.path.normpath(os.path.join(folder, path)) for path in answer.output.split("\0") if path
+    )
+    return [path for path in paths if os.path.isfile(path)]
+
+
 def run_here(argv: Sequence[str]) -> int:
     """Run a command in the place of this process, terminal and all; return its exit code.
 

@@ -131,11 +131,15 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     A spec's are itself, what it extends, the project's defaults and profiles, its `run.script`, and
     what it says to `send`; with `tracked` all that git knows here. A script goes with its spec.
     """
-    from jobgen.machine.transfer import list_tracked_files, list_unsent_modules, pack_files
+    from jobgen.machine.transfer import list_unsent_modules, pack_files
+    from jobgen.process import list_tracked_files
     from jobgen.rendering.check import is_script, read_script
     from jobgen.spec.load import load
 
-    files = [path, *(list_tracked_files() if tracked else ())]
+    known = list_tracked_files() if tracked else []
+    if known is None:
+        raise UsageError("--send tracked: git knows nothing of this folder")
+    files = [path, *known]
     words: list[str] = []
     if is_script(path):
         from pathlib import Path

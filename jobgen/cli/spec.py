@@ -25,17 +25,49 @@ from jobgen.errors import SpecError, StaleError, UsageError
     metavar="DIR",
     help="Where the scripts of the specs are; by default beside them.",
 )
+@click.option(
+    "--all", "every", is_flag=True, help="All specs and rendered scripts below folders; else here."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="github: annotations in a pull request.",
+)
 @json_option
-def check(paths: tuple[str, ...], out_dir: str | None, as_json: bool) -> None:
+def check(
+    paths: tuple[str, ...], out_dir: str | None, every: bool, form: str, as_json: bool
+) -> None:
     """Check specs, and that committed scripts are what they render today; exit 4 if stale.
 
-    A valid spec without a script is no fault, unless --out-dir says that it has one.
+    A valid spec without a script is no fault, unless --out-dir says that it has one. With --all,
+    scripts and YAML files that are not jobgen's are left alone.
     """
-    from jobgen.output import format_json
+    from jobgen.output import format_annotation, format_json
     from jobgen.rendering.check import compare
 
-    report = compare(paths or (DEFAULT_SPEC,), out_dir)
-    if as_json:
+    if every and out_dir:
+        raise UsageError("--all looks for scripts beside their specs; leave --out-dir out")
+    if as_json and form != "text":
+        raise UsageError("--format and --json exclude each other")
+    report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
+    if form == "github":
+        for problem in report.problems:
+            where = problem.where
+            put_out(
+                format_annotation(
+                    "error", str(problem), file=where.file, line=where.line, column=where.column
+                )
+            )
+        for script in report.scripts:
+            if script.stale or script.note:
+                words = script.note or f"{script.script}: stale; render it again"
+                level = "error" if script.stale else "notice"
+                put_out(format_annotation(level, words, file=script.script))
+        for words in report.orphans:
+            put_out(format_annotation("error", words, file=words.partition(": ")[0]))
+    elif as_json:
         put_out(format_json(report))
     else:
         put_out("".join(script.diff for script in report.scripts))
@@ -49,7 +81,7 @@ def check(paths: tuple[str, ...], out_dir: str | None, as_json: bool) -> None:
     lines = [
         f"{script.script}: stale; render it again" for script in report.scripts if script.stale
     ]
-    lines = [*dict.fromkeys(lines), *report.missing]
+    lines = [*dict.fromkeys(lines), *report.orphans, *report.missing]
     if len(lines) > len(report.missing) or (report.missing and out_dir):
         raise StaleError("\n".join(lines))
     for line in lines:

@@ -58,13 +58,11 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
 
     Raises UsageError without git if none are named, for what is missing, and for far too much.
     """
-    try:
-        files = {path for path in _ask("ls-files", "-z").split("\0") if os.path.isfile(path)}
-    except JobgenError as error:
-        if not named:
-            hint = "name the files in a list"
-            raise UsageError(f"snapshot: true copies what git tracks; {hint}: {error}") from None
-        files = set()
+    tracked = process.list_tracked_files()
+    if tracked is None and not named:
+        hint = "which knows nothing of this folder; name the files in a list"
+        raise UsageError(f"snapshot: true copies what git tracks, {hint}")
+    files = set(tracked or ())
     for path in map(os.path.relpath, named):
         if path.startswith("..") or not os.path.exists(path):
             raise UsageError(f"snapshot: no such file below this folder: {path!r}")

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobgen import process
-from jobgen.errors import SchedulerUnavailableError, UsageError
+from jobgen.errors import UsageError
 from jobgen.output import write_file
 
 MOST_BYTES = 32 << 20
@@ -96,17 +95,6 @@ def unpack_files(line: str, folder: str) -> None:
         if mode is not None:
             path.chmod(mode)
         os.utime(path, (each["time"], each["time"]))
-
-
-def list_tracked_files() -> list[str]:
-    """Return the files of the current folder that git knows; raise UsageError if that is none."""
-    try:
-        answer = process.ask(["git", "ls-files", "-z"])
-    except SchedulerUnavailableError:
-        raise UsageError("--send tracked: there is no git here") from None
-    if answer.code:
-        raise UsageError(f"--send tracked: {answer.words}")
-    return [path for path in answer.output.split("\0") if path and os.path.isfile(path)]
 
 
 def list_unsent_modules(script: str | None, module: str | None, sent: Iterable[str]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from jobgen import process
 from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
@@ -15,7 +17,9 @@ from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
 from jobgen.schedulers import get_scheduler
+from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
+from jobgen.spec.yaml_nodes import Scalar
 
 _SUFFIXES = (".sbatch", ".pbs", ".sh")
 
@@ -87,23 +91,34 @@ class CheckReport(NamedTuple):
     scripts: tuple[Compared, ...]
     missing: tuple[str, ...]  # on valid specs of which no script was found
     notes: tuple[str, ...]  # on what those specs may not mean
+    orphans: tuple[str, ...]  # on scripts whose spec does not exist
     problems: tuple[Problem, ...]  # of the specs
 
 
-def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
+def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) -> CheckReport:
     """Compare scripts, and those in `folder` of each spec, with what their specs render today.
 
-    The scripts of a spec are beside it where `folder` is None.
+    The scripts of a spec are beside it where `folder` is None. With `every`, paths are folders, of
+    which all is looked at; there a spec needs no script, and a script needs its spec.
     """
+    if every:
+        paths = [file for path in paths for file in find_files(path)]
     compared: list[Compared] = []
     missing: list[str] = []
     notes: list[str] = []
+    orphans: list[str] = []
     problems: list[Problem] = []
     for path in dict.fromkeys(paths):
         try:
             if is_script(path):
                 script = read_script(Path(path))
                 pairs = [(script, Path(path).parent / script.header.spec)]
+                if every and not pairs[0][1].is_file():
+                    orphans.append(f"{path}: its spec {pairs[0][1]} does not exist")
+                    continue
+            elif every:
+                _look_at(load(path), Path(path).parent)
+                continue
             else:
                 beside = Path(folder) if folder else Path(path).parent
                 pairs = [(script, Path(path)) for script in list_scripts(Path(path), beside)]
@@ -116,7 +131,9 @@ def compare(paths: Iterable[str], folder: str | None) -> CheckReport:
                 compared.append(script.compare(spec))
         except SpecError as error:
             problems += error.problems
-    return CheckReport(tuple(compared), tuple(missing), tuple(notes), tuple(problems))
+    return CheckReport(
+        tuple(compared), tuple(missing), tuple(notes), tuple(orphans), tuple(problems)
+    )
 
 
 def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -134,6 +151,47 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
         f"{file}: the spec is valid, and no script in {folder} was rendered from it: "
         f"jobgen render {file}{target} -o {script}"
     ), notes
+
+
+def find_files(folder: str) -> list[str]:
+    """Return the rendered scripts and the specs below a folder, of a repository those git knows.
+
+    Others' scripts and YAML files are left alone: a spec has name, run and resources, or extends
+    another file that is there.
+    """
+    paths = process.list_tracked_files(folder)
+    if paths is None:
+        paths = []
+        for where, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
+            paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
+    scripts = [path for path in paths if is_script(path) and _is_rendered(Path(path))]
+    rendered = {os.path.join(os.path.dirname(path), _read_spec_name(path)) for path in scripts}
+    specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
+    return [*scripts, *filter(_is_spec, specs)]
+
+
+def _is_rendered(path: Path) -> bool:
+    try:
+        read_script(path)
+    except UsageError:
+        return False
+    return True
+
+
+def _read_spec_name(path: str) -> str:
+    return read_script(Path(path)).header.spec
+
+
+def _is_spec(path: str) -> bool:
+    try:
+        items = yaml_nodes.read(path).items
+    except SpecError:
+        return False
+    base = items.get("extends")
+    if isinstance(base, Scalar) and os.path.basename(path) != ".jobgen.yaml":
+        return os.path.isfile(os.path.join(os.path.dirname(path), base.text))
+    return items.keys() >= {"name", "run", "resources"} and "apiVersion" not in items
 
 
 def read_script(path: Path) -> RenderedScript:

@@ -85,9 +85,8 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     assert texts[0] == texts[1]
     wait_until(lambda: over(same.id), timeout=200, every=1)
 
-    assert over(same.id)
-    done = jobgen("clean", "--older", "1s", "--yes", "--json", same.id, job.id, env=env, cwd=cwd)
-    assert {each["id"] for each in json.loads(done.stdout)["removed"]} == {same.id, job.id}
+    done = jobgen("clean", "--older", "1s", "--yes", "--json", again.id, job.id, env=env, cwd=cwd)
+    assert {each["id"] for each in json.loads(done.stdout)["removed"]} == {again.id, job.id}
     assert not list(cwd.glob(f"runs/a/{job.run_dir.name}*"))
     assert alone.run_dir.exists()
 

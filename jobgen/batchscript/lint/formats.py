@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 
 from jobgen.batchscript.lint.rule import Finding
+from jobgen.output import format_annotation
 
 _LEVELS = {"fault": "error", "note": "note"}
 
@@ -53,17 +54,14 @@ def format_sarif(findings: Iterable[Finding]) -> str:
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    lines = []
-    for item in findings:
-        command = "notice" if item.note else "error"
-        place = f"file={_escape(item.file, ',:')},line={item.line},col={item.column}"
-        title = _escape(item.rule.title, ",:")
-        message = _escape(f"{item.message}; {item.rule.fix}", "")
-        lines.append(f"::{command} {place},title={title}::{message}\n")
-    return "".join(lines)
-
-
-def _escape(text: str, more: str) -> str:
-    for char in "%\r\n" + more:
-        text = text.replace(char, f"%{ord(char):02X}")
-    return text
+    return "".join(
+        format_annotation(
+            "notice" if item.note else "error",
+            f"{item.message}; {item.rule.fix}",
+            file=item.file,
+            line=item.line,
+            column=item.column,
+            title=item.rule.title,
+        )
+        for item in findings
+    )

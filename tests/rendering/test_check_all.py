@@ -1,0 +1,118 @@
+"""`jobgen check --all`, and the hook of pre-commit that runs it, on a repository of many files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support import MINIMAL, ROOT, edited, jobgen
+
+HOOK = next(
+    hook
+    for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    if hook["id"] == "jobgen-check"
+)
+
+
+def git(*words: str) -> int:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    return subprocess.run(command, capture_output=True).returncode
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three specs with scripts, one by `extends`, one below a project file; and what is others'."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("exp", "k8s", "by-hand"):
+        Path(name).mkdir()
+    Path("quickstart.yaml").write_text(MINIMAL)
+    Path("base.yaml").write_text("scheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n")
+    Path(".jobgen.yaml").write_text("account: ours\n")
+    Path("exp/job.yaml").write_text("extends: ../base.yaml\nname: a\n")
+    Path("k8s/job.yaml").write_text(
+        "apiVersion: batch/v1\nkind: Job\nname: x\nrun: 1\nresources: 2\n"
+    )
+    Path("by-hand/job.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun python a.py\n")
+    assert jobgen("render", "quickstart.yaml", "-o", "quickstart.sh").code == 0
+    assert jobgen("render", "exp/job.yaml", "-o", "exp/job.sbatch").code == 0
+    git("init", "-q")
+    hook = Path(".git/hooks/pre-commit")
+    command = HOOK["entry"].replace("jobgen", f"exec {sys.executable} -m jobgen")
+    hook.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} {command}\n")
+    hook.chmod(0o755)
+    assert (HOOK["pass_filenames"], HOOK["always_run"]) == (False, True)
+    assert git("add", ".") == 0
+    assert git("commit", "-qm", "all") == 0
+    return tmp_path
+
+
+def change(path: str, old: str, new: str) -> None:
+    Path(path).write_text(edited((old, new), text=Path(path).read_text()))
+
+
+@pytest.mark.usefixtures("repository")
+def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
+    subtests: pytest.Subtests,
+) -> None:
+    blocked = {
+        "a changed spec of any name": lambda: change("quickstart.yaml", "nodes: 2", "nodes: 3"),
+        "a changed base": lambda: change("base.yaml", "nodes: 2", "nodes: 3"),
+        "changed defaults of the project": lambda: change(".jobgen.yaml", "ours", "theirs"),
+        "a deleted spec": lambda: git("rm", "-q", "quickstart.yaml"),
+        "an edited local script": lambda: change("quickstart.sh", "JOB_NAME=a", "JOB_NAME=b"),
+        "an edited batch script": lambda: change("exp/job.sbatch", "--nodes=2", "--nodes=4"),
+        "a spec that is wrong": lambda: change("exp/job.yaml", "name: a", "name: a b"),
+    }
+    passed = {
+        "a hand-written script": lambda: change("by-hand/job.sbatch", "-N 2", "-N 3"),
+        "a job of Kubernetes": lambda: change("k8s/job.yaml", "run: 1", "run: 3"),
+        "a spec with its script": lambda: (
+            change("exp/job.yaml", "name: a", "name: b"),
+            jobgen("render", "exp/job.yaml", "-o", "exp/job.sbatch"),
+        ),
+        "what git does not know": lambda: Path("job.yaml").write_text(
+            "name: a b\nrun: 1\nresources: 2\n"
+        ),
+    }
+    for cases, code in ((blocked, 1), (passed, 0)):
+        for name, act in cases.items():
+            with subtests.test(name):
+                act()
+                git("add", "-u")
+                assert git("commit", "--allow-empty", "-qm", name) == code
+            git("reset", "-q", "--hard", "HEAD" if code else "HEAD~1")
+            Path("job.yaml").unlink(missing_ok=True)
+
+
+@pytest.mark.usefixtures("repository")
+def test_annotations_name_the_place() -> None:
+    change("exp/job.yaml", "name: a", "name: a b")
+    change("quickstart.yaml", "nodes: 2", "nodes: 3")
+    code, out, _ = jobgen("check", "--all", "--format", "github")
+    assert code == 3
+    lines = out.splitlines()
+    assert lines[0].startswith("::error file=exp/job.yaml,line=2,col=7::exp/job.yaml:2:7: name: ")
+    assert lines[1] == "::error file=quickstart.sh::quickstart.sh: stale; render it again"
+    os.unlink("exp/job.yaml")
+    code, out, err = jobgen("check", "--all", "exp", "--format", "github")
+    assert code == 4
+    assert "exp/job.sbatch: its spec exp/job.yaml does not exist" in out
+    code, _, err = jobgen("check", "--all", "--out-dir", "x")
+    assert code == 2
+    assert "leave --out-dir out" in err
+
+
+def test_a_folder_without_git_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/a/7", "specs", ".venv"):
+        Path(name).mkdir(parents=True)
+    for name in ("runs/a/7/job.yaml", ".venv/job.yaml"):
+        Path(name).write_text("name: a b\nrun: {}\nresources: {}\n")
+    Path("specs/any.yaml").write_text(MINIMAL)
+    assert jobgen("check", "--all") == (0, "", "")
+    Path("specs/any.yaml").write_text(edited(("nodes: 2", "nodes: 0")))
+    assert (
+        jobgen("check", "--all").err == "specs/any.yaml:3:20: resources.nodes: 0 is less than 1\n"
+    )
