@@ -35,7 +35,7 @@ def find_waste(
     With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
     folder, and the record with it.
     """
-    found = []
+    wastes = []
     for job, state, *_ in look(jobs).jobs:
         if not state.ended or (failed and state.name == "done"):
             continue
@@ -48,8 +48,8 @@ def find_waste(
         own = [folder for folder in folders if _is_own(folder, job)]
         paths = tuple(path for folder in own for path in _list_paths(folder, keep))
         if paths:
-            found.append(Waste(job, state, paths, sum(map(_measure, paths))))
-    return found
+            wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
+    return wastes
 
 
 def remove_waste(waste: Waste) -> None:
