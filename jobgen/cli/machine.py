@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from jobgen.cli.options import (
     put_out,
 )
 from jobgen.errors import FaultsFoundError, UsageError
+
+if TYPE_CHECKING:
+    from jobgen.machine.first_spec import Question
 
 
 @click.command()
@@ -75,10 +78,20 @@ def init(file: str, force: bool, **given: Any) -> None:
 
     On a terminal it asks for what it cannot find.
     """
+    import textwrap
     from pathlib import Path
 
-    from jobgen.machine.first_spec import Wishes, inspect_machine, list_questions, write
+    from jobgen.cli.editors import write_schema
+    from jobgen.machine.first_spec import (
+        Wishes,
+        ask_for_cluster,
+        asks_for_cluster,
+        inspect_machine,
+        list_questions,
+        write,
+    )
     from jobgen.output import write_file
+    from jobgen.sites import search
 
     wishes = Wishes(**given)
     if wishes.site and wishes.scheduler:
@@ -89,14 +102,33 @@ def init(file: str, force: bool, **given: Any) -> None:
         raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()
     if sys.stdin.isatty() and sys.stderr.isatty():
-        for key, words, default in list_questions(machine, wishes):
-            answer = click.prompt(words, default=default, err=True)
-            wishes = wishes._replace(**{key: None if answer == "" else answer})
+        if asks_for_cluster(machine, wishes):
+            known = f"Known clusters: {', '.join(search.list_names())}."
+            click.echo(textwrap.fill(known, 78, break_on_hyphens=False), err=True)
+            where = _ask(ask_for_cluster())
+            wishes = wishes._replace(**{"scheduler" if where in SCHEDULERS else "site": where})
+        for question in list_questions(machine, wishes):
+            wishes = wishes._replace(**{question.key: _ask(question)})
     written = write(machine, wishes, file=file)
     write_file(Path(file), written.text)
+    schema = Path(file).with_name("job.schema.json")  # the file's first line names it
+    if not schema.exists():
+        write_file(schema, write_schema("job"))
     for note in written.plan.notes:
         click.echo(note, err=True)
     click.echo(f"{file}: written; read it, then: jobgen explain, jobgen submit", err=True)
+
+
+def _ask(question: Question) -> Any:
+    """Ask until the answer is one."""
+
+    def read(answer: object) -> Any:
+        try:
+            return question.read(str(answer))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return click.prompt(question.words, default=question.default, value_proc=read, err=True)
 
 
 @click.group(invoke_without_command=True)

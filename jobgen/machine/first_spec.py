@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
-from jobgen.capabilities import get_capabilities
+from jobgen.capabilities import SCHEDULERS, get_capabilities
 from jobgen.errors import JobgenError
 from jobgen.machine import cluster as live
 from jobgen.machine.cluster import get_host_name, recognise
@@ -20,9 +21,10 @@ from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
+from jobgen.spec.commands import check_script
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.units import format_memory
+from jobgen.spec.units import format_memory, parse_duration
 
 SECONDS = 4.0
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@-]*|[0-9]+([hms]|[KMGT]B)")
@@ -99,22 +101,86 @@ def inspect_machine() -> Machine:
     )
 
 
-def list_questions(machine: Machine, wishes: Wishes) -> Iterator[tuple[str, str, Any]]:
-    """What to ask where somebody answers: a field of Wishes, the words, and the default."""
+class Question(NamedTuple):
+    """What to ask where somebody answers: a field of Wishes, the words, the default.
+
+    `read` returns the answer's value, and raises ValueError with a sentence where it is none.
+    """
+
+    key: str
+    words: str
+    default: Any
+    read: Callable[[str], Any]
+
+
+def asks_for_cluster(machine: Machine, wishes: Wishes) -> bool:
+    """Whether neither the machine nor the user says where the job is to run."""
+    return not (wishes.site or wishes.scheduler or machine.site or machine.scheduler)
+
+
+def ask_for_cluster() -> Question:
+    """The question for the cluster; its answer is a site, or the name of a scheduler."""
+
+    def read(answer: str) -> str:
+        if answer in SCHEDULERS or search.exists(answer):
+            return answer
+        raise ValueError(f"unknown site {answer!r}; {search.suggest(answer)}")
+
+    return Question("site", "Cluster, or slurm, pbs, local", "local", read)
+
+
+def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
+    """What to ask of a job for the cluster that is chosen."""
     name, profile = _choose_target(machine, wishes)
     shape = _describe_node(profile, wishes.queue or _choose_queue(profile))
     if profile.can.batch:
         account = _choose_account(machine, name, profile)
         if wishes.account is None and profile.account and profile.account.required:
-            yield "account", "Account that pays", account or ""
+            pattern = profile.account.pattern
+            yield Question("account", "Account that pays", account, partial(_read_account, pattern))
     if wishes.nodes is None:
-        yield "nodes", "Nodes", 1
+        yield Question("nodes", "Nodes", 1, partial(_read_count, 1))
     if wishes.gpus_per_node is None:
-        yield "gpus_per_node", "GPUs on each node", shape.gpus or 0
+        gpus = shape.gpus or 0
+        yield Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0))
     if wishes.walltime is None:
-        yield "walltime", "Walltime", "1h"
+        yield Question("walltime", "Walltime", "1h", _read_walltime)
     if wishes.script is None and wishes.module is None:
-        yield "script", "Python script to run", "train.py"
+        yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
+
+
+def _read_account(pattern: str | None, answer: str) -> str:
+    if not re.fullmatch(pattern or r"\w[\w.@:+/-]*", answer):
+        form = f" has not the form {pattern}" if pattern and answer else " cannot be an account"
+        raise ValueError(f"{answer!r}{form}")
+    return answer
+
+
+def _read_count(least: int, answer: str) -> int:
+    if not answer.isdecimal() or int(answer) < least:
+        raise ValueError(f"{answer!r} is not a number from {least}")
+    return int(answer)
+
+
+def _read_walltime(answer: str) -> str:
+    try:
+        parse_duration(answer)
+    except ValueError as error:
+        raise ValueError(f"{answer!r} {error}") from None
+    return answer
+
+
+def _read_script(answer: str) -> str:
+    for _, message, hint in check_script(answer):
+        raise ValueError(f"{message}; {hint}")
+    return answer
+
+
+def _find_script() -> str | None:
+    """The Python file here that a job would run: one of the usual names, or the only one."""
+    files = sorted(name for name in os.listdir() if name.endswith(".py"))
+    usual = (name for name in ("train.py", "main.py", "run.py") if name in files)
+    return next(usual, files[0] if len(files) == 1 else None)
 
 
 def write(machine: Machine, wishes: Wishes, *, file: str) -> Written:
@@ -281,8 +347,8 @@ def _list_environment(machine: Machine, profile: SiteProfile) -> Iterator[SpecLi
 def _list_run(wishes: Wishes) -> Iterator[SpecLine]:
     if wishes.module is not None:
         yield SpecLine("run", "module", wishes.module, "as by python -m, once for each GPU")
-    elif wishes.script is not None or os.path.isfile("train.py"):
-        yield SpecLine("run", "script", wishes.script or "train.py", "once for each GPU")
+    elif script := wishes.script or _find_script():
+        yield SpecLine("run", "script", script, "once for each GPU")
     else:
         yield SpecLine("run", "module", "jobgen.trainer", "jobgen's own; or script: train.py")
     yield SpecLine("run", "args", None, "such as {lr: 3e-4, epochs: 10}, for --lr 3e-4 --epochs 10")
@@ -292,8 +358,8 @@ def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
     rows = [
         "# yaml-language-server: $schema=job.schema.json",
         f"# A job for {title}, begun by `jobgen init`.",
-        "# `jobgen explain` says what follows from it; `jobgen schema job > job.schema.json` lets",
-        "# editors complete and check it.",
+        "# `jobgen explain` says what follows from it; job.schema.json lets editors complete and",
+        "# check it.",
     ]
     part = ""
     keys = list(lines)

@@ -249,6 +249,29 @@ def test_on_a_terminal_it_asks_what_it_was_not_told(
     assert spec["run"] == {"script": "train.py"}
 
 
+def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    Path("fit.py").write_text("")
+    answers = "gadi\nnci-gadi\n-\nvp91\nmany\n2\n4\n90\n90m\nfit.sh\n\n"
+    code, shown = typed(answers, cwd=Path.cwd())
+    assert code == 0, shown
+    assert "Known clusters: abci3, " in shown.replace("\r\n", " ")
+    for refusal in (
+        "unknown site 'gadi'; did you mean nci-gadi?",
+        "'many' is not a number from 1",
+        "'90' has no unit; write e.g. 90s, 90m or 04:00:00",
+        "'fit.sh' is no Python file",
+    ):
+        assert f"Error: {refusal}" in shown
+    spec = yaml.safe_load(Path("job.yaml").read_text())
+    assert (spec["site"], spec["account"]) == ("nci-gadi", "vp91")
+    assert spec["resources"]["walltime"] == "90m"
+    assert spec["run"] == {"script": "fit.py"}
+    assert Path("job.schema.json").read_text() == jobgen("schema", "job").out
+
+
 def test_what_was_told_is_not_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     words = ["--scheduler", "local", "--nodes", "1", "--gpus-per-node", "0", "--walltime", "5m"]
