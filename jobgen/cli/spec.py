@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import Any
 
 import click
@@ -91,17 +93,23 @@ def check(
 @click.command()
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
 @json_option
+@click.option("--all", "defaults", is_flag=True, help="Also what is as always.")
 @click.option("--svg", type=FILE, metavar="FILE", help="Draw who runs where, to this file.")
 @add_target_options
-def explain(path: str, as_json: bool, svg: str | None, **target: Any) -> None:
-    """Print who runs where, the cost, and each directive and variable with reason and origin."""
+def explain(path: str, as_json: bool, defaults: bool, svg: str | None, **target: Any) -> None:
+    """Print who runs where, the cost, and each directive and variable with reason and origin.
+
+    What you have to check comes first; defaults are told with --all.
+    """
     from jobgen.rendering.explain import explain as explain_plan
 
     if svg and as_json:
         raise UsageError("--svg and --json exclude each other")
     explanation = explain_plan(*load_plan(path, target))
     if svg is None:
-        put_out(explanation.as_json() if as_json else explanation.as_text())
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        text = explanation.as_json() if as_json else ""
+        put_out(text or explanation.as_text(defaults=defaults, width=width))
         return
     from pathlib import Path
 

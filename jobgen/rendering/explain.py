@@ -6,6 +6,7 @@ templates set, stand here, and a test holds the two together.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -60,8 +61,12 @@ class Explanation(NamedTuple):
         """For programs; the keys are the fields' names."""
         return format_json(self)
 
-    def as_text(self) -> str:
-        """For people; nodes in a row that are alike share a line."""
+    def as_text(self, *, defaults: bool = True, width: int = 0) -> str:
+        """For people; nodes in a row that are alike share a line.
+
+        What the user has to check comes first. Without `defaults`, only what somebody has decided
+        is told; sentences are wrapped where lines have a `width`.
+        """
         lines = [self.title, "", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
         lines.append(f"  {self.rendezvous}")
         lines += [f"  A GPU is here {self.device}."] if self.device else []
@@ -70,20 +75,25 @@ class Explanation(NamedTuple):
         lines += ["", "Cost", *self._cost()]
         if self.batch:
             lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
+        if self.defaults:
+            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
+        if self.left_out:
+            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
+        hidden = 0
         for heading, reasons in (
             ("Decisions", self.decisions),
             ("Directives", self.directives),
             ("Variables", self.variables),
         ):
-            lines += ["", heading, *([] if reasons else ["  none"])]
-            for reason in reasons:
+            shown = [one for one in reasons if defaults or one.origin != (DEFAULT,)]
+            hidden += len(reasons) - len(shown)
+            lines += ["", heading, *([] if shown else ["  none"])]
+            for reason in shown:
                 lines.append(f"  {reason.what}")
-                lines.append(f"      {reason.why}")
+                lines += _wrap(reason.why, width)
                 lines += [f"      from {origin}" for origin in reason.origin]
-        if self.defaults:
-            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
-        if self.left_out:
-            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
+        if hidden:
+            lines += ["", f"{hidden} more are as always; `jobgen explain --all` tells of them too."]
         return "\n".join(lines) + "\n"
 
     def _cost(self) -> list[str]:
@@ -93,6 +103,15 @@ class Explanation(NamedTuple):
         lines = [f"  at most {format_number(cost.amount)} {cost.unit}: {cost.how}"]
         lines += [f"      {cost.note}"] if cost.note else []
         return lines + [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
+
+
+def _wrap(sentence: str, width: int) -> list[str]:
+    indent = " " * 6
+    if not width:
+        return [indent + sentence]
+    return textwrap.wrap(
+        sentence, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
 
 
 def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:

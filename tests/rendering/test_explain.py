@@ -70,6 +70,22 @@ def test_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, err) == (0, "")
     assert out.startswith(TEXT)
     assert not re.search(" $", out, re.MULTILINE)
+    assert "from default" not in out
+    code, everything, err = jobgen("explain", "--scheduler", "slurm", "--all")
+    assert (code, err) == (0, "")
+    assert everything.startswith(TEXT)
+    hidden = everything.count("from default\n")
+    assert out.endswith(
+        f"\n{hidden} more are as always; `jobgen explain --all` tells of them too.\n"
+    )
+    assert hidden > 5
+
+
+def test_sentences_fit_a_terminal() -> None:
+    text = explained(GADI).as_text(width=60)
+    sentences = [line for line in text.splitlines() if re.match(" {6}(?!from )", line)]
+    assert len(sentences) > 20
+    assert all(len(line) <= 60 for line in sentences)
 
 
 def test_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +293,7 @@ def test_what_is_set_up_on_the_nodes_is_among_the_decisions() -> None:
 def test_what_is_left_out_is_said() -> None:
     out = explained(edited(("", "account: x\nqueue: y\n"))).as_text()
     assert "\nDirectives\n  none\n" in out
-    assert out.endswith("\nLeft out, of no use here: account, queue\n")
+    assert "\nLeft out, of no use here: account, queue\n\nDecisions\n" in out
 
 
 @pytest.mark.parametrize(
