@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from jobgen.api import find as find
     from jobgen.api import find_all as find_all
     from jobgen.api import look as look
+    from jobgen.api import map_function as map_function
     from jobgen.api import prepare as prepare
     from jobgen.api import report_of as report_of
     from jobgen.api import settle as settle
     from jobgen.api import submit as submit
+    from jobgen.api import submit_function as submit_function
     from jobgen.errors import JobgenError as JobgenError
     from jobgen.jobs.watch import Watch as Watch
     from jobgen.plan.resolve import resolve as resolve
@@ -36,12 +38,14 @@ _HOMES = {
     "find_all": "api",
     "load": "spec.load",
     "look": "api",
+    "map_function": "api",
     "prepare": "api",
     "render": "rendering.render",
     "report_of": "api",
     "resolve": "plan.resolve",
     "settle": "api",
     "submit": "api",
+    "submit_function": "api",
 }
 __all__ = ["__version__", *sorted(_HOMES)]
 

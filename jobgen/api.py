@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobgen.errors import UsageError
 from jobgen.jobs import record
@@ -75,6 +75,16 @@ class Job(record.JobRecord):
 
         *_, last = Watch([self]).until_over()
         return last.jobs[0].state
+
+    def result(self) -> Any:
+        """Wait, and return what the function of `submit_function` has returned on rank 0.
+
+        Raises what it has raised, with the traceback there as its cause, and JobFailedError if the
+        job has left neither.
+        """
+        from jobgen.jobs.handling.function import read_result
+
+        return read_result(self, self.wait().described)
 
     def cancel(self) -> None:
         """End it; raises RefusedError if it has ended already."""
@@ -239,6 +249,44 @@ def submit(
     if warning:
         warn(warning)
     return _build_job(job)
+
+
+def submit_function(
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    spec: Source | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    warn: Callable[[str], object] = _warn,
+) -> Job:
+    """Submit a job that calls a function of a module in each of its processes; see `Job.result`.
+
+    `spec` is as for `prepare`, and needs no `run`; without it the job runs on this machine. The
+    arguments and the result are pickled. Raises as `submit`, and UsageError for a function that a
+    job cannot import by its name.
+    """
+    from jobgen.jobs.handling.function import prepare_calls
+
+    ready = prepare_calls(function, [(args, kwargs or {})], spec or {"scheduler": "local"})
+    return submit(ready, warn=warn)
+
+
+def map_function(
+    function: Callable[..., Any],
+    values: Iterable[Any],
+    spec: Source | None = None,
+    *,
+    warn: Callable[[str], object] = _warn,
+) -> list[Job]:
+    """Submit an array that calls a function with each value; return its tasks, in their order.
+
+    See `submit_function`; a value is the function's one argument.
+    """
+    from jobgen.jobs.handling.function import Call, prepare_calls
+
+    calls: list[Call] = [((value,), {}) for value in values]
+    job = submit(prepare_calls(function, calls, spec or {"scheduler": "local"}), warn=warn)
+    return [job.task(index) for index in range(job.tasks)] or [job]
 
 
 def _build_job(known: record.JobRecord) -> Job:

@@ -1,0 +1,55 @@
+"""What a job of `jobgen.submit_function` runs: a copy of this file beside the pickled calls.
+
+It needs no jobgen: it imports the function by its name, calls it in every process, and rank 0 keeps
+the result, or the exception, in the run folder.
+"""
+
+import os
+import pickle
+import sys
+import traceback
+from importlib import import_module
+from typing import Any
+
+
+def call_function(folder: str) -> None:
+    """Make the call of this task; raise what the function raises."""
+    with open(f"{folder}/about.pickle", "rb") as file:
+        path, module, name = pickle.load(file)
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+    task = os.environ.get("JOBGEN_TASK", "0")
+    try:
+        function: Any = import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+        with open(f"{folder}/{task}.pickle", "rb") as file:
+            args, kwargs = pickle.load(file)
+        outcome = (True, function(*args, **kwargs), "")
+        error = None
+    except BaseException as raised:
+        outcome, error = (False, raised, traceback.format_exc()), raised
+    if os.environ.get("RANK", "0") == "0":
+        _keep(outcome)
+    if error is not None:
+        raise error
+
+
+def _keep(outcome: tuple[bool, Any, str]) -> None:
+    good, _, text = outcome
+    try:
+        data = pickle.dumps(outcome)
+        pickle.loads(data)  # an exception may be pickled and not come back
+    except Exception as error:
+        text = text or f"its result cannot be pickled: {error}"
+        data = pickle.dumps((False, None, text))
+        if good:
+            raise
+    finally:
+        name = os.path.join(os.environ["JOBGEN_RUN_DIR"], "result.pickle")
+        with open(f"{name}.part", "wb") as file:
+            file.write(data)
+        os.replace(f"{name}.part", name)
+
+
+if __name__ == "__main__":
+    call_function(os.path.dirname(os.path.abspath(__file__)))

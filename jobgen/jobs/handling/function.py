@@ -1,0 +1,84 @@
+"""Python functions as jobs: their calls are pickled before, and their results after."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobgen.errors import JobFailedError, UsageError
+from jobgen.jobs.handling import call
+from jobgen.jobs.pending import create_token
+from jobgen.jobs.record import RUNS, JobRecord, read_run_file, write_run_file
+from jobgen.jobs.submission import Submission, prepare_plan
+from jobgen.plan.resolve import resolve
+from jobgen.spec.load import Source, load
+
+Call = tuple[Sequence[Any], Mapping[str, Any]]
+
+
+class RemoteError(Exception):
+    """The cause of an exception that a job has raised: where it was raised there."""
+
+    def __str__(self) -> str:
+        """Return the traceback as Python prints it, on lines of its own."""
+        return "\n" + str(self.args[0])
+
+
+def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Source) -> Submission:
+    """Return a job that calls a function, of an array a task for each of several calls.
+
+    `spec` needs no `run`; as keys and values also no `name` and no `resources`. Without an
+    environment the job uses this Python's own. Raises UsageError for what cannot be imported by its
+    name, or pickled.
+    """
+    module, name = function.__module__, function.__qualname__
+    if module == "__main__" or "<" in name:
+        hint = "define it at the top level of a module (a .py file), from which a job imports it"
+        raise UsageError(f"{name}: a job cannot import it; {hint}")
+    if not calls:
+        raise UsageError(f"{name}: there is nothing to call it with")
+    if isinstance(spec, Mapping):
+        spec = {"name": name.replace(".", "-"), "resources": {}, **spec}
+    bare = load(spec, {"run": {"command": ["true"]}}, user=True)
+    folder = Path(RUNS, bare.spec.name, "calls", create_token())
+    overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}}
+    overrides["array"] = {"tasks": len(calls)} if len(calls) > 1 else None
+    own = bare.spec.environment
+    if not (own.venv or own.conda or own.container or own.modules or own.stage):
+        overrides["environment.venv"] = sys.prefix
+    if bare.spec.array is not None and bare.spec.array.at_once is not None and len(calls) > 1:
+        overrides["array"]["at_once"] = bare.spec.array.at_once
+    path = [os.getcwd(), *(os.path.abspath(entry) for entry in sys.path if entry)]
+    files: dict[str, object] = {"about": (path, module, name)}
+    files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
+    for key, value in files.items():
+        try:
+            data = pickle.dumps(value)
+        except Exception as error:  # whatever the user's objects raise
+            raise UsageError(f"{name}: what it is called with cannot be pickled: {error}") from None
+        write_run_file((folder / f"{key}.pickle").absolute(), data, sync=False)
+    source = Path(call.__file__).read_text(encoding="utf-8")
+    write_run_file((folder / "call.py").absolute(), source)
+    loaded = load(spec, overrides, user=True)
+    return prepare_plan(loaded, resolve(loaded))
+
+
+def read_result(job: JobRecord, state: str) -> Any:
+    """Return what the function has returned, or raise what it has raised.
+
+    Raises JobFailedError if the job has left neither.
+    """
+    try:
+        good, value, text = pickle.load(io.BytesIO(read_run_file(job.run_dir / "result.pickle")))
+    except OSError:
+        raise JobFailedError(f"job {job.id} has left no result: {state}") from None
+    if good:
+        return value
+    if isinstance(value, BaseException):
+        raise value from RemoteError(text)
+    raise JobFailedError(f"job {job.id}: {text}")

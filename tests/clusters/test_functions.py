@@ -1,0 +1,98 @@
+"""Python functions as jobs: results come back, and exceptions as themselves."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from cluster_fixtures import Pbs, Slurm
+from support import ROOT
+
+MODULE = """
+import os
+
+class Odd(ValueError):
+    pass
+
+def square(number):
+    if number == 13:
+        raise Odd("of all numbers", number)
+    return number * number, int(os.environ["RANK"])
+
+def add(one, other=1):
+    return one + other
+
+def give():
+    return lambda: 0
+"""
+PROGRAM = """
+import sys, traceback
+import jobgen, mine
+from jobgen.errors import JobFailedError, UsageError
+
+spec = {
+    "scheduler": sys.argv[1],
+    "resources": {"nodes": 1, "cpus_per_node": 1, "walltime": "5m"},
+    "launch": {"mode": "direct"},
+    "report": {"usage": False},
+    "array": {"tasks": 1, "at_once": 4},
+}
+tasks = jobgen.map_function(mine.square, range(20), spec, warn=print)
+one = jobgen.submit_function(mine.add, [1], spec | {"name": "a-b"}, kwargs={"other": 2}, warn=print)
+assert one.result() == 3
+assert one.name == "a-b"
+results = []
+for task in tasks:
+    try:
+        results.append(task.result())
+    except mine.Odd as error:
+        assert error.args == ("of all numbers", 13)
+        text = "".join(traceback.format_exception(error))
+        assert 'mine.py", line 9, in square' in text, text
+        results.append("odd")
+assert results == [(n * n, 0) if n != 13 else "odd" for n in range(20)], results
+try:
+    jobgen.submit_function(mine.give, spec=spec).result()
+except JobFailedError as error:
+    assert "its result cannot be pickled" in str(error)
+else:
+    raise AssertionError
+for function, args, words in (
+    (lambda: 0, (), "define it at the top level of a module"),
+    (mine.add, [lambda: 0], "cannot be pickled"),
+):
+    try:
+        jobgen.submit_function(function, args, spec)
+    except UsageError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError
+"""
+
+
+def call(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+    (cwd / "mine.py").write_text(MODULE)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, scheduler],
+        env={**env, "PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@pytest.mark.slow
+def test_on_this_machine(tmp_path: Path) -> None:
+    call("local", os.environ, tmp_path)
+
+
+def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    call("slurm", slurm.env, tmp_path)
+
+
+def test_on_pbs(pbs: Pbs, tmp_path: Path) -> None:
+    call("pbs", pbs.env, tmp_path)
