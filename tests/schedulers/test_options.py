@@ -11,6 +11,8 @@ from jobgen import schedulers
 from jobgen.errors import SpecError
 from jobgen.plan.requests import list_options
 from jobgen.plan.resolve import resolve
+from jobgen.sites import search
+from jobgen.spec.model import JobSpec, Launch, Resources
 
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
 FIELDS = {
@@ -26,8 +28,30 @@ FIELDS = {
     "after": "after=[12]",
     "unequal nodes": "resources.gpus_per_node=[4, 2]",
     "direct": "launch={mode: direct}",
+    "processes": "launch.processes_per_node=2",
+    "range of nodes": "resources.nodes={min: 2, max: 4}",
+    "CPUs of GPUs": "resources.cpus_per_gpu=4",
+    "disk": "resources.disk_per_node=10GB",
+    "file systems": "filesystems=[home]",
+    "account": "account=def-other",
+    "requeue": "walltime={then: requeue}",
+    "container": "environment={container: {image: a.sif, runtime: apptainer}}",
 }
+# Keys of the spec that no directive follows from.
+UNASKED = {"extends", "site", "scheduler", "run", "preflight", "report", "directives"}
+UNASKED |= {"launch.launcher", "launch.rendezvous", "launch.max_restarts", "launch.interface"}
 TOGETHER = [FIELDS[key] for key in ("exclusive", "memory", "mail", "array", "after")]
+
+
+def list_fields(site: str) -> Iterator[tuple[str, list[str]]]:
+    """What may be added to a site's job: each field, some at once, each queue and type of GPU."""
+    yield "all", TOGETHER
+    yield from ((name, [field]) for name, field in FIELDS.items())
+    profile = search.load(site)
+    for name in profile.queues or ():
+        yield f"queue {name}", [f"queue={name}"]
+    for name in profile.gpu_types or ():
+        yield f"GPU {name}", [f"resources.gpu_type={name}"]
 
 
 def components(lines: list[str]) -> Iterator[Counter[str]]:
@@ -45,7 +69,7 @@ def test_no_option_stands_twice(subtests: pytest.Subtests) -> None:
     """A combination that a site does not take is refused, and so repeats nothing either."""
     rendered = 0
     for site, wanted in SITES.items():
-        for name, fields in {"all": TOGETHER, **{key: [FIELDS[key]] for key in FIELDS}}.items():
+        for name, fields in list_fields(site):
             with subtests.test(f"{site}, {name}"):
                 try:
                     plan = resolve(load(PORTABLE, *wanted, *fields), site=site, limits=False)
@@ -55,7 +79,24 @@ def test_no_option_stands_twice(subtests: pytest.Subtests) -> None:
                 lines = list(schedulers.get_scheduler(plan.scheduler).directives(plan))
                 for counts in components(lines):
                     assert [option for option, times in counts.items() if times > 1] == []
-    assert rendered > 8 * len(SITES)
+    assert rendered > 16 * len(SITES)
+
+
+def test_every_key_that_a_directive_follows_from_is_tried() -> None:
+    tried = {field.partition("=")[0] for field in FIELDS.values()}
+    tried |= {key.split(".")[0] for key in tried}
+    tried |= {
+        "queue",
+        "resources.gpu_type",
+        "name",
+        "resources.gpus_per_node",
+        "resources.walltime",
+    }
+    keys = {key for key in JobSpec._fields if key not in ("resources", "launch")}
+    keys |= {f"resources.{key}" for key in Resources._fields}
+    keys |= {f"launch.{key}" for key in Launch._fields}
+    tried |= {f"launch.{key}" for key in Launch._fields if f"launch={{{key}:" in str(FIELDS)}
+    assert keys - tried == UNASKED
 
 
 @pytest.mark.parametrize(
