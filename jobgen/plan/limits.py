@@ -137,14 +137,8 @@ def check_queue(
             hint = f"write queue: {queue.routed_from}, which leads there"
             yield Breach(loaded.problem("queue", message, hint), doubt)
         if queue.limits and not accepts(queue, size):
-            limits = [limit for limit in queue.limits if _covers(limit, size)]
-            faults = (
-                _explain_time(name, queue, limits, size)
-                if limits
-                else _explain_size(name, queue, size)
-            )
             why = "".join(f": {limit.why}" for limit in queue.limits[:1] if limit.why)
-            for path, message, hint in faults:
+            for path, message, hint in explain_refusal(name, queue, size):
                 if path == "resources.nodes" and loaded.spec.resources.nodes is None:
                     path = "resources.gpus_per_node"
                 yield Breach(loaded.problem(path, f"{message}{why}{about}", hint), doubt)
@@ -175,6 +169,15 @@ def _gives_time(limit: Limit, size: Size) -> bool:
         and (most is None or size.walltime <= most)
         and (limit.node_minutes is None or product <= limit.node_minutes * 60)
     )
+
+
+def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[str, str, str]]:
+    """Key, message and hint of what a queue that does not take the job refuses."""
+    limits = [limit for limit in queue.limits if _covers(limit, size)]
+    if limits:
+        yield from _explain_time(name, queue, limits, size)
+    else:
+        yield from _explain_size(name, queue, size)
 
 
 def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[str, str, str]]:

@@ -20,6 +20,7 @@ class SiteDefaults(NamedTuple):
     """What a site adds to a spec; directives lack their `#PBS` or `#SBATCH`."""
 
     queue: str | None = None
+    why_queue: str = ""  # where jobgen has chosen it
     partition: str | None = None  # what Slurm calls the queue, if the profile has another name
     qos: str | None = None  # that goes with the queue
     node: Node = Node()

@@ -23,9 +23,10 @@ def decide(context: Context) -> Decision[SiteDefaults]:
 
     has_gpus = measure_on(profile.node).gpus
     gpu_type = spec.resources.gpu_type or (profile.gpu_type if has_gpus else None)
-    queue = spec.queue or _choose_queue(
-        profile, gpu_type, measure_on, asked=spec.resources.gpu_type
-    )
+    queue, why_queue = spec.queue, ""
+    if queue is None:
+        asked = spec.resources.gpu_type
+        queue, why_queue = _choose_queue(profile, gpu_type, measure_on, asked=asked)
     node, about = describe_node(profile, queue, gpu_type)
     size = measure_on(node)
     filesystems, listed = spec.filesystems or (), profile.filesystems
@@ -50,6 +51,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     record = _find_queue(profile, queue)
     defaults = SiteDefaults(
         queue=queue,
+        why_queue=why_queue,
         partition=record.partition or queue,
         qos=record.qos,
         node=node,
@@ -82,23 +84,27 @@ def _choose_queue(
     measure_on: Callable[[Node], Size],
     *,
     asked: str | None,
-) -> str | None:
-    """Choose the first queue that takes the job, of those that may be chosen.
+) -> tuple[str | None, str]:
+    """Choose the first queue that takes the job, of those that may be chosen, and say why it is.
 
     A job that has `asked` for a type of GPU may get any queue that has it. If none takes the job,
     the one that nearly does: the problem is then reported about it.
     """
     nearest, best = None, (False, -1)
+    passed: list[str] = []
     for name, queue in (profile.queues or {}).items():
         if gpu_type and queue.gpu_types and gpu_type not in queue.gpu_types:
             continue
         if queue.choose or (asked is not None and asked in (queue.gpu_types or ())):
             size = measure_on(describe_node(profile, name, gpu_type)[0])
             if limits.accepts(queue, size):
-                return name
+                of_type = f" with {gpu_type}" if gpu_type and queue.gpu_types else ""
+                why = f"jobgen's choice, the first{of_type} that takes the job"
+                return name, f"{why} ({'; '.join(passed)})" if passed else why
+            passed += [message for _, message, _ in limits.explain_refusal(name, queue, size)][:1]
             if limits.rank_nearness(queue, size) > best:
                 nearest, best = name, limits.rank_nearness(queue, size)
-    return nearest
+    return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
 
 
 def _require_queue(context: Context, gpu_type: str | None) -> Iterator[Breach]:

@@ -230,6 +230,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
         why = "how the nodes of this site are reached; launch.interface would win over it"
         yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
+    yield from _explain_network(plan, origins)
     why = "it follows from the job's id, so that two jobs on a node do not meet"
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     yield from _list_software(plan, origins)
@@ -247,6 +248,17 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         what, why = plan.walltime.chain.in_words
         keys = ["on_walltime.notice|on_walltime", "on_walltime.then", "on_walltime.at_most"]
         yield Reason(f"before the limit: {what}", why, origins.of(keys))
+
+
+def _explain_network(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """What carries NCCL between nodes, and what the user has to bring for it."""
+    network, missing = plan.site.network, plan.defaults.network
+    if network is not None and plan.nodes.total > 1 and plan.nodes.gpus:
+        plugin = f", by {network.plugin}" if network.plugin else ""
+        why = missing or "what carries NCCL between the nodes"
+        yield Reason(f"network: {network.fabric}{plugin}", why, origins.of(["site.network.fabric"]))
+    elif missing:
+        yield Reason("network: not known", missing, (DEFAULT,))
 
 
 def _list_software(plan: Plan, origins: _Origins) -> Iterator[Reason]:

@@ -101,9 +101,15 @@ def memory_keys(plan: Plan) -> tuple[str, ...]:
     return (f"resources.memory_per_node|{_node_key(plan, 'memory_per_gpu')}",)
 
 
+def explain_queue(plan: Plan) -> str:
+    """Why the directive of the queue is there, and why it is this one."""
+    return "; ".join(filter(None, ("where it waits and runs", plan.defaults.why_queue)))
+
+
 def queue_keys(plan: Plan) -> tuple[str, ...]:
     """What the queue follows from."""
-    return (f"queue|site.queues.{plan.requests.queue}.choose",)
+    record = f"site.queues.{plan.requests.queue}"
+    return (f"queue|{record}.choose|{record}.gpu_types",)
 
 
 def node_keys(plan: Plan, key: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from jobgen.spec.model import JobSpec
 
 GADI = next(path for path in EXAMPLES if path.stem == "gadi-2x4").read_text()
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
+CHOICE = "jobgen's choice, the first"
 UNEQUAL = edited(("nodes: 2", "gpus_per_node: [2, 8, 2, 2], cpus_per_node: 16"))
 CHAIN = edited(
     ("nodes: 2", "nodes: 2, walltime: 1h"), ("", "walltime: {notice: 1m, then: resubmit}\n")
@@ -186,8 +187,53 @@ def test_what_a_site_chose_is_told_from_what_the_spec_says() -> None:
     assert origin == ("site alcf-polaris: queues.debug.choose, docs, as of 2026-08",)
     said = explained(PORTABLE, "queue=debug", site="alcf-polaris", limits=False)
     assert reason(said.directives, "#PBS -q").origin == ("--set queue",)
+    why = "where it waits and runs"
+    assert reason(said.directives, "#PBS -q").why == why
+    assert reason(chosen.directives, "#PBS -q").why == f"{why}; {CHOICE} that takes the job"
     chunk = reason(chosen.directives, "#PBS -l select").origin
     assert "site alcf-polaris: pbs.chunk, docs, as of 2026-08" in chunk
+
+
+@pytest.mark.parametrize(
+    ("site", "overrides", "queue", "why"),
+    [
+        (
+            "alcf-polaris",
+            ["resources.nodes=20", "resources.walltime=3h"],
+            "#PBS -q prod",
+            " that takes the job (20 nodes: more than debug's 2 nodes; "
+            "20 nodes: more than debug-scaling's 10 nodes)",
+        ),
+        (
+            "surf-snellius",
+            ["resources.gpu_type=h100"],
+            "#SBATCH --partition=gpu_h100",
+            " with h100 that takes the job",
+        ),
+    ],
+)
+def test_why_a_queue_is_jobgens_choice(
+    site: str, overrides: list[str], queue: str, why: str
+) -> None:
+    found = reason(explained(PORTABLE, *overrides, site=site, limits=False).directives, queue)
+    assert found.why == f"where it waits and runs; {CHOICE}{why}"
+    assert found.origin[0].startswith(f"site {site}: queues.{queue.split()[-1].split('=')[-1]}.")
+
+
+@pytest.mark.parametrize(
+    ("site", "what", "why"),
+    [
+        ("alcf-polaris", "network: slingshot, by aws-ofi-nccl", "what carries NCCL"),
+        ("ncar-derecho", "network: slingshot, by aws-ofi-nccl", "or NCCL uses TCP or fails: use"),
+        ("cineca-leonardo", "network: infiniband", "what carries NCCL between the nodes"),
+        ("alliance-rorqual", "network: not known", "not known to jobgen: NCCL may use TCP"),
+    ],
+)
+def test_the_network_of_several_nodes_is_explained(site: str, what: str, why: str) -> None:
+    found = explained(PORTABLE, "account=def-a", site=site, limits=False)
+    assert why in reason(found.decisions, what).why
+    alone = explained(PORTABLE, "account=def-a", "resources.nodes=1", site=site, limits=False)
+    assert not [one for one in alone.decisions if one.what.startswith("network")]
 
 
 def test_a_variable_of_the_site_is_not_called_ones_own() -> None:

@@ -14,6 +14,7 @@ from jobgen.schedulers.base import (
     after_line,
     array_line,
     cpu_keys,
+    explain_queue,
     memory_keys,
     merge_directives,
     output_paths,
@@ -45,7 +46,7 @@ class Pbs:
             why = "the reservation that it runs in: on PBS that is a queue"
             lines.append(say(f"-q {asked.reservation}", why, "reservation"))
         elif asked.queue:
-            lines.append(say(f"-q {asked.queue}", "where it waits and runs", *queue_keys(plan)))
+            lines.append(say(f"-q {asked.queue}", explain_queue(plan), *queue_keys(plan)))
         lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
         if plan.walltime.seconds is not None:
             walltime = f"-l walltime={format_duration(plan.walltime.seconds)}"

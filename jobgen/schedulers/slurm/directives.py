@@ -15,6 +15,7 @@ from jobgen.schedulers.base import (
     after_line,
     array_line,
     cpu_keys,
+    explain_queue,
     memory_keys,
     merge_directives,
     node_keys,
@@ -53,7 +54,7 @@ class Slurm:
                 queue = plan.defaults.partition or plan.requests.queue
                 text = f"--{plan.site.slurm.queue_option}={queue}"
                 keys = (*queue_keys(plan), "site.slurm.queue_option")
-                lines.append(say(text, "where it waits and runs", *keys))
+                lines.append(say(text, explain_queue(plan), *keys))
             lines += _write_requests(plan)
             lines += _write_resources(plan, group)
             lines += site_lines(plan, "#SBATCH")
