@@ -14,6 +14,9 @@ _FLAGS = {
     "srun": "--exclusive --label --unbuffered --overlap --kill-on-bad-exit --exact --verbose"
     " --quiet --pty --no-kill --overcommit --immediate --contiguous --disable-status --preserve-env"
     " --spread-job --multi-prog --propagate --use-min-nodes --slurmd-debug --no-allocate"
+    " --container-mount-home --no-container-mount-home --container-writable --container-readonly"
+    " --container-remap-root --no-container-remap-root --container-entrypoint"
+    " --no-container-entrypoint"
     " -l -u -v -q -K -k -E -O -s -X -Q -Z -lu -ul",
     "pbsdsh": "-v -s -o",
     "mpiexec": "",
@@ -129,6 +132,23 @@ class Launcher(NamedTuple):
         """What one of these options says; None where none is given."""
         return next((value for option, value in self.options if option in names), None)
 
+    @property
+    def passed(self) -> Iterator[tuple[str, str | None]]:
+        """Variables that it hands to the program; with their values where it says them."""
+        for option, value in self.options:
+            given: list[str] = []
+            if self.name == "srun":
+                given = value.split(",") if option == "--export" else []
+            elif option in ("-genv", "--genv", "-env") and " " in value:
+                given = [value.replace(" ", "=", 1)]
+            else:
+                aprun = self.name == "aprun" and option == "-e"
+                given = [value] if aprun or option in ("-x", "-env", "--env") else []
+            for item in given:
+                name, equals, text = item.partition("=")
+                if name.isidentifier() and name not in ("ALL", "NONE", "NIL"):
+                    yield name, text if equals else None
+
 
 class Started(NamedTuple):
     """A command taken apart: who starts it where, in which container, and what it is."""
@@ -223,6 +243,8 @@ def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[
             option, value = text[:2], text[2:]
         elif not equals and (_MPI_VALUES.fullmatch(text) if mpi else text not in flags):
             two = mpi and text.lstrip("-") in _TWO_VALUES
+            if text == "-env" and index < len(words):  # Hydra's, with or without `=`
+                two = "=" not in words[index].text
             value = " ".join(word.text for word in words[index : index + 1 + two])
             index += 1 + two
         options.append((option, value))

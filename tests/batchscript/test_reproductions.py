@@ -192,6 +192,80 @@ def test_i13_arguments_of_the_script_are_named() -> None:
     assert [left.text for left in imported.left if left.kind == "lost"] == ["$1"]
 
 
+def test_lines_of_a_string_over_several_lines_are_counted_from_its_own() -> None:
+    command = 'bash -c "\n    source ranks.sh\n    $cmd\n    "'
+    body = f'cmd="python train.py --lr 1"\nsrun -l \\\n    {command}'
+    imported = import_body(body, *TWO_NODES)
+    spec = yaml.safe_load(imported.yaml)
+    assert spec["run"] == {"script": "train.py", "args": ["--lr", "1"]}
+    assert spec["environment"]["setup"].startswith("source ranks.sh")
+    assert [left for left in imported.left if left.kind == "lost"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("SCRIPT_DIR", '"$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"', False),
+        ("NODES", "$(scontrol show hostnames $SLURM_JOB_NODELIST | tr '\\n' ,)", False),
+        ("NODE_COUNT", "$(scontrol show hostnames $SLURM_JOB_NODELIST | wc -l)", False),
+        ("head_node_ip", "$(hostname --ip-address)", True),
+        ("HEAD", "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)", True),
+        ("MAIN_HOST", "${nodes_array[0]}", True),
+        ("IP", "$(getent hosts n1 | awk '{print $1}')", True),
+    ],
+)
+def test_only_what_tells_the_first_node_is_its_address(name: str, value: str, told: bool) -> None:
+    spec = spec_of(f"{name}={value}\nsrun python train.py --where ${name}", *TWO_NODES)
+    text = str(spec["run"])
+    assert ("$MASTER_ADDR" in text) == told
+    assert told or f"{name}=" in str(spec) or name == "NODE_COUNT"  # whose value is known
+
+
+@pytest.mark.parametrize(
+    ("launch", "variables"),
+    [
+        ("mpirun -np 8 -x A=1 -x MASTER_ADDR=$H -x B=$C -x PATH", ["A=1", "B=7"]),
+        ("mpiexec -n 8 --ppn 4 --env A='two words'", ["A='two words'"]),
+        ("mpiexec -n 8 -genv A 1 -env B 2", ["A=1", "B=2"]),
+        ("srun --export=ALL,A=1", ["A=1"]),
+    ],
+)
+def test_variables_of_the_launcher_are_kept(launch: str, variables: list[str]) -> None:
+    spec = spec_of(f"C=7\n{launch} python train.py", *TWO_NODES)
+    setup = spec["environment"]["setup"].splitlines()
+    assert [line for line in setup if "C=7" not in line] == [f"export {one}" for one in variables]
+
+
+@pytest.mark.parametrize(
+    ("launch", "named"),
+    [
+        ("mpiexec -n 8 --ppn 4 --cpu-bind depth --depth 8", ["--cpu-bind depth", "--depth 8"]),
+        ("mpirun -np 8 --bind-to none --map-by ppr:4:node --mca btl tcp", ["--mca btl tcp"]),
+        ("srun torchrun --nnodes=2 --numa-binding=node", ["--numa-binding=node"]),
+        ("srun torchrun --nproc-per-node=4", ["torchrun --nproc-per-node=4 train.py"]),
+        ("srun --export=NONE", ["--export=NONE"]),
+        ("srun singularity run i.sif", ["singularity run"]),
+    ],
+)
+def test_options_of_a_launcher_that_are_not_kept_are_named(launch: str, named: list[str]) -> None:
+    program = "python train.py" if "torchrun" not in launch else "train.py"
+    imported = import_body(f"{launch} {program}", *TWO_NODES)
+    assert [left.text for left in imported.left if left.kind == "check"] == named
+
+
+def test_a_container_is_looked_for_where_the_script_has_gone() -> None:
+    body = (
+        "cd ..\nI=$(pwd)/a.sqsh\nM=$(pwd):$(pwd)\nsrun --container-image $I --container-mounts $M"
+        " --no-container-mount-home --container-writable python t.py"
+    )
+    assert spec_of(body, *TWO_NODES)["environment"]["container"] == {
+        "image": "$PWD/../a.sqsh",
+        "runtime": "pyxis",
+        "binds": ["$PWD/.."],
+        "options": ["--no-container-mount-home", "--container-writable"],
+    }
+
+
 # --- lint --------------------------------------------------------------------------------
 
 

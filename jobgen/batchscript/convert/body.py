@@ -255,6 +255,9 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     text = write_program(job, chosen, words, verbatim)
     text = name_first_node(text, find_first_node_names(script))
     needed = list_names(text)
+    for launcher in chosen.started.launchers:
+        for name, value in launcher.passed:
+            needed |= {name} if value is None else list_names(value)
     image = str(draft.values.get("environment.container", ""))
     before = [item for item in statements[:index]]
     inner = list(chosen.inner)

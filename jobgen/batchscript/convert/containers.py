@@ -14,6 +14,7 @@ from jobgen.batchscript.reader import Script
 
 _BINDS = {"-B", "--bind", "-v", "--volume", "--mount"}
 _AUTOMATIC = {"--nv", "--nvccli", "--rocm", "--gpu", "--gpus=all", "--rm", "-it", "-i", "-t"}
+_RUNSCRIPTS = ("singularity", "apptainer")
 _BIND = re.compile(r"[^-:,\s][^:,]*(:[^:,]+){0,2}")
 _PYXIS = ("--container-image", "--container-mounts", "--container-workdir", "--container-name")
 
@@ -58,6 +59,17 @@ def _put_in(script: Script, text: str, line: int) -> str:
     return text
 
 
+def _follow(text: str, moved: str) -> str:
+    """A path of a container as it is from the folder of submission, which the script has left."""
+    if not re.match(r"[/$~]", moved):
+        moved = f"$PWD/{moved}"
+    here = re.compile(r"(^|:)(\$PWD|\$\{PWD\}|\.)(?=[:/]|$)")
+    file = "://" not in text and re.search(r"/|\.(sif|simg|img|sqsh)$", text)
+    if file and not re.match(r"[/$~.]", text) and ":" not in text:
+        return f"{moved}/{text}"
+    return here.sub(lambda match: match[1] + moved, text)
+
+
 def _find_named(script: Script, name: str) -> str | None:
     """The image of a step that has made a container of this name."""
     for step in script.steps:
@@ -70,11 +82,15 @@ def _find_named(script: Script, name: str) -> str | None:
 def _settle_pyxis(
     script: Script, given: tuple[tuple[str, str], ...], image: str, draft: Draft, line: int
 ) -> str | None:
-    container: dict[str, Any] = {"image": _put_in(script, image, line), "runtime": "pyxis"}
+    image, moved = _put_in(script, image, line), find_folder(script, line)
+    if moved:
+        image = _follow(image, moved)
+    container: dict[str, Any] = {"image": image, "runtime": "pyxis"}
     values = {item.option: item.value for item in script.directives if item.read}
     values |= dict(given)
     mounts = _put_in(script, values.get("--container-mounts", ""), line)
-    _put_binds(container, mounts.split(","), draft, line)
+    binds = [_follow(bind, moved) if moved else bind for bind in mounts.split(",")]
+    _put_binds(container, binds, draft, line)
     options = [
         f"{option}={value}" if value else option
         for option, value in values.items()
@@ -95,8 +111,8 @@ def _settle_entered(script: Script, started: Started, draft: Draft, line: int) -
     folder = image = None
     while words and words[0].startswith("-"):
         draft.check(line, words.pop(0), "an option of the runtime's own command is not kept")
-    if runtime != "shifter" and words:
-        words.pop(0)
+    if runtime != "shifter" and words and words.pop(0) == "run" and runtime in _RUNSCRIPTS:
+        draft.check(line, f"{runtime} run", "the program is executed, the image's runscript is not")
     while words:
         word = words.pop(0)
         option, equals, value = word.partition("=")
@@ -133,11 +149,8 @@ def _settle_entered(script: Script, started: Started, draft: Draft, line: int) -
     binds = [_put_in(script, bind, line) for bind in binds]
     moved = find_folder(script, line)
     if moved:
-        file = "://" not in image and re.search(r"/|\.(sif|simg|img)$", image)
-        image = f"{moved}/{image}" if file and not re.match(r"[/$~]", image) else image
-        binds = [
-            re.sub(r"^(\$PWD|\$\{PWD\}|\$\(pwd\)|\.)(?=[:/]|$)", moved, bind) for bind in binds
-        ]
+        image = _follow(image, moved)
+        binds = [_follow(bind, moved) for bind in binds]
     container = {"image": image, "runtime": runtime}
     _put_binds(container, binds, draft, line)
     if options:

@@ -170,6 +170,7 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
             "the spec's program runs on all nodes",
         )
     _settle_step_resources(job, chosen)
+    _note_mpi_options(job, chosen)
     if chosen.torchrun:
         _settle_torchrun(job, chosen)
         return
@@ -258,9 +259,33 @@ def _settle_step_resources(job: ImportedJob, chosen: Candidate) -> None:
                 "-m",
             ):
                 job.draft.check(chosen.line, f"{option}={value}", "jobgen binds by itself")
-            elif unknown or mpi:
+            elif unknown or mpi or (option == "--export" and not value.startswith("ALL")):
                 shown = f"{option}={value}" if value else option
                 job.draft.check(chosen.line, shown, "an option of srun that is not kept")
+
+
+# What the spec says by its own keys, or jobgen by itself.
+_MPI_SAID = re.compile(
+    r"-?-(np?|c|ntasks|ppn|N|npernode|perhost|pernode|(host|machine)file|f|hosts?|H|x|g?env|genvall"
+    r"|allow-run-as-root|oversubscribe|l|q|v|prepend-rank|line-buffer|label|tag-output|report-bindings|display-(map|allocation))|-e"
+)
+_MPI_BINDS = re.compile(
+    r"-?-(cpu-bind|gpu-bind|mem-bind|bind-to|map-by|rank-by|depth|d|cc|ss)|-S|-j"
+)
+_UNBOUND = re.compile(r"none|slot|ppr:\d+:node")
+
+
+def _note_mpi_options(job: ImportedJob, chosen: Candidate) -> None:
+    """Name the options of mpiexec and its like that are not kept."""
+    for launcher in chosen.started.launchers:
+        for option, value in launcher.options if launcher.name in MPI_LAUNCHERS else ():
+            shown = f"{option} {value}".strip()
+            if _MPI_BINDS.fullmatch(option):
+                if not _UNBOUND.fullmatch(value):
+                    job.draft.check(chosen.line, shown, "jobgen binds by itself")
+            elif not _MPI_SAID.fullmatch(option):
+                reason = f"an option of {launcher.name} that is not kept"
+                job.draft.check(chosen.line, shown, reason)
 
 
 def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
@@ -326,20 +351,41 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
     backend = agent.options.get("--rdzv-backend")
     if backend and variables.tell(backend.raw) == "static":
         draft.put("launch.rendezvous", "static")
-    known = {"--log-dir", "--redirects", "--tee", "-r", "-t", "--local-ranks-filter"}
+    if nnodes is None and chosen.launched and job.nodes > 1:
+        message = "without --nnodes torchrun is for one node; the spec's train together"
+        draft.check(chosen.line, name_program(chosen.started.program), message)
     for option in agent.options:
-        if option in known:
+        if option in _TORCHRUN_LOGS:
             draft.check(chosen.line, option, "jobgen keeps a log of each rank by itself")
         elif option[0] == "$":
             name = option.strip("${}[@]")
             draft.check(chosen.line, option, f"options of torchrun that only the job knows: {name}")
+        elif option not in _TORCHRUN_SAID:
+            word = agent.options[option]
+            shown = f"{option}={word.text}" if word else option
+            draft.check(chosen.line, shown, "an option of torchrun that is not kept")
+
+
+_TORCHRUN_LOGS = {"--log-dir", "--redirects", "--tee", "-r", "-t", "--local-ranks-filter"}
+_TORCHRUN_SAID = {
+    *("--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port", "-m"),
+    *("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf", "--standalone", "--role"),
+    *(
+        "--module",
+        "--no-python",
+        "--use-env",
+        "--max-restarts",
+        "--local-addr",
+        "--monitor-interval",
+    ),
+}
 
 
 def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
     """The words of accelerate and its like, with jobgen's node number and address."""
     assert chosen.agent is not None
     agent, count = chosen.agent
-    program, variables = chosen.started.program, job.script.variables
+    program = chosen.started.program
     several = job.nodes > 1
     words = list(program[:count])
     index = count
@@ -389,7 +435,6 @@ def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
             if asked is None and job.gpus:
                 total = job.nodes * job.gpus
                 words.insert(count, Word(f"{agent.processes[0]}={total}", chosen.line, 1))
-    del variables
     return (*words, *program[index:])
 
 

@@ -283,15 +283,15 @@ def _list_of(
         )
     reads = started.name in ("bash", "sh")
     inner = [item for item in list_inner(started, command) if reads or "heredoc" not in item.inside]
-    text, first = "", inner[0].line if inner else 1
+    text, first = "", 1
     positional: tuple[Field, ...] | None = None
     if inner and not around:
         docs = command.heredocs
         text = docs[0].body if docs else find_string(started)
+        first = docs[0].line if docs else find_string_line(started)
     elif not inner and (file := find_file(script, started)):
         text, positional = file
         inner = parse(text)
-        first = 1
     if inner:
         variables = ShellVariables(script.given)
         variables.positional = positional
@@ -329,13 +329,24 @@ def _list_of(
     )
 
 
-def find_string(started: Started) -> str:
-    """The text that `bash -c`, or ssh, is given."""
+def _find_string_word(started: Started) -> Word | None:
     program = started.program
     for index, word in enumerate(program[:-1]):
         if re.fullmatch(r"-[a-z]*c", word.text):
-            return read_string(program[index + 1])
-    return read_string(program[0]) if len(program) == 1 else ""
+            return program[index + 1]
+    return program[0] if len(program) == 1 else None
+
+
+def find_string(started: Started) -> str:
+    """The text that `bash -c`, or ssh, is given."""
+    word = _find_string_word(started)
+    return read_string(word) if word else ""
+
+
+def find_string_line(started: Started) -> int:
+    """The line that this text begins in."""
+    word = _find_string_word(started)
+    return word.line if word else 1
 
 
 def find_file(script: Script, started: Started) -> tuple[str, tuple[Field, ...]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.launch import ImportedJob, rewrite_agent
@@ -46,6 +47,20 @@ def settle_prefix(job: ImportedJob, chosen: Candidate, setup: Setup) -> None:
                 job.draft.values.setdefault("environment.variables", {})[name] = value
             else:
                 job.draft.setup([f"export {word.raw}"])
+    aliases = find_first_node_names(job.script)
+    for launcher in chosen.started.launchers:
+        for name, text in launcher.passed:
+            if text is None or GIVEN.fullmatch(name):
+                continue
+            quoted = '"' + re.sub(r'(["`\\])', r"\\\1", text) + '"'
+            value = job.script.variables.tell(quoted)
+            own = list_names(quoted) == {name} and name in setup.defined
+            if value is not None or not own:
+                shown = (
+                    shlex.quote(value) if value is not None else name_first_node(quoted, aliases)
+                )
+                job.draft.setup([f"export {name}={shown}"])
+            setup.defined.add(name)
     for name in chosen.started.wrappers:
         if name == "timeout":
             job.draft.lose(chosen.line, name, "the program has until the walltime")

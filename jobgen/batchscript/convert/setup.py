@@ -23,11 +23,17 @@ _PRESENT = re.compile(
     r"|CPATH|LD_PRELOAD|MODULEPATH|SLURM_\w+|PBS_\w+|LANG|LC_ALL|USER"
 )
 _LOWER = re.compile(r"[a-z_][a-z0-9_]*")
-# How scripts find the first node, in the value of a variable.
-_FIRST_NODE = re.compile(
-    r"hostname|NODEFILE|scontrol\s+show|SLURMD_NODENAME|\[0\]|\bhost\b|getent|/etc/hosts|\bip\b"
+# How scripts find the first node, in the value of a variable: of the list of nodes they take one.
+_LIST_OF_NODES = re.compile(r"scontrol\s+show|NODEFILE|NODELIST")
+_ONE_OF_THEM = re.compile(r"\bhead\b|\[0\]|\bsed\b|\bawk\b|\bcut\b|\|\s*hostname")
+_OWN_NAME = re.compile(
+    r"\bhostname\b|SLURMD_NODENAME|\{\w*(?i:node|host|addr|worker)\w*\[0\]|getent|/etc/hosts|\bip\b"
 )
-_ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|ip|rdzv|url)")
+_COUNTS = re.compile(r"\bwc\b|uniq\s+-c|grep\s+-c|\$\(\(|\b(paste|tr|xargs)\b")
+_ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|(^|_)ip(_|\d|$)|rdzv|(^|_)url(_|$))")
+_NO_ADDRESS_NAME = re.compile(
+    r"(?i).*(nodes|hosts|names|list|file|count|num|port|rank|size|dir|path)"
+)
 _BATCH_ONLY = re.compile(r"\b(srun|mpirun|mpiexec|sbatch|qsub|pbsdsh|scancel)\b")
 _PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
 _CHANGING = re.compile(r"\b(date|mktemp|uuidgen|shuf|openssl rand)\b|\$RANDOM|\$\$")
@@ -267,6 +273,8 @@ class Setup:
         whole = "\n".join(lines)
         if self.times > 1 and _CHANGING.search(text):
             self.draft.check(statement.first, text, "every node or process gets a value of its own")
+        if re.search(r"\bBASH_SOURCE\b|\$\{?0\b", text):
+            self.draft.check(statement.first, text, "jobgen's script lies in another folder")
         lower = {name for name in names if _LOWER.fullmatch(name)}
         array = any(raw.startswith("(") for item in commands for _, _, raw in item.variables())
         uses = list_names(whole) & self._late_names
@@ -432,13 +440,23 @@ def find_first_node_names(script: Script) -> set[str]:
     names = set()
     for step in script.steps:
         for name, _, raw in step.source.variables():
-            if _ADDRESS_NAME.match(name) and _FIRST_NODE.search(raw):
+            if _may_be_address(name) and _tells_first_node(raw):
                 names.add(name)
     for step in script.steps:  # and those that are one of them
         for name, _, raw in step.source.variables():
-            if _ADDRESS_NAME.match(name) and list_names(raw) & names and len(list_names(raw)) == 1:
+            if _may_be_address(name) and list_names(raw) & names and len(list_names(raw)) == 1:
                 names.add(name)
     return names
+
+
+def _may_be_address(name: str) -> bool:
+    return bool(_ADDRESS_NAME.match(name)) and not _NO_ADDRESS_NAME.match(name)
+
+
+def _tells_first_node(raw: str) -> bool:
+    if _COUNTS.search(raw):
+        return False
+    return bool((_ONE_OF_THEM if _LIST_OF_NODES.search(raw) else _OWN_NAME).search(raw))
 
 
 def find_consumed(script: Script, text: str) -> frozenset[str]:
