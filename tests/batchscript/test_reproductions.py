@@ -253,6 +253,37 @@ def test_options_of_a_launcher_that_are_not_kept_are_named(launch: str, named: l
     assert [left.text for left in imported.left if left.kind == "check"] == named
 
 
+def test_a_value_is_not_put_in_before_the_script_has_set_it() -> None:
+    body = 'if [ "$FAST" = 1 ]; then export MODE=a; fi\nFAST=1\npython train.py $MODE $FAST'
+    assert "uses $FAST" in refusal_of(make_script(body, "#SBATCH --gpus-per-node=1"))
+
+
+def test_a_number_of_processes_that_only_the_job_knows_is_not_one() -> None:
+    body = "N=$(wc -l <other)\nmpiexec -n $N python train.py"
+    imported = import_body(body, *TWO_NODES)
+    assert "processes_per_node" not in imported.yaml
+    assert [left.reason for left in imported.left if left.kind == "check"] == [
+        "taken for the 4 GPUs of a node"
+    ]
+    assert "known to the job alone: $N" in refusal_of(make_script(body, "#SBATCH --nodes=2"))
+
+
+def test_an_array_that_another_file_sets_cannot_be_handed_on() -> None:
+    body = 'source params.sh\nsrun python train.py "${PARAMS[@]}"'
+    assert "uses the array $PARAMS" in refusal_of(make_script(body, *TWO_NODES))
+
+
+def test_only_the_directive_that_cannot_stay_is_lost() -> None:
+    asked = (
+        "#SBATCH --mail-user=me@x.org",
+        "#SBATCH --mail-type=END,TIME_LIMIT",
+        "#SBATCH --spread-job",
+    )
+    imported = import_body("python train.py", *asked)
+    assert yaml.safe_load(imported.yaml)["directives"] == ["#SBATCH --spread-job"]
+    assert [left.text for left in imported.left if left.kind == "lost"] == [asked[1]]
+
+
 def test_a_container_is_looked_for_where_the_script_has_gone() -> None:
     body = (
         "cd ..\nI=$(pwd)/a.sqsh\nM=$(pwd):$(pwd)\nsrun --container-image $I --container-mounts $M"

@@ -17,7 +17,7 @@ from jobgen.batchscript.convert.launch import ImportRefusedError
 from jobgen.batchscript.convert.program import count_agents
 from jobgen.batchscript.convert.readable import refuse_unreadable
 from jobgen.batchscript.reader import Script
-from jobgen.errors import Position, SpecError, UsageError
+from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.spec import yaml_nodes
@@ -94,10 +94,10 @@ def _drop_refused(script: Script, draft: Draft) -> None:
             resolve(LoadedSpec(spec, "job.yaml", "", positions))
             return
         except SpecError as error:
-            before = len(draft.values)
-            for problem in error.problems:
+            before = draft.yaml(script.path)
+            for problem in sorted(error.problems, key=_count_index, reverse=True):
                 _take_out(problem.path, problem.message, draft)
-            if len(draft.values) == before or not any(
+            if draft.yaml(script.path) == before or not any(
                 key.startswith("run.") for key in draft.values
             ):
                 first = error.problems[0]
@@ -108,7 +108,19 @@ def _drop_refused(script: Script, draft: Draft) -> None:
             _name(script, draft)
 
 
+def _count_index(problem: Problem) -> int:
+    """The index in a problem's path: the last of a list is taken out first."""
+    match = re.search(r"\[(\d+)\]", problem.path)
+    return int(match[1]) if match else 0
+
+
 def _take_out(path: str, why: str, draft: Draft) -> None:
+    own = re.fullmatch(r"directives\[(\d+)\]", path)
+    if own and "directives" in draft.values:
+        draft.lose(1, draft.values["directives"].pop(int(own[1])), why)
+        if not draft.values["directives"]:
+            del draft.values["directives"]
+        return
     if path == "resources" and "site" in draft.values:
         path = "site"  # what the site wants of every job is not there
     for key in list(draft.values):

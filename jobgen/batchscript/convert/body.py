@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from jobgen.batchscript.convert.containers import settle_container
 from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import (
     MPI_LAUNCHERS,
     SPREADING,
@@ -37,7 +38,6 @@ from jobgen.batchscript.convert.setup import (
     Setup,
     Statement,
     find_consumed,
-    find_first_node_names,
     split_statements,
 )
 from jobgen.batchscript.expand import list_names
@@ -410,6 +410,14 @@ def _check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) ->
             )
         if not _AROUND.fullmatch(name) and not GIVEN.fullmatch(name) and name not in script.given:
             outer.append(name)
+    arrays = [
+        name
+        for name in outer
+        if re.search(rf"\$\{{#?{name}\[", text) and not re.search(rf"\b{name}=\(", kept)
+    ]
+    if arrays:
+        message = f"the program uses the array ${arrays[0]}, which another file sets"
+        raise ImportRefusedError(script, 1, message, "write its values out")
     if outer:
         names = ", ".join(f"${name}" for name in outer)
         exported = re.search(r"(?m)^\s*(source|\.)\s", kept)

@@ -183,6 +183,8 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
         draft.put("resources.nodes", chosen.nodes)
         job.nodes = chosen.nodes
     each = chosen.per_node or (count // job.nodes if count % job.nodes == 0 else None)
+    if chosen.per_node is None and chosen.total is None:
+        each = _settle_unknown_count(job, chosen) or each
     if each is None or each == 0:
         if chosen.launched:
             draft.lose(chosen.line, f"{count} processes", f"not a multiple of {job.nodes} nodes")
@@ -213,6 +215,21 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
             amd = "ROCR" in script.text or "rocm" in script.text.lower()
             name = "ROCR_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES"
             job.late.append(f"export {name}=$LOCAL_RANK")
+
+
+def _settle_unknown_count(job: ImportedJob, chosen: Candidate) -> int | None:
+    """The processes of a node where a launcher is told a number that only the job knows."""
+    for launcher in chosen.started.launchers:
+        value = launcher.value("-n", "-np", "--np", "--ntasks", "-ppn", "--ppn", "--npernode")
+        if value is None or launcher.name in SPREADING:
+            continue
+        if not job.gpus:
+            message = f"how many processes start is known to the job alone: {value}"
+            raise ImportRefusedError(job.script, chosen.line, message, "write the number out")
+        reason = f"taken for the {job.gpus} GPUs of a node"
+        job.draft.check(chosen.line, f"{launcher.name} -n {value}", reason)
+        return job.gpus
+    return None
 
 
 def _settle_step_resources(job: ImportedJob, chosen: Candidate) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 
 from jobgen.batchscript.bash import Word
+from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import ImportedJob, rewrite_agent
 from jobgen.batchscript.convert.program import (
     HARMLESS,
@@ -15,7 +16,6 @@ from jobgen.batchscript.convert.program import (
 from jobgen.batchscript.convert.setup import (
     GIVEN,
     Setup,
-    find_first_node_names,
     find_words,
 )
 from jobgen.batchscript.expand import ShellVariables, list_names

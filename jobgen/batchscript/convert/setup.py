@@ -23,17 +23,6 @@ _PRESENT = re.compile(
     r"|CPATH|LD_PRELOAD|MODULEPATH|SLURM_\w+|PBS_\w+|LANG|LC_ALL|USER"
 )
 _LOWER = re.compile(r"[a-z_][a-z0-9_]*")
-# How scripts find the first node, in the value of a variable: of the list of nodes they take one.
-_LIST_OF_NODES = re.compile(r"scontrol\s+show|NODEFILE|NODELIST")
-_ONE_OF_THEM = re.compile(r"\bhead\b|\[0\]|\bsed\b|\bawk\b|\bcut\b|\|\s*hostname")
-_OWN_NAME = re.compile(
-    r"\bhostname\b|SLURMD_NODENAME|\{\w*(?i:node|host|addr|worker)\w*\[0\]|getent|/etc/hosts|\bip\b"
-)
-_COUNTS = re.compile(r"\bwc\b|uniq\s+-c|grep\s+-c|\$\(\(|\b(paste|tr|xargs)\b")
-_ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|(^|_)ip(_|\d|$)|rdzv|(^|_)url(_|$))")
-_NO_ADDRESS_NAME = re.compile(
-    r"(?i).*(nodes|hosts|names|list|file|count|num|port|rank|size|dir|path)"
-)
 _BATCH_ONLY = re.compile(r"\b(srun|mpirun|mpiexec|sbatch|qsub|pbsdsh|scancel)\b")
 _PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
 _CHANGING = re.compile(r"\b(date|mktemp|uuidgen|shuf|openssl rand)\b|\$RANDOM|\$\$")
@@ -269,7 +258,8 @@ class Setup:
         plain = alone and not commands[0].heredocs and not commands[0].keywords
         plain = plain and commands[0].end in ("\n", ";")
         source = spell(commands[0]) if plain else text
-        lines = [self._put_in_known(line, names) for line in source.split("\n")]
+        known = names | self._list_later(statement)
+        lines = [self._put_in_known(line, known) for line in source.split("\n")]
         whole = "\n".join(lines)
         if self.times > 1 and _CHANGING.search(text):
             self.draft.check(statement.first, text, "every node or process gets a value of its own")
@@ -313,6 +303,15 @@ class Setup:
     @staticmethod
     def _is_export(command: Command) -> bool:
         return command.name in ("export", "declare", "readonly")
+
+    def _list_later(self, statement: Statement) -> set[str]:
+        """The variables that the script sets after a statement, and whose values differ there."""
+        return {
+            name
+            for step in self.script.steps
+            if step.source.line > statement.last
+            for name, _, _ in step.source.variables()
+        }
 
     def _put_in_known(self, line: str, own: set[str]) -> str:
         """A line with the values of variables that text tells, where they are plain words."""
@@ -433,30 +432,6 @@ def _writes_document(statement: Statement) -> bool:
     return all(
         command.heredocs and command.name in ("cat", "tee") for command in statement.commands
     )
-
-
-def find_first_node_names(script: Script) -> set[str]:
-    """The variables that hold the name or address of the job's first node."""
-    names = set()
-    for step in script.steps:
-        for name, _, raw in step.source.variables():
-            if _may_be_address(name) and _tells_first_node(raw):
-                names.add(name)
-    for step in script.steps:  # and those that are one of them
-        for name, _, raw in step.source.variables():
-            if _may_be_address(name) and list_names(raw) & names and len(list_names(raw)) == 1:
-                names.add(name)
-    return names
-
-
-def _may_be_address(name: str) -> bool:
-    return bool(_ADDRESS_NAME.match(name)) and not _NO_ADDRESS_NAME.match(name)
-
-
-def _tells_first_node(raw: str) -> bool:
-    if _COUNTS.search(raw):
-        return False
-    return bool((_ONE_OF_THEM if _LIST_OF_NODES.search(raw) else _OWN_NAME).search(raw))
 
 
 def find_consumed(script: Script, text: str) -> frozenset[str]:
