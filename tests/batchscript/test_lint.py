@@ -150,6 +150,49 @@ def test_what_looks_like_a_fault_and_is_none(body: str) -> None:
     assert rules_of(body) == []
 
 
+def test_a_template_is_one_finding() -> None:
+    for line in ("#SBATCH -p {{ queue }}", "{partition}", "{% if x %}"):
+        text = f"#!/bin/bash\n{line}\n#SBATCH --nodes=2\nsrun python a.py '\n"
+        assert [(f.line, f.rule.id) for f in check(Script("a", text))] == [(2, "placeholder")]
+    body = f"cat > c.py <<'EOF'\nprint(f'{{{{x}}}}')\nEOF\n{SRUN} python c.py"
+    assert rules_of(body) == []
+
+
+def test_one_node_by_its_tasks_has_no_others_to_meet() -> None:
+    text = "#!/bin/bash\n#SBATCH --ntasks=2 --ntasks-per-node=2\nexport MASTER_ADDR=127.0.0.1\n"
+    assert check(Script("a", text)) == []
+    text = text.replace("per-node=2", "per-node=1")
+    assert [f.rule.id for f in check(Script("a", text))] == ["login-node-address"]
+
+
+def test_a_program_that_is_not_python_may_end_its_tasks_by_itself() -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4\nsrun {}\n"
+    levels = {
+        program: [f.note for f in check(Script("a", text.format(program)))]
+        for program in ("vasp_std", "python a.py", "./train.sh", "$PROGRAM")
+    }
+    assert levels == {"vasp_std": [True], "python a.py": [False]} | {
+        program: [False] for program in ("./train.sh", "$PROGRAM")
+    }
+
+
+def test_one_task_a_node_on_one_node_is_one_task() -> None:
+    text = "#!/bin/bash\n#SBATCH --ntasks=1\nsrun --ntasks=${SLURM_JOB_NUM_NODES:-1} python a.py\n"
+    assert check(Script("a", text)) == []
+
+
+def test_a_launch_in_variables_has_an_exit_code_too() -> None:
+    body = 'L="torchrun --standalone --nproc-per-node=4"\n$L a.py 2>&1 | tee log'
+    text = f"#!/bin/bash\n#SBATCH --nodes=1 --gpus-per-node=4\nset -e\n{body}\n"
+    assert [(f.line, f.rule.id) for f in check(Script("a", text))] == [(5, "tee-status")]
+
+
+def test_a_chunk_may_be_one_gpu() -> None:
+    text = "#!/bin/bash\n#PBS -q by-gpu\n#PBS -l select={}\n#PBS -l filesystems=home:eagle\ntrue\n"
+    found = [check(Script("a", text.format(count)), "alcf-sophia") for count in (1, 4)]
+    assert [[f.message for f in some if "GPU" in f.message] for some in found] == [[], []]
+
+
 def test_directives_may_follow_comments_and_blank_lines() -> None:
     assert rules_of("true", "", "# the queue", "#SBATCH -p gpu") == []
 

@@ -20,6 +20,15 @@ PLACEHOLDER = re.compile(
 )
 
 
+# A generator's own lines: no reader of the manual fills those in.
+_TEMPLATE = re.compile(r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$")
+
+
+def find_template(script: Script) -> int | None:
+    """The first line by which a text is seen to be a generator's template, and no script."""
+    return next((i for i, line in enumerate(script.lines, 1) if _TEMPLATE.search(line)), None)
+
+
 def find_placeholder(script: Script) -> tuple[int, str] | None:
     """The first directive with a place to fill in, and that place."""
     for item in script.directives:

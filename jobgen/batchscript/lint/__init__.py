@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jobgen.batchscript.convert.readable import find_template
 from jobgen.batchscript.lint import body, directives, launching, rendezvous, sites
 from jobgen.batchscript.lint.rule import Fault, Finding, Rule
 from jobgen.batchscript.reader import Script
@@ -30,7 +31,9 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     `site` names the profile that the script is held to; where it is None, the one that the script
     is recognised to be for, if it is. Raises SpecError where there is no such site.
     """
-    rules = RULES if header.read(script.text) is None else _OWN_RULES
+    rules: tuple[Rule, ...] = RULES if header.read(script.text) is None else _OWN_RULES
+    if find_template(script):
+        rules = tuple(rule for rule in rules if rule.id == "placeholder")
     findings = _check_rules(script, rules, site)
     for inner in _list_inner_scripts(script):
         inner_rules = tuple(rule for rule in RULES if rule.id not in _OUTER_ONLY)

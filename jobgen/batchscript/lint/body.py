@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.convert.program import HARMLESS, PREPARING, REPEATABLE
-from jobgen.batchscript.convert.readable import PLACEHOLDER
+from jobgen.batchscript.convert.readable import PLACEHOLDER, find_template
 from jobgen.batchscript.launchers import find_agent, unwrap
 from jobgen.batchscript.lint.launching import count_nodes
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, Rule
@@ -46,6 +46,9 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
 
 def _find_placeholders(script: Script) -> Iterator[Fault]:
+    if template := find_template(script):
+        yield Fault(template, 1, "this is a generator's template, and no script yet")
+        return
     places = []
     for item in script.directives:
         text = re.sub(r"\s#.*", "", item.text[1:])

@@ -16,6 +16,8 @@ _HELPER = re.compile(
     "|hostname|echo|printf|date|mkdir|rm|cp|mv|ls|cat|true|ip|nvidia-smi|rocm-smi|uname|env|printenv"
     "|sleep|touch|df|du|which|id|nproc|lscpu|rsync|tar|sync|chmod|ln|kill|pkill"
 )
+# Other programs are MPI's, whose library may end them all by itself.
+_MAY_BE_TORCH = re.compile(r"torch|python|accelerate|deepspeed|\.(py|sh)\b|^\$|^(ba)?sh ")
 _SILENT = {"wait", "done", "fi", "}", "esac", "echo", "date", "sleep", "sync", "rm"}
 _MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
 
@@ -81,11 +83,14 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
             yield Fault(srun.word.line, srun.word.column, message)
         elif flag in (None, "0") and not _has_one_task(script, srun):
             message = "srun goes on when one of its tasks has failed"
-            yield Fault(srun.word.line, srun.word.column, message)
+            other = not _MAY_BE_TORCH.search(f"{launch.started.name} {script.text[2:]}")
+            yield Fault(srun.word.line, srun.word.column, message, other)
 
 
 def _has_one_task(script: Script, srun: Launcher) -> bool:
     tasks = srun.value("-n", "--ntasks") or script.value("--ntasks")
+    if tasks and re.search(r"\$\{?SLURM_(JOB_NUM_|N)NODES\b", tasks):
+        tasks = str(count_nodes(script))
     if not script.directives and srun.value("-n", "--ntasks") is None:
         return False
     per_node = srun.value("--ntasks-per-node") or script.value("--ntasks-per-node")
@@ -98,6 +103,9 @@ def count_nodes(script: Script) -> int | None:
     """How many nodes the job has; 1 where it asks for no more than what one node gives."""
     if script.nodes or not script.directives:
         return script.nodes
+    tasks, each = script.value("--ntasks") or "", script.value("--ntasks-per-node") or ""
+    if re.fullmatch(r"\d{1,6}", tasks) and re.fullmatch(r"[1-9]\d{0,5}", each):
+        return -(-int(tasks) // int(each))
     asked = script.value("--nodes") or script.value("--ntasks") or script.resource("ncpus")
     return None if asked and asked != "1" else 1
 
@@ -203,8 +211,10 @@ def _find_tee(script: Script) -> Iterator[Fault]:
     if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
         return
     commands = script.commands
+    agents = {launch.command.line for launch in script.launches if launch.torchrun}
     for command, following in pairwise(commands):
         matters = command.name in _MATTER or command.name.startswith("python")
+        matters = matters or command.line in agents
         if matters and command.end in ("|", "|&") and following.name == "tee":
             message = f"the exit code of {command.name} is lost: tee's counts"
             yield Fault(command.place.line, command.place.column, message)

@@ -125,6 +125,9 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
         draft.put("queue", script.value("--qos"))
     for key in ("site", "tasks", "name"):
         draft.values.pop(key, None)
+    queue = (profile.queues or {}).get(draft.values.get("queue", ""))
+    if queue is not None and queue.chunk == "gpu":
+        draft.put("resources.gpus_per_node", draft.values.pop("resources.nodes", 1))
     draft.put("name", "a")
     draft.put("run.module", "a")
     node = yaml_nodes.parse(draft.yaml("a"), file=script.path)
