@@ -1,7 +1,7 @@
-"""How `jobgen import` fares on public scripts: the figures of docs/guides/existing-scripts.md.
+"""How `import` and `lint` fare on public scripts: the figures of docs/guides/existing-scripts.md.
 
-python benchmarks/corpus.py            # the figures, from the facts in tests/batchscript/corpus.tsv
-python benchmarks/corpus.py FOLDER     # imports the scripts anew and names what has changed
+python benchmarks/corpus.py            # the figures, from the facts in tests/batchscript/*.tsv
+python benchmarks/corpus.py FOLDER     # reads the scripts anew and names what has changed
 
 The scripts themselves are other people's and not kept here: FOLDER holds a clone of each repository
 as OWNER+NAME, with git. A script is read at the commit of its row.
@@ -19,16 +19,20 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from jobgen.batchscript.convert import import_script
+from jobgen.batchscript.lint import check
 from jobgen.batchscript.reader import Script
 from jobgen.errors import JobgenError
 
 FACTS = ROOT / "tests" / "batchscript" / "corpus.tsv"
+#: every finding of lint in the scripts of the set GRADED, and what it missed, graded by hand
+FINDINGS = ROOT / "tests" / "batchscript" / "findings.tsv"
+GRADED = "later"
 VERDICTS = ("nothing-lost", "losses-named", "refused")
 
 
-def read_facts() -> list[dict[str, str]]:
+def read_facts(path: Path = FACTS) -> list[dict[str, str]]:
     """Read the rows of the corpus: where each script is, and what becomes of it."""
-    with FACTS.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
@@ -49,9 +53,39 @@ def judge(name: str, text: str) -> str:
     return "losses-named" if any(left.kind == "lost" for left in imported.left) else "nothing-lost"
 
 
+def rate_findings(findings: list[dict[str, str]]) -> str:
+    """Say how many findings of lint are true, and how many faults it has found."""
+    counts = Counter(row["verdict"] for row in findings)
+    found = counts.total() - counts["missed"]
+    kinds = [f"{counts[kind]} {kind}" for kind in ("true", "harmless", "false")]
+    precision, recall = counts["true"] / found, counts["true"] / (counts["true"] + counts["missed"])
+    return (
+        f"lint: {found} findings: {', '.join(kinds)} (precision {100 * precision:.0f} %);"
+        f" {counts['missed']} missed (recall {100 * recall:.0f} %)"
+    )
+
+
+def compare_findings(row: dict[str, str], text: str, findings: list[dict[str, str]]) -> list[str]:
+    """List the findings in a script that are not graded, and those that are gone."""
+    own = [
+        each for each in findings if all(each[key] == row[key] for key in ("repository", "path"))
+    ]
+    graded = {(each["line"], each["rule"]) for each in own if each["verdict"] != "missed"}
+    found = {
+        (str(each.line), each.rule.id)
+        for each in check(Script(Path(row["path"]).name, text))
+        if not each.note
+    }
+    where = f"{row['repository']}/{row['path']}"
+    return [f"{where}:{line}: {rule} is new" for line, rule in sorted(found - graded)] + [
+        f"{where}:{line}: {rule} is gone" for line, rule in sorted(graded - found)
+    ]
+
+
 def list_changes(rows: list[dict[str, str]], folder: Path) -> list[str]:
     """Import every script anew, and list those whose verdict is another or that are missing."""
     changes = []
+    findings = read_facts(FINDINGS)
     for row in rows:
         place = folder / row["repository"].replace("/", "+")
         show = ["git", "-C", str(place), "show", f"{row['commit']}:{row['path']}"]
@@ -64,6 +98,8 @@ def list_changes(rows: list[dict[str, str]], folder: Path) -> list[str]:
         verdict = judge(Path(row["path"]).name, text)
         if verdict != row["verdict"]:
             changes.append(f"{where}: {verdict}, was {row['verdict']}")
+        if row["set"] == GRADED:
+            changes += compare_findings(row, text, findings)
     return changes
 
 
@@ -74,6 +110,7 @@ def main() -> int:
         total = counts.total()
         parts = [f"{counts[v]} {v} ({100 * counts[v] / total:.0f} %)" for v in VERDICTS]
         print(f"{name}: {total} scripts: {', '.join(parts)}")
+    print(rate_findings(read_facts(FINDINGS)))
     if len(sys.argv) < 2:
         return 0
     changes = list_changes(rows, Path(sys.argv[1]))

@@ -120,6 +120,8 @@ def test_its_successor_starts_everywhere_but_trusts_pbsdsh() -> None:
         (f"trap stop SIGTERM\nif true; then {SRUN} python a.py; fi", "foreground-launch"),
         (f"trap stop TERM\n{SRUN} python a.py | cat", "foreground-launch"),
         (f"trap stop TERM\nexec {SRUN} python a.py", "foreground-launch"),
+        (f"{SRUN} python a.py\necho end", "hidden-exit"),
+        (f'C="{SRUN} python a.py"\neval "$C" |& tee log', "tee-status"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
@@ -140,6 +142,7 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         f"trap 'rm -f lock' EXIT\n{SRUN} python a.py",
         f"set -euo pipefail\n{SRUN} python a.py | tee log",
         "echo started | tee log",
+        f"set -x -e\n{SRUN} python a.py\necho end",
         "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
         "echo 'torchrun --nnodes=2 a.py' # torchrun --nnodes=2 a.py",
         "cat <<'EOF'\ntorchrun --nnodes=2 a.py\nEOF",
@@ -182,9 +185,10 @@ def test_one_task_a_node_on_one_node_is_one_task() -> None:
 
 
 def test_a_launch_in_variables_has_an_exit_code_too() -> None:
-    body = 'L="torchrun --standalone --nproc-per-node=4"\n$L a.py 2>&1 | tee log'
-    text = f"#!/bin/bash\n#SBATCH --nodes=1 --gpus-per-node=4\nset -e\n{body}\n"
-    assert [(f.line, f.rule.id) for f in check(Script("a", text))] == [(5, "tee-status")]
+    for launcher in ("torchrun --standalone --nproc-per-node=4", "deepspeed --num_gpus 4"):
+        body = f'L="{launcher}"\n$L a.py 2>&1 | tee log'
+        text = f"#!/bin/bash\n#SBATCH --nodes=1 --gpus-per-node=4\nset -e\n{body}\n"
+        assert [(f.line, f.rule.id) for f in check(Script("a", text))] == [(5, "tee-status")]
 
 
 def test_a_chunk_may_be_one_gpu() -> None:
@@ -201,7 +205,8 @@ def test_an_output_folder_that_is_there_is_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert rules_of("true", "#SBATCH -o logs/%j.out") == ["output-folder"]
+    assert rules_of("true", "#SBATCH -o logs/%j.out -e logs/%j.err") == ["output-folder"]
+    assert rules_of("true", "#SBATCH -o {folder}/logs/%j.out") == ["placeholder"]
     (tmp_path / "logs").mkdir()
     assert rules_of("true", "#SBATCH -o logs/%j.out") == []
 

@@ -25,7 +25,8 @@ _SECRET = re.compile(
 )
 _LATER = {"--output", "--error", "--mail-type", "-l", "-W", "-v", "--gres", "-o", "-e", "--export"}
 _KEEPS_STATUS = re.compile(
-    r"^[^#\n]*(\bset\s+(-\w*e|-o\s+errexit)|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))", re.MULTILINE
+    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
+    re.MULTILINE,
 )
 _SHEBANG = re.compile(r"#!\s*/")
 
@@ -120,10 +121,7 @@ def _matters(launch: LaunchCommand) -> bool:
 
 
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
-    text = script.text
-    if re.search(
-        r"(?m)^[^#\n]*(\bset\s+(-\w*e|-o\s+errexit)|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))", text
-    ):
+    if _KEEPS_STATUS.search(script.text):
         return
     if re.match(r"#!.*\s-\w*e", script.lines[0]):
         return

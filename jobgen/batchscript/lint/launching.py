@@ -211,7 +211,11 @@ def _find_tee(script: Script) -> Iterator[Fault]:
     if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
         return
     commands = script.commands
-    agents = {launch.command.line for launch in script.launches if launch.torchrun}
+    agents = {
+        launch.command.line
+        for launch in script.launches
+        if launch.torchrun or launch.started.launchers or launch.started.name in _MATTER
+    }
     for command, following in pairwise(commands):
         matters = command.name in _MATTER or command.name.startswith("python")
         matters = matters or command.line in agents
