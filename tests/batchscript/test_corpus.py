@@ -1,4 +1,4 @@
-"""The figures of `jobgen import` and `lint` on public scripts: what docs say is what the facts are."""
+"""How `import` and `lint` fare on public scripts: what docs say is what the facts are."""
 
 import subprocess
 import sys

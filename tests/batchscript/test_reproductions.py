@@ -253,6 +253,14 @@ def test_options_of_a_launcher_that_are_not_kept_are_named(launch: str, named: l
     assert [left.text for left in imported.left if left.kind == "check"] == named
 
 
+def test_variables_of_a_container_alone_are_named_or_kept() -> None:
+    launch = "srun --container-image=$I --container-mounts=$OUT_DIR:/o,$D:/d python t.py"
+    imported = import_body(launch, *TWO_NODES)
+    assert [left.text for left in imported.left if left.kind == "check"] == ["$D, $I, $OUT_DIR"]
+    script = make_script(f"D=$(readlink -f x)\n{launch}", *TWO_NODES)
+    assert "the container needs '$OUT_DIR:/o,$(readlink -f x):/d'" in refusal_of(script)
+
+
 def test_a_value_is_not_put_in_before_the_script_has_set_it() -> None:
     body = 'if [ "$FAST" = 1 ]; then export MODE=a; fi\nFAST=1\npython train.py $MODE $FAST'
     assert "uses $FAST" in refusal_of(make_script(body, "#SBATCH --gpus-per-node=1"))

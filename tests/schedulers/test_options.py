@@ -23,7 +23,7 @@ FIELDS = {
     "memory": "resources.memory_per_node=10GB",
     "CPUs": "resources.cpus_per_node=8",
     "mail": "notify={email: me@example.org, on: [begin, fail]}",
-    "walltime": "walltime={notice: 5m, then: resubmit}",
+    "walltime": "on_walltime={notice: 5m, then: resubmit}",
     "array": "array={tasks: 3}",
     "after": "after=[12]",
     "unequal nodes": "resources.gpus_per_node=[4, 2]",
@@ -34,11 +34,21 @@ FIELDS = {
     "disk": "resources.disk_per_node=10GB",
     "file systems": "filesystems=[home]",
     "account": "account=def-other",
-    "requeue": "walltime={then: requeue}",
+    "requeue": "on_walltime={then: requeue}",
     "container": "environment={container: {image: a.sif, runtime: apptainer}}",
 }
 # Keys of the spec that no directive follows from.
-UNASKED = {"extends", "site", "scheduler", "run", "preflight", "report", "directives"}
+UNASKED = {
+    "extends",
+    "site",
+    "scheduler",
+    "run",
+    "preflight",
+    "report",
+    "directives",
+    "snapshot",
+    "send",
+}
 UNASKED |= {"launch.launcher", "launch.rendezvous", "launch.max_restarts", "launch.interface"}
 TOGETHER = [FIELDS[key] for key in ("exclusive", "memory", "mail", "array", "after")]
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from itertools import pairwise
 
-from jobgen.batchscript.convert.containers import settle_container
+from jobgen.batchscript.convert.containers import settle_container, spell_container
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import (
@@ -258,7 +258,7 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     for launcher in chosen.started.launchers:
         for name, value in launcher.passed:
             needed |= {name} if value is None else list_names(value)
-    image = str(draft.values.get("environment.container", ""))
+    image = spell_container(draft)
     before = [item for item in statements[:index]]
     inner = list(chosen.inner)
     setup.settle(before, needed | list_names(image))

@@ -39,6 +39,13 @@ def settle_container(script: Script, started: Started, draft: Draft, line: int) 
     return None
 
 
+def spell_container(draft: Draft) -> str:
+    """What a container is told, for the variables in it."""
+    container = draft.values.get("environment.container", {})
+    parts = [container.get("image", ""), *container.get("binds", ()), *container.get("options", ())]
+    return " ".join(parts)
+
+
 def _put_in(script: Script, text: str, line: int) -> str:
     """A path with the script's own variables put in: no node knows them when a container opens."""
     for _ in range(5):

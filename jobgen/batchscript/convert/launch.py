@@ -271,6 +271,7 @@ def _settle_step_resources(job: ImportedJob, chosen: Candidate) -> None:
                 "--cpu-bind",
                 "--cpu_bind",
                 "--mem-bind",
+                "--accel-bind",
                 "--hint",
                 "--distribution",
                 "-m",

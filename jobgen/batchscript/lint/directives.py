@@ -61,12 +61,12 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.scheduler is None:
         return
     scheduler = schedulers.get_scheduler(script.scheduler)
-    told = set()
+    folders = set()
     for item, line in _read_lines(script):
         for folder in scheduler.output_folders(line.strip() + "\n"):
-            if folder in told or PLACEHOLDER.search(folder):  # of which another rule tells
+            if folder in folders or PLACEHOLDER.search(folder):  # of which another rule tells
                 continue
-            told.add(folder)
+            folders.add(folder)
             if "$" not in folder and not _is_folder(folder):
                 # What becomes of the job is measured, for each of the two.
                 end = "fails without a word" if script.scheduler == "slurm" else "loses its output"
