@@ -37,13 +37,14 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         else _join_constraints(defaults.node.constraint, spec.resources.constraint),
         disk=None if "resources.disk_per_node" in left_out else spec.resources.disk_per_node,
         exclusive=bool(spec.resources.exclusive) and "resources.exclusive" not in left_out,
-        mail=_plan_mail(spec),
+        mail=None if "notify" in left_out else _plan_mail(spec),
         after=after,
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
     problems += _find_repeats(context, plan._replace(requests=requests))
-    return Decision(requests, problems=problems, notes=_advise(can, requests), left_out=left_out)
+    notes = _advise(context, requests)
+    return Decision(requests, problems=problems, notes=notes, left_out=left_out)
 
 
 def parse_dependency(text: str, scheduler: str) -> Dependency:
@@ -175,7 +176,7 @@ def _list_left_out(context: Context) -> Iterator[str]:
         yield "resources.exclusive"
     if resources.disk_per_node is not None and not (can.disk or site.pbs.disk):
         yield "resources.disk_per_node"
-    if spec.notify is not None and not can.mail:
+    if spec.notify is not None and (not can.mail or site.mail == "none"):
         yield "notify"
 
 
@@ -193,8 +194,15 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
         yield loaded.problem("resources.constraint", message)
 
 
-def _advise(can: Capabilities, requests: Requests) -> Iterator[str]:
+def _advise(context: Context, requests: Requests) -> Iterator[str]:
     """Yield what the user should hear about the requests."""
+    site, can = context.site, context.site.can
+    if context.spec.notify is not None and site.mail == "none":
+        source = (site.sources or {}).get((site.cited or {}).get("mail", ""), "")
+        yield (
+            f"note: notify: {site.title or 'this site'} sends no e-mail ({source}), so it is left"
+            " out; `jobgen wait JOB` ends when the job does"
+        )
     if not can.mails_any_failure and requests.mail and requests.mail.on == ("fail",):
         yield (
             f"note: notify.on: {can.title} says that a program failed only in its mail at the end; "

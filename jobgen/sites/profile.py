@@ -388,6 +388,7 @@ class SiteProfile(NamedTuple):
     internet: Annotated[
         Literal["none", "proxy", "yes"] | None, "Whether compute nodes reach it."
     ] = None
+    mail: Annotated[Literal["none"] | None, "none: its scheduler sends no e-mail."] = None
     charge: Annotated[Charge | None, "What a job costs, where its queue does not say it."] = None
     notes: Annotated[tuple[str, ...], "What else to know, which jobgen does not act upon."] = ()
 

@@ -159,5 +159,7 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
     if launch is not None:
         what = "a process for each GPU" if launch.family == "direct" else "a torchrun agent a node"
         yield "launch", f"{what}, by {launch.launcher}", marks.get(launch.source or "", "")
+    if profile.mail == "none":
+        yield "e-mail", "sends none", cited.get("mail", "")
     if profile.internet:
         yield "internet", profile.internet, cited.get("internet", "")

@@ -243,3 +243,13 @@ def test_a_local_script_cannot_be_told_to_wait(tmp_path: Path) -> None:
         "job.sh: a local script cannot be told to wait; submit its spec instead\n",
     )
     assert f"\n    wait_for afterany {job}\n" in by_spec.out
+
+
+def test_a_site_that_sends_no_mail_is_not_asked_for_it() -> None:
+    job = "name: a\nsite: lumi-g\naccount: project_1\nresources: {nodes: 2, walltime: 1h}\n"
+    plan = plan_of(f"{job}run: {{script: a.py}}\nnotify: me@example.org\n")
+    assert plan.requests.mail is None
+    assert "notify" in plan.left_out
+    (note,) = (note for note in plan.notes if "notify" in note)
+    assert "LUMI-G (EuroHPC, CSC, Finland) sends no e-mail (https://github.com/Lumi-" in note
+    assert "jobgen wait JOB" in note
