@@ -11,6 +11,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.spec.commands import describe_unexpanded, is_shell_command
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import Environment
 from jobgen.spec.value_types import NAME, make_words
 
 
@@ -21,7 +22,13 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     program = Program(spec.name, command, _find_script(loaded))
     if spec.array is None and task is not None:
         raise UsageError(f"--task {task}: {loaded.file} has no array")
-    notes = tuple(_list_notes(loaded))
+    notes = [*_list_notes(loaded)]
+    bare = spec.environment == Environment() and context.site.modules is None
+    if context.site.can.batch and spec.run.command and bare and not plan.nodes.gpus:
+        notes.append(
+            "note: run.command: the job ends on a node whose python3 has no torch, also where the"
+            " program needs none; name an environment that has it: environment.venv, or modules"
+        )
     if spec.array is None or plan.array is not None:
         return Decision(program, notes=notes)
     tasks, name = list_tasks(loaded), spec.name

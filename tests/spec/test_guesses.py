@@ -148,3 +148,11 @@ def test_a_value_that_expands_is_the_shells_business() -> None:
     assert '--out "${HOME}/o"' in script
     assert '"-x=-${A}"' in script
     assert plan.notes == ()
+
+
+def test_a_program_without_gpus_is_told_that_torch_is_needed() -> None:
+    text = "name: a\nscheduler: pbs\nresources: {walltime: 1h}\nrun: {command: [python, a.py]}\n"
+    (note,) = plan_of(text).notes
+    assert "whose python3 has no torch" in note
+    assert plan_of(f"{text}environment: {{venv: v}}\n").notes == ()
+    assert plan_of(text.replace("walltime", "gpus_per_node: 1, walltime")).notes == ()
