@@ -162,8 +162,10 @@ def _list_left_out(context: Context) -> Iterator[str]:
         yield "filesystems"
     if not can.batch:
         yield from (key for key in ("account", "queue") if getattr(spec, key) is not None)
-    if any(not line.startswith(f"{can.sign} ") for line in spec.directives):
-        yield "directives of another scheduler"
+    others = [line for line in spec.directives if not line.startswith(f"{can.sign} ")]
+    if others:
+        named = " ".join(line.partition(" ")[2].strip() for line in others)
+        yield f"directives of another scheduler ({named})"
     if spec.qos is not None and not can.qos:
         yield "qos"
     if spec.reservation is not None and not can.reservation:

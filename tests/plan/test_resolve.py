@@ -259,13 +259,14 @@ def test_local_leaves_out_what_this_machine_has_no_use_for() -> None:
         "environment.modules",
         "account",
         "queue",
-        "directives of another scheduler",
+        "directives of another scheduler (-m e)",
     )
 
 
 def test_a_cluster_leaves_out_nothing_but_directives_of_another_scheduler() -> None:
     text = edited(("", 'account: x\ndirectives: ["#PBS -m e", "#SBATCH -C gpu"]\n'))
-    assert plan_of(text, scheduler="pbs").left_out == ("directives of another scheduler",)
+    left_out = ("directives of another scheduler (-C gpu)",)
+    assert plan_of(text, scheduler="pbs").left_out == left_out
     assert plan_of(GADI).left_out == ()
 
 

@@ -1,0 +1,128 @@
+"""What lint writes for other programs, and what `--fix` writes into a script."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT, jobgen
+
+from jobgen.batchscript.lint import check
+from jobgen.batchscript.lint.mend import MENDED, mend_text
+from jobgen.batchscript.reader import Script
+
+FAULTY = sorted((ROOT / "tests" / "batchscript" / "faulty").iterdir())
+TEXT = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --exclusive
+export MASTER_PORT=29500
+srun python train.py, 100%
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script with a fault and a note."""
+    path = tmp_path / "a,b.sbatch"
+    path.write_text(TEXT)
+    return path
+
+
+def test_sarif_names_rules_places_and_levels(script: Path) -> None:
+    code, out, err = jobgen("lint", "--format", "sarif", script)
+    assert (code, err) == (8, "1 fault found\n")
+    log = json.loads(out)
+    (run,) = log["runs"]
+    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "jobgen lint")
+    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+    assert rules.keys() == {"fixed-port", "srun-kill"}
+    assert all(rule["helpUri"].startswith("https://") for rule in rules.values())
+    places = [
+        (result["ruleId"], result["level"], place["artifactLocation"]["uri"], place["region"])
+        for result in run["results"]
+        for place in [result["locations"][0]["physicalLocation"]]
+    ]
+    assert places == [
+        ("fixed-port", "note", str(script), {"startLine": 4, "startColumn": 8}),
+        ("srun-kill", "error", str(script), {"startLine": 5, "startColumn": 1}),
+    ]
+
+
+def test_sarif_of_a_good_script_has_no_results(script: Path) -> None:
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=1\npython a.py\n")
+    code, out, _ = jobgen("lint", "--format", "sarif", script)
+    assert (code, json.loads(out)["runs"][0]["results"]) == (0, [])
+
+
+def test_annotations_stand_at_their_lines(script: Path) -> None:
+    code, out, _ = jobgen("lint", "--format", "github", script)
+    place = str(script).replace(",", "%2C")
+    note, fault = out.splitlines()
+    assert code == 8
+    assert note.startswith(f"::notice file={place},line=4,col=8,title=")
+    assert fault == (
+        f"::error file={place},line=5,col=1,title=srun without --kill-on-bad-exit"
+        "::srun goes on when one of its tasks has failed; add --kill-on-bad-exit=1 to srun"
+    )
+
+
+def test_a_message_of_an_annotation_ends_no_command(tmp_path: Path) -> None:
+    path = tmp_path / "a.sbatch"
+    path.write_text("#!/bin/bash\n#SBATCH -A <my%0Aaccount>\ntrue\n")
+    out = jobgen("lint", "--format", "github", path).out
+    assert len(out.splitlines()) == 1
+    assert "'<my%250Aaccount>'" in out
+
+
+def test_fix_mends_the_file_and_lists_the_rest(script: Path) -> None:
+    code, out, err = jobgen("lint", "--fix", script)
+    assert (code, err) == (0, f"{script}: mended\n")
+    assert [line.split(": ")[1] for line in out.splitlines()[::2]] == ["note"]
+    assert script.read_text() == TEXT.replace("srun python", "srun --kill-on-bad-exit=1 python")
+    before = script.stat().st_mtime_ns
+    assert jobgen("lint", "--fix", script)[::2] == (0, "")
+    assert script.stat().st_mtime_ns == before
+
+
+def test_each_mend_takes_away_its_finding_and_brings_no_other(subtests: pytest.Subtests) -> None:
+    mended = set()
+    for path in FAULTY:
+        with subtests.test(path.name):
+            text = path.read_bytes().decode()
+            before = check(Script(path.name, text))
+            after = mend_text(text, before)
+            rules = [finding.rule.id for finding in check(Script(path.name, after))]
+            assert rules == [item.rule.id for item in before if item.rule.id not in MENDED]
+            assert (after == text) == (rules == [item.rule.id for item in before])
+            mended |= {path.stem} - set(rules)
+    assert mended == set(MENDED)
+
+
+@pytest.mark.parametrize(
+    ("line", "mended"),
+    [
+        ("srun -n 8 python a.py", "srun --kill-on-bad-exit=1 -n 8 python a.py"),
+        (
+            "srun python a.py | srun -n 2 cat",
+            "srun --kill-on-bad-exit=1 python a.py | srun -n 2 cat",
+        ),
+        ("echo srun; srun python a.py", "echo srun; srun --kill-on-bad-exit=1 python a.py"),
+        ("srun -K 1 python a.py", "srun -K 1 python a.py"),
+        ('CMD="srun python a.py"\n$CMD', 'CMD="srun python a.py"\n$CMD'),
+    ],
+)
+def test_only_a_plain_srun_is_mended(line: str, mended: str) -> None:
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n"
+    text = f"{head}{line}\n"
+    after = mend_text(text, check(Script("a", text)))
+    assert after == f"{head}{mended}\n"
+    assert subprocess.run(["bash", "-n"], input=after, text=True).returncode == 0
+
+
+def test_bytes_that_are_no_text_survive_a_mend(tmp_path: Path) -> None:
+    path = tmp_path / "a.sbatch"
+    path.write_bytes(TEXT.encode() + b"# caf\xe9\n")
+    assert jobgen("lint", "--fix", path).code == 0
+    assert path.read_bytes().endswith(b"# caf\xe9\n")
+    assert b"--kill-on-bad-exit=1" in path.read_bytes()
