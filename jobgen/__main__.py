@@ -19,8 +19,9 @@ def run() -> NoReturn:
     except SystemExit as end:
         code = end.code
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed, by `>&-`
+                stream.flush()
     except OSError:
         code = code or 1
     os._exit(code if isinstance(code, int) else int(code is not None))

@@ -191,13 +191,14 @@ def list_tracked_files(folder: str = ".") -> list[str] | None:
     return [path for path in paths if os.path.isfile(path)]
 
 
-def run_here(argv: Sequence[str]) -> int:
+def run_here(argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> int:
     """Run a command in the place of this process, terminal and all; return its exit code.
 
+    `environment` is added to this one's.
     Ctrl-C is the command's. Raises SchedulerUnavailableError if there is no such command.
     """
     try:
-        with subprocess.Popen(argv) as process:
+        with subprocess.Popen(argv, env={**os.environ, **(environment or {})}) as process:
             while True:
                 with suppress(KeyboardInterrupt):
                     code = process.wait()

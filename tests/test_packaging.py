@@ -118,3 +118,23 @@ def test_an_installed_jobgen_renders_as_the_checkout_does(
         here = render(resolve(load(str(path)), site=site))
         asked = ["--site", site] if site else []
         assert run(jobgen, "render", path, *asked, cwd=tmp_path) == here
+
+
+def test_compiled_templates_are_the_users_own_files(tmp_path: Path) -> None:
+    """So that uninstalling jobgen leaves nothing in site-packages; and nobody else's are run."""
+    (tmp_path / "job.yaml").write_text(
+        "name: a\nscheduler: slurm\nresources: {}\nrun: {module: m}\n"
+    )
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "jobgen", "render"]
+    first = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True)
+    folder = tmp_path / "cache" / "jobgen" / "templates"
+    files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert files
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for path in files:
+        path.write_bytes(b"not a template")
+    folder.chmod(0o777)  # others might have written there
+    again = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True)
+    assert again.stdout == first.stdout
+    assert {path.read_bytes() for path in files} == {b"not a template"}

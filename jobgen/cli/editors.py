@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 import click
@@ -14,14 +14,29 @@ if TYPE_CHECKING:
     from jobgen.sites.profile import SiteProfile
 
 
-def write_schema(what: Literal["job", "site"]) -> str:
-    """Return the JSON Schema of job specs or of site profiles."""
+def write_schema(what: Literal["job", "site"], *, queues: Iterable[str] = ()) -> str:
+    """Return the JSON Schema of job specs or of site profiles.
+
+    A spec's editor completes the names of jobgen's own sites, and of `queues`.
+    """
     from jobgen.sites.profile import SiteProfile
     from jobgen.spec.json_schema import make_schema
     from jobgen.spec.model import JobSpec
 
     cls = {"job": JobSpec, "site": SiteProfile}[what]
-    return make_schema(cls, title=f"jobgen {what}")
+    text = make_schema(cls, title=f"jobgen {what}")
+    if what == "site":
+        return text
+    import json
+
+    from jobgen.sites.search import BUILT_IN
+
+    document = json.loads(text)
+    sites = (name[:-5] for name in os.listdir(BUILT_IN) if name.endswith(".yaml"))
+    for key, names in (("site", sites), ("queue", queues)):
+        if examples := sorted(names):
+            document["properties"][key]["examples"] = examples
+    return json.dumps(document, indent=2) + "\n"
 
 
 @click.command()

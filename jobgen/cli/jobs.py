@@ -14,7 +14,7 @@ from jobgen.cli.remote import RemoteCommand
 
 if TYPE_CHECKING:
     from jobgen.api import Job
-    from jobgen.jobs.status import StatusReport
+    from jobgen.jobs.status import JobStatus, StatusReport
     from jobgen.schedulers.base import State
 
 job_argument = click.argument(
@@ -117,8 +117,13 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
+@click.option(
+    "--then",
+    metavar="COMMAND",
+    help="Run it by bash as each job ends, with $JOBGEN_JOB_ID, _NAME, _STATE and _REASON set.",
+)
 @json_option
-def wait(jobs: tuple[str, ...], as_json: bool) -> None:
+def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     """Wait for jobs to end (the latest when none is named); exit 7 unless all are done.
 
     Each is printed as it ends: its id and its state. The scheduler is asked once a minute.
@@ -141,12 +146,27 @@ def wait(jobs: tuple[str, ...], as_json: bool) -> None:
                 printed.add(index)
                 if not as_json:
                     put_out(f"{each.job.id} {each.state.name}\n")
+                if then:
+                    _run_hook(then, each)
     if as_json:
         put_out(format_json({"jobs": [table.build_row(each) for each in seen.jobs]}))
     bad = [each for each in seen.jobs if each.state.name != "done"]
     if bad:
         lines = (f"job {each.job.id}: {each.state.described}" for each in bad)
         raise JobFailedError("\n".join(lines))
+
+
+def _run_hook(command: str, ended: JobStatus) -> None:
+    from jobgen.process import run_here
+
+    job, state = ended.job, ended.state
+    words = {"ID": job.id, "NAME": job.name, "STATE": state.name, "REASON": state.reason}
+    code = run_here(
+        ["bash", "-c", command],
+        environment={f"JOBGEN_JOB_{key}": word for key, word in words.items()},
+    )
+    if code:
+        click.echo(f"--then of job {job.id} has failed with exit code {code}", err=True)
 
 
 @click.command(cls=RemoteCommand)
@@ -168,7 +188,15 @@ def diagnose(job: str | None, as_json: bool) -> None:
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")
 @click.option("--node", metavar="N", help="Of this node only, by its name.")
 @click.option("--stderr", is_flag=True, help="What processes printed on stderr, and the agents.")
-def logs(job: str | None, follow: bool, rank: int | None, node: str | None, stderr: bool) -> None:
+@json_option
+def logs(
+    job: str | None,
+    follow: bool,
+    rank: int | None,
+    node: str | None,
+    stderr: bool,
+    as_json: bool,
+) -> None:
     """Print what a job's script and processes have printed, with the node and rank of each line.
 
     A line that many ranks print alike is printed once, with their number.
@@ -183,8 +211,16 @@ def logs(job: str | None, follow: bool, rank: int | None, node: str | None, stde
         sys.stdout.flush()
         time.sleep(seconds)
 
+    if follow and as_json:
+        raise click.UsageError("--follow and --json exclude each other")
     report_recoveries()
     named = find(job)
+    if as_json:
+        from jobgen.output import format_json
+
+        printed = list(named.logs(rank=rank, node=node, stderr=stderr))
+        put_out(format_json({"lines": printed}))
+        return
     lines: Iterator[object] = named.logs(rank=rank, node=node, stderr=stderr)
     if follow:
         lines = named.follow(rank=rank, node=node, stderr=stderr, pause=pause, notice=standing.show)

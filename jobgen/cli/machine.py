@@ -73,7 +73,8 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
 @click.option("--script", metavar="FILE", help="The Python file to run; or --module.")
 @click.option("--module", metavar="NAME", help="The Python module to run.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
-def init(file: str, force: bool, **given: Any) -> None:
+@json_option
+def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     """Write a commented job.yaml for this machine, which it looks at.
 
     On a terminal it asks for what it cannot find.
@@ -90,7 +91,7 @@ def init(file: str, force: bool, **given: Any) -> None:
         list_questions,
         write,
     )
-    from jobgen.output import write_file
+    from jobgen.output import format_json, write_file
     from jobgen.sites import search
 
     wishes = Wishes(**given)
@@ -113,9 +114,12 @@ def init(file: str, force: bool, **given: Any) -> None:
     write_file(Path(file), written.text)
     schema = Path(file).with_name("job.schema.json")  # the file's first line names it
     if not schema.exists():
-        write_file(schema, write_schema("job"))
+        write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
     for note in written.plan.notes:
         click.echo(note, err=True)
+    if as_json:
+        plan = written.plan
+        put_out(format_json({"file": file, "scheduler": plan.scheduler, "notes": plan.notes}))
     click.echo(f"{file}: written; read it, then: jobgen explain, jobgen submit", err=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -170,6 +171,7 @@ def _tell_version(context: click.Context) -> NoReturn:
 )
 @click.option("--expand", is_flag=True, help="Write a script for each task of the spec's array.")
 @click.option("--task", type=click.IntRange(0), help="Only this task, as a job of its own.")
+@json_option
 @add_target_options
 def render(
     specs: tuple[str, ...],
@@ -177,6 +179,7 @@ def render(
     out_dir: str | None,
     expand: bool,
     task: int | None,
+    as_json: bool,
     **target: Any,
 ) -> None:
     """Print the job script of a spec (job.yaml here when none is named), or write it."""
@@ -199,7 +202,8 @@ def render(
                     plans.append(plan)
                     paths.append(path)
     if not output and not out_dir:
-        put_out(render_plan(plans[0]))
+        text = render_plan(plans[0])
+        put_out(_list_scripts(paths, [None], [text]) if as_json else text)
         return
     from pathlib import Path
 
@@ -210,8 +214,19 @@ def render(
     if len(set(files)) < len(files):
         twice = next(file for file in files if files.count(file) > 1)
         raise click.UsageError(f"two of the specs would both be written to {twice}")
-    for file, plan in zip(files, plans, strict=True):
-        write_file(Path(file), render_plan(plan))
+    texts = list(map(render_plan, plans))
+    for file, text in zip(files, texts, strict=True):
+        write_file(Path(file), text)
+    if as_json:
+        put_out(_list_scripts(paths, files, texts))
+
+
+def _list_scripts(specs: Sequence[str], files: Sequence[str | None], texts: Sequence[str]) -> str:
+    from jobgen.output import format_json
+
+    keys = ("spec", "file", "script")
+    rows = [dict(zip(keys, row, strict=True)) for row in zip(specs, files, texts, strict=True)]
+    return format_json({"scripts": rows})
 
 
 @cli.command(cls=RemoteCommand)

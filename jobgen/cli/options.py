@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -122,5 +124,7 @@ def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) ->
 
 def put_out(text: str) -> None:
     """Write data to stdout now: a closed pipe is noticed here and not when Python ends."""
+    if sys.stdout is None:  # by `>&-`
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
     sys.stdout.write(text)
     sys.stdout.flush()

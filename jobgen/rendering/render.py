@@ -103,6 +103,13 @@ def _make_environment() -> Environment:
 
 
 def _find_bytecode_cache() -> FileSystemBytecodeCache | None:
-    """Compiled templates beside the compiled modules, where there is such a folder to write to."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__pycache__")
-    return FileSystemBytecodeCache(folder) if os.access(folder, os.W_OK) else None
+    """Compiled templates in the user's own cache folder; they are programs, so nobody else's."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.path.join(home, "jobgen", "templates")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        about = os.stat(folder)
+    except OSError:
+        return None
+    own = about.st_uid == os.geteuid() and not about.st_mode & 0o022
+    return FileSystemBytecodeCache(folder) if own and os.access(folder, os.W_OK) else None

@@ -61,14 +61,11 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
     renamed: dict[str, str] = getattr(cls, "renamed", {})
     for old, new in renamed.items():
         description = f"The old name of {new}."
-        schema["properties"][old] = schema["properties"][new] | {
-            "description": description,
-            "deprecationMessage": f"It is called {new} now.",
-            "doNotSuggest": True,
-        }
+        schema["properties"][old] = schema["properties"][new] | {"description": description}
     required = [name for name, field in keys.items() if field.required]
     if required and "extends" in keys:  # the rest may stand in what it extends
-        schema["anyOf"] = [{"required": ["extends"]}, {"required": required}]
+        # Editors name what is missing; of two ways to be valid they would name the nearer one.
+        schema |= {"if": {"not": {"required": ["extends"]}}, "then": {"required": required}}
     elif required:
         schema["required"] = required
     schema["additionalProperties"] = False
@@ -166,7 +163,10 @@ def _describe_list_as_text(kind: Kind) -> Schema:
 def _describe_any_case(kind: Kind) -> Schema:
     """Fixed words in any case, as no flag of a pattern could say it."""
     words = (
-        "".join(f"[{c.upper()}{c}]" if c.isalpha() else re.escape(c) for c in word)
+        # A dash is no special character there, and ECMA 262 has no escape for it.
+        "".join(
+            f"[{c.upper()}{c}]" if c.isalpha() else c if c == "-" else re.escape(c) for c in word
+        )
         for word in get_args(kind.type)
     )
     return {"type": "string", "pattern": f"^(?:{'|'.join(words)})$"}
@@ -184,12 +184,6 @@ def _describe_text(rule: Pattern | Parsed | None) -> Schema:
     schema = _forbid(CONTROL)
     if rule is not None and rule.regex:
         schema["pattern"] = f"^(?:{rule.regex})$"
-        # What yaml-language-server says in the place of the pattern.
-        schema["patternErrorMessage"] = (
-            f"This is not {rule.meaning}."
-            if isinstance(rule, Pattern)
-            else f"Write it as {' or '.join(rule.examples)}."
-        )
     if rule is not None and rule.examples:
         schema["examples"] = list(rule.examples)
     return schema

@@ -593,3 +593,16 @@ def test_help_and_version() -> None:
     assert code == 0
     assert "Exit codes: 0 ok, 1 unexpected error, 2 wrong usage" in out
     assert jobgen("nothing").code == 2
+
+
+def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(MINIMAL)
+    command = [sys.executable, "-m", "jobgen", "render"]
+    ended = subprocess.run(
+        ["bash", "-c", 'exec "$@" >&-', "bash", *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "stdout: Bad file descriptor\n")

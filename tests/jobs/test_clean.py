@@ -117,3 +117,14 @@ def test_jobs_elsewhere_are_listed_with_their_folders(
     assert listed == [str(here.parent / "one"), str(here.parent / "other")]
     (here.parent / "other/runs").rename(here.parent / "gone")
     assert jobgen("list", "--all", "--limit", "9").out.count("\n") == 3
+
+
+def test_a_command_runs_as_each_job_ends() -> None:
+    record("1")
+    record("2", word="failed 3")
+    words = " ".join(f"$JOBGEN_JOB_{key}" for key in ("NAME", "ID", "STATE", "REASON"))
+    hook = f'echo "{words}" >>told; exit 4'
+    code, out, err = jobgen("wait", "1", "2", "--then", hook)
+    assert (code, out) == (7, "1 done\n2 failed\n")
+    assert Path("told").read_text() == "a 1 done \na 2 failed exit code 3\n"
+    assert "--then of job 2 has failed with exit code 4\n" in err

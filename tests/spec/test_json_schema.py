@@ -5,6 +5,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given
@@ -13,6 +14,7 @@ from jsonschema import Draft7Validator
 from spec_corpus import corpus
 from support import EXAMPLES, ROOT, jobgen, load
 
+from jobgen.cli.editors import write_schema
 from jobgen.errors import SpecError
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec import model, yaml_nodes
@@ -76,8 +78,8 @@ def profile_problems(text: str) -> list[str]:
 
 
 def test_the_command_prints_schemas_of_draft_07() -> None:
-    for what, text in TEXTS.items():
-        assert jobgen("schema", what) == (0, text, "")
+    for what in TEXTS:
+        assert jobgen("schema", what) == (0, write_schema(what), "")
         Draft7Validator.check_schema(SCHEMAS[what])
     assert jobgen("schema", "plan")[0] == 2
 
@@ -251,3 +253,41 @@ def test_the_schema_accepts_whatever_jobgen_accepts(
 )
 def test_the_schema_accepts_whatever_profile_jobgen_accepts(profile: dict[str, Any]) -> None:
     assert profile_problems(json.dumps(profile)) or SITE.is_valid(profile)
+
+
+# draft-07's own, of which a strict validator such as ajv knows no other.
+KEYWORDS = {
+    *("$schema", "$comment", "$ref", "title", "description", "definitions", "type", "properties"),
+    *("additionalProperties", "propertyNames", "required", "not", "anyOf", "allOf", "if", "then"),
+    *("pattern", "enum", "examples", "default", "items", "minItems", "maxItems", "minimum"),
+    "maximum",
+}
+
+
+def list_keywords(schema: Any) -> Iterator[str]:
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        yield key
+        if key in ("properties", "definitions"):
+            for inner in value.values():
+                yield from list_keywords(inner)
+        elif key not in ("default", "enum", "examples"):
+            for inner in value if isinstance(value, list) else [value]:
+                yield from list_keywords(inner)
+
+
+def test_a_strict_validator_knows_every_word_of_the_schemas() -> None:
+    for what in ROOTS:
+        assert set(list_keywords(json.loads(write_schema(what)))) <= KEYWORDS
+
+
+def test_a_missing_key_is_called_by_its_name() -> None:
+    validator = Draft7Validator(json.loads(write_schema("job")))
+    (error,) = validator.iter_errors({"name": "a", "resources": {}})
+    assert error.message == "'run' is a required property"
+    assert not list(validator.iter_errors({"extends": "base.yaml"}))
+
+
+def test_an_editor_completes_sites_and_queues() -> None:
+    keys = json.loads(write_schema("job", queues=["b", "a"]))["properties"]
+    assert "nci-gadi" in keys["site"]["examples"]
+    assert keys["queue"]["examples"] == ["a", "b"]
