@@ -240,8 +240,8 @@ def submit(
     from jobgen.jobs.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
-    if ready.warning:
-        warn(ready.warning)
+    for message in ready.list_warnings():
+        warn(message)
     for message in settle():
         warn(message)
     note_folder()

@@ -272,8 +272,8 @@ def submit(
     limits = not target.pop("no_limits")
     ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
     if dry_run:
-        if ready.warning:
-            click.echo(ready.warning, err=True)
+        for message in ready.list_warnings():
+            click.echo(message, err=True)
         put_out(format_json(ready.as_dict()) if as_json else ready.preview())
         return
     try:

@@ -63,6 +63,23 @@ class Submission:
         outputs = schedulers.get_scheduler(self.scheduler).output_folders(self.head)
         return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
 
+    def list_variables(self) -> dict[str, str]:
+        """Return the variables set here that change the submission, and what each does to it."""
+        if schedulers.is_local(self.scheduler):
+            return {}
+        scheduler = schedulers.get_batch_scheduler(self.scheduler)
+        return scheduler.interferes(self.head, os.environ)
+
+    def list_warnings(self) -> list[str]:
+        """Return what to tell the user before it is submitted."""
+        return [
+            *filter(None, [self.warning]),
+            *(
+                f"warning: {name}={os.environ[name]} is set here: it {what}"
+                for name, what in self.list_variables().items()
+            ),
+        ]
+
     @property
     def digest(self) -> str:
         """Of what two submissions of the same have in common: the script, what it waits for."""

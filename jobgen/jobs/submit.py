@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,8 +219,10 @@ def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]
     except RefusedError as error:
         scheduler = schedulers.get_batch_scheduler(submission.scheduler)
         hint = scheduler.hint(str(error)) if submission.tasks else ""
+        if names := submission.list_variables():
+            hint += f"\nset here, and read by {argv[0]}: {', '.join(names)}"
         raise RefusedError(f"{error}{hint}") from None
-    ids, warnings = [job_id], [*_list_overridden(submission), *filter(None, [warning])]
+    ids, warnings = [job_id], [*filter(None, [warning])]
     try:
         job = pending.record_job(intent, ids)
         if submission.jobs > 1:
@@ -314,14 +316,6 @@ def _submit_links(intent: Intent, ids: list[str], head: str) -> list[str]:
         ids.append(following)
         warnings += filter(None, [warning])
     return warnings
-
-
-def _list_overridden(submission: Submission) -> Iterator[str]:
-    """Yield a warning for each option that the scheduler takes from a variable set here."""
-    scheduler = schedulers.get_batch_scheduler(submission.scheduler)
-    for name, option in scheduler.overriding(submission.head, os.environ).items():
-        value = os.environ[name]
-        yield f"warning: {name}={value} is set here and wins over {option} of the script"
 
 
 def _explain_unsettled(intent: Intent, error: UnsettledError) -> UnsettledError:

@@ -263,8 +263,8 @@ class BatchScheduler(Scheduler, Protocol):
     def cancel_argv(self, ids: Sequence[str]) -> list[str]:
         """The command that ends jobs."""
 
-    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """Variables of who submits that win over a directive in the text of a script, by name."""
+    def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """Variables of who submits that change a submission, by name, and what each does to it."""
 
 
 class ChainScheduler(BatchScheduler, Protocol):

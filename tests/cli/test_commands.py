@@ -350,23 +350,46 @@ class TestSubmit:
         assert jobgen("submit").out == "4242\n"  # the stand-in wants it
         assert Path("logs/a").is_dir()
 
-    def test_variables_that_sbatch_prefers_to_the_script_are_told(
+    def test_variables_that_change_a_submission_are_told_before_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(SLURM)
-        values = {"JOB_NAME": "b", "MEM_PER_NODE": "1G", "ACCOUNT": "x", "OPEN_MODE": "truncate"}
+        values = {"JOB_NAME": "b", "PARTITION": "debug", "OUTPUT": "/x", "ERROR": "/y"}
+        values |= {"EXPORT": "NONE", "TIMELIMIT": "5"}
         for name, value in values.items():
             monkeypatch.setenv(f"SBATCH_{name}", value)
-        out, err = jobgen("submit")[1:]
-        told = [line for line in err.splitlines() if line.startswith("warning: ")]
-        assert out == "4242\n"
-        assert told == [
-            f"warning: SBATCH_{name} is set here and wins over {option} of the script"
-            for name, option in [
-                ("JOB_NAME=b", "--job-name"),
-                ("OPEN_MODE=truncate", "--open-mode"),
-            ]
+        expected = [
+            "warning: SBATCH_ERROR=/y is set here: it is --error for sbatch",
+            "warning: SBATCH_EXPORT=NONE is set here: it is --export for sbatch",
+            "warning: SBATCH_JOB_NAME=b is set here: it is --job-name for sbatch and wins over that"
+            " of the script",
+            "warning: SBATCH_OUTPUT=/x is set here: it is --output for sbatch and wins over that of"
+            " the script",
+            "warning: SBATCH_PARTITION=debug is set here: it is --partition for sbatch",
+            "warning: SBATCH_TIMELIMIT=5 is set here: it is --time for sbatch",
         ]
+        for words in (["--dry-run"], []):
+            code, _, err = jobgen("submit", *words)
+            told = [line for line in err.splitlines() if line.startswith("warning: ")]
+            assert (code, told) == (0, expected)
+        write("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2; exit 1\n", "bin/sbatch")
+        Path("bin/sbatch").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{os.getcwd()}/bin:{os.environ['PATH']}")
+        code, _, err = jobgen("submit", "--again")
+        assert code == 5
+        assert err.endswith(
+            "\nset here, and read by sbatch: SBATCH_ERROR, SBATCH_EXPORT, SBATCH_JOB_NAME, "
+            "SBATCH_OUTPUT, SBATCH_PARTITION, SBATCH_TIMELIMIT\n"
+        )
+
+    def test_variables_that_qsub_reads_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(SLURM.replace("slurm", "pbs"))
+        monkeypatch.setenv("PBS_DPREFIX", "#QSUB")
+        _, _, err = jobgen("submit", "--dry-run")
+        assert err == (
+            "warning: PBS_DPREFIX=#QSUB is set here: it is what begins a directive for qsub, in the"
+            " place of #PBS\n"
+        )
 
     def test_a_script_may_lie_in_the_image_of_a_container(self) -> None:
         own = "environment: {container: {image: a, runtime: apptainer}}\n"

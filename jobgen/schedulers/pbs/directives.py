@@ -23,6 +23,12 @@ from jobgen.schedulers.base import (
 )
 from jobgen.spec.units import format_duration, format_memory
 
+_READ_BY_QSUB = {
+    "PBS_DPREFIX": "is what begins a directive for qsub, in the place of #PBS",
+    "PBS_DEFAULT": "is the server for qsub",
+    "PBS_SERVER": "is the server for qsub",
+    "PBS_CONF_FILE": "is the configuration for qsub",
+}
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
 
 
@@ -112,9 +118,9 @@ class Pbs:
         """`qdel`."""
         return ["qdel", *ids]
 
-    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """None: qsub reads no options from variables (qsub(1B))."""
-        return {}
+    def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """The variables that qsub reads (qsub(1B)): what a directive is, and which server."""
+        return {name: words for name, words in _READ_BY_QSUB.items() if name in environment}
 
     def output_file(self, name: str, job_id: str) -> str:
         """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""

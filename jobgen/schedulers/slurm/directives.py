@@ -25,11 +25,13 @@ from jobgen.schedulers.base import (
 )
 from jobgen.spec.units import format_duration, format_memory
 
-# Of those that sbatch reads, what a script may say too.
-_OPTIONS_BY_VARIABLE = (
-    "ACCOUNT CONSTRAINT DISTRIBUTION EXCLUSIVE GPUS_PER_NODE GRES HINT JOB_NAME MEM_PER_NODE"
-    " NETWORK OPEN_MODE PARTITION QOS REQUEUE RESERVATION SIGNAL TIMELIMIT"
-)
+# Options that sbatch's variables do not say by their own name (sbatch(1), "INPUT ENVIRONMENT").
+_OPTION_OF = {
+    "TIMELIMIT": "time",
+    "MEM_PER_NODE": "mem",
+    "ARRAY_INX": "array",
+    "WAIT4SWITCH": "switches",
+}
 # Without it a job waits for ever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
 
@@ -145,17 +147,18 @@ class Slurm:
         """`scancel`."""
         return ["scancel", *ids]
 
-    def overriding(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """`SBATCH_*` of sbatch(1), "Input environment variables", each with its option."""
-        winners = {}
-        for key in _OPTIONS_BY_VARIABLE.split():
-            option = {"TIMELIMIT": "time", "MEM_PER_NODE": "mem"}.get(key, key)
-            option = "--" + option.lower().replace("_", "-")
-            if f"SBATCH_{key}" in environment and re.search(
-                rf"^#SBATCH {option}\b", script, re.MULTILINE
-            ):
-                winners[f"SBATCH_{key}"] = option
-        return winners
+    def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """`SBATCH_*`, which win over the script, and `SLURM_CLUSTERS`."""
+        changes = {}
+        for name in sorted(environment):
+            prefix, _, key = name.partition("_")
+            if prefix != "SBATCH" and name != "SLURM_CLUSTERS":
+                continue
+            option = "--" + _OPTION_OF.get(key, key).lower().replace("_", "-")
+            said = re.search(rf"^#SBATCH {option}\b", script, re.MULTILINE)
+            wins = " and wins over that of the script" if said else ""
+            changes[name] = f"is {option} for sbatch{wins}"
+        return changes
 
     def output_file(self, name: str, job_id: str) -> str:
         """As `directives` says it."""
