@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,22 @@ def simplify(value: Any) -> Any:
 def format_json(value: Any) -> str:
     """Return the text that a command with --json prints (`docs/reference/json.md`)."""
     return json.dumps(simplify(value), indent=2) + "\n"
+
+
+def make_printable(text: str) -> str:
+    """Return what a terminal may show of what others have printed.
+
+    Of what a terminal obeys colours alone are passed on: other sequences write files, clipboards
+    and titles, or answer as if the user had typed. They become visible.
+    """
+    if text.isprintable():
+        return text
+    return _NO_COLOUR.sub("\ufffd", text.translate(_HARMLESS))
+
+
+_NO_COLOUR = re.compile(r"\x1b(?!\[[0-9;:]*m)")
+# Control characters but for tabs, ends of lines and the escape of colours.
+_HARMLESS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 27)}
 
 
 def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

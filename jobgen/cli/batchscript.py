@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli.options import FILE, complete_words, json_option, put_out
+from jobgen.cli.options import FILE, complete_words, json_option, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 
 
@@ -51,7 +51,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
                     path, "w", encoding="utf-8", newline="", errors="surrogateescape"
                 ) as file:
                     file.write(mended)
-                click.echo(f"{path}: mended", err=True)
+                put_err(f"{path}: mended")
                 here = check(Script(path, mended), site)
         findings += here
     if as_json or form == "json":
@@ -121,9 +121,9 @@ def import_(
     for kind, heading in {**HEADINGS, "kept": "Kept, or not needed."}.items():
         entries = [left for left in imported.left if left.kind == kind]
         if entries and (verbose or kind != "kept"):
-            click.echo(heading, err=True)
+            put_err(heading)
             for left in entries:
-                click.echo(f"  {script}: {left}", err=True)
+                put_err(f"  {script}: {left}")
     losses = sum(left.kind == "lost" for left in imported.left)
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"

@@ -15,6 +15,7 @@ from jobgen.cli.options import (
     add_target_options,
     json_option,
     load_plan,
+    put_err,
     put_out,
     report_recoveries,
 )
@@ -49,7 +50,7 @@ def rerun(
         failed=failed,
         overrides=overrides,
         again=again,
-        warn=lambda text: click.echo(text, err=True),
+        warn=put_err,
     )
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}
@@ -128,16 +129,14 @@ def clean(
     known, problems = find_all(jobs) if jobs else everything()
     if problems and jobs:
         raise UsageError("\n".join(problems))
-    click.echo("".join(f"{problem}\n" for problem in problems), nl=False, err=True)
+    put_err("".join(f"{problem}\n" for problem in problems), end="")
     waste = find_waste(known, before=time.time() - seconds, failed=failed, keep=keep)
     rows = [
         (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
         for each in waste
     ]
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {len(waste)} jobs"
-    click.echo(
-        "".join(f"{line}\n" for line in format_table(rows)) if rows else "", nl=False, err=True
-    )
+    put_err("".join(f"{line}\n" for line in format_table(rows)) if rows else "", end="")
     if waste and not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"{total}: not removed, as there is nobody to ask; give --yes")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobgen.cli.options import FILE, complete_words, json_option, put_out, report_recoveries
+from jobgen.cli.options import (
+    FILE,
+    complete_words,
+    json_option,
+    put_err,
+    put_out,
+    report_recoveries,
+)
 from jobgen.cli.remote import RemoteCommand
 
 if TYPE_CHECKING:
@@ -55,9 +62,9 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     elif len(jobs) < 2:
         for one in rows:
             if not jobs:
-                click.echo(f"{one.name} {one.id}:", err=True)
+                put_err(f"{one.name} {one.id}:")
             put_out(f"{one.state}\n")
-            click.echo(table.format_details(one), err=True, nl=False)
+            put_err(table.format_details(one), end="")
     else:
         put_out(table.format_jobs(rows))
     _raise_problems(problems, seen)
@@ -110,7 +117,7 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     finally:
         for job in named:
             if job.id in ended:
-                click.echo(f"{job.name} {job.id}: cancelled", err=True)
+                put_err(f"{job.name} {job.id}: cancelled")
         if as_json:
             put_out(format_json({"cancelled": ended}))
 
@@ -140,7 +147,7 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     for seen in watch.until_over():
         if seen.silences != silences:
             silences = seen.silences
-            click.echo("\n".join(silences), err=True, nl=bool(silences))
+            put_err("\n".join(silences), end="\n" if silences else "")
         for index, each in enumerate(seen.jobs):
             if index not in printed and watch.over(index):
                 printed.add(index)
@@ -204,6 +211,7 @@ def logs(
     import time
 
     from jobgen import find
+    from jobgen.output import make_printable
 
     standing = StatusLine()
 
@@ -224,16 +232,16 @@ def logs(
     lines: Iterator[object] = named.logs(rank=rank, node=node, stderr=stderr)
     if follow:
         lines = named.follow(rank=rank, node=node, stderr=stderr, pause=pause, notice=standing.show)
-    nothing = True
+    nothing, on_terminal = True, sys.stdout.isatty()
     for line in lines:
         nothing = False
         standing.clear()
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{make_printable(str(line)) if on_terminal else line}\n")
     standing.clear()
     sys.stdout.flush()
     if nothing:
         where = os.path.relpath(named.run_dir)
-        click.echo(f"nothing of that kind has been printed yet; the files are in {where}", err=True)
+        put_err(f"nothing of that kind has been printed yet; the files are in {where}")
 
 
 @click.command()
@@ -304,8 +312,9 @@ class StatusLine:
         from shutil import get_terminal_size
 
         from jobgen.jobs.table import format_brief
+        from jobgen.output import make_printable
 
-        text = format_brief(report.jobs[0])[: get_terminal_size().columns - 1]
+        text = make_printable(format_brief(report.jobs[0]))[: get_terminal_size().columns - 1]
         if text != self._shown:
             sys.stdout.flush()
             self._write(text)
@@ -329,7 +338,7 @@ def follow_job(job: Job) -> State:
         while True:
             line = next(lines)
             standing.clear()
-            click.echo(line.text if line.task is None else str(line), err=True)
+            put_err(line.text if line.task is None else str(line))
     except StopIteration as end:
         standing.clear()
         state: State = end.value
@@ -337,7 +346,7 @@ def follow_job(job: Job) -> State:
     except KeyboardInterrupt:
         standing.clear()
         hint = f"jobgen wait {job.id} waits for it, jobgen cancel {job.id} ends it"
-        click.echo(f"job {job.id} goes on; {hint}", err=True)
+        put_err(f"job {job.id} goes on; {hint}")
         raise
 
 

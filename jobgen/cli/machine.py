@@ -16,6 +16,7 @@ from jobgen.cli.options import (
     complete_words,
     json_option,
     load_plan,
+    put_err,
     put_out,
 )
 from jobgen.errors import FaultsFoundError, UsageError
@@ -105,7 +106,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if sys.stdin.isatty() and sys.stderr.isatty():
         if asks_for_cluster(machine, wishes):
             known = f"Known clusters: {', '.join(search.list_names())}."
-            click.echo(textwrap.fill(known, 78, break_on_hyphens=False), err=True)
+            put_err(textwrap.fill(known, 78, break_on_hyphens=False))
             where = _ask(ask_for_cluster())
             wishes = wishes._replace(**{"scheduler" if where in SCHEDULERS else "site": where})
         for question in list_questions(machine, wishes):
@@ -116,11 +117,11 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if not schema.exists():
         write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
     for note in written.plan.notes:
-        click.echo(note, err=True)
+        put_err(note)
     if as_json:
         plan = written.plan
         put_out(format_json({"file": file, "scheduler": plan.scheduler, "notes": plan.notes}))
-    click.echo(f"{file}: written; read it, then: jobgen explain, jobgen submit", err=True)
+    put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
 
 
 def _ask(question: Question) -> Any:
@@ -222,7 +223,7 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         put_out(capturing.write_profile(captured))
         return
     write_file(Path(output), capturing.write_profile(captured))
-    click.echo(f"{output}: what {captured.name} tells; 'jobgen sites test' checks it", err=True)
+    put_err(f"{output}: what {captured.name} tells; 'jobgen sites test' checks it")
 
 
 COMMANDS = {"doctor": doctor, "init": init, "sites": sites}

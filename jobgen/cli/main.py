@@ -19,6 +19,7 @@ from jobgen.cli.options import (
     json_option,
     load_plan,
     load_plans,
+    put_err,
     put_out,
 )
 from jobgen.cli.remote import RemoteCommand
@@ -29,6 +30,7 @@ from jobgen.errors import (
     JobgenError,
     gather_problems,
 )
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -46,13 +48,13 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except JobgenError as error:
-        click.echo(str(error), err=True)
+        put_err(str(error))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        put_err("interrupted")
         code = 130
     except OSError as error:
-        click.echo(f"{error.filename or 'error'}: {error.strerror}", err=True)
+        put_err(f"{error.filename or 'error'}: {error.strerror}")
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -273,17 +275,19 @@ def submit(
     ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
     if dry_run:
         for message in ready.list_warnings():
-            click.echo(message, err=True)
+            put_err(message)
         put_out(format_json(ready.as_dict()) if as_json else ready.preview())
         return
     try:
         try:
-            job = hand_over(ready, again=again, warn=_warn)
+            job = hand_over(ready, again=again, warn=put_err)
         except AlreadySubmittedError as refusal:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
-            click.confirm(f"{refusal}\nsubmit another job?", abort=True, err=True)
-            job = hand_over(ready, again=True, warn=_warn)
+            click.confirm(
+                f"{make_printable(str(refusal))}\nsubmit another job?", abort=True, err=True
+            )
+            job = hand_over(ready, again=True, warn=put_err)
     except JobgenError as error:
         if error.job_id:
             put_out(format_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")
@@ -295,9 +299,9 @@ def submit(
         put_out(f"{job.id}\n")
     elif not wait:
         put_out(format_json(handed_over))
-    click.echo(f"run folder: {run_folder}", err=True)
+    put_err(f"run folder: {run_folder}")
     if not wait:
-        click.echo(f"next: jobgen logs -f {job.id}, jobgen status {job.id}", err=True)
+        put_err(f"next: jobgen logs -f {job.id}, jobgen status {job.id}")
     else:
         from jobgen.cli.jobs import follow_job
 
@@ -315,10 +319,6 @@ def receive(folder: str) -> None:
     from jobgen.machine.transfer import unpack_files
 
     unpack_files(sys.stdin.readline(), folder)
-
-
-def _warn(text: str) -> None:
-    click.echo(text, err=True)
 
 
 def _name_script(path: str, plan: Plan) -> str:

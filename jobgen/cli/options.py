@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.capabilities import SCHEDULERS
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -50,7 +51,7 @@ def report_recoveries() -> None:
     from jobgen import settle
 
     for message in settle():
-        click.echo(message, err=True)
+        put_err(message)
 
 
 def add_target_options(command: Command) -> Command:
@@ -93,7 +94,7 @@ def load_plan(
     loaded = _load(path, target)
     plan = _resolve(loaded, target, task)
     for note in plan.notes:
-        click.echo(note, err=True)
+        put_err(note)
     return loaded, plan
 
 
@@ -104,7 +105,7 @@ def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
         return [load_plan(path, target)[1]]
     plans = [_resolve(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
     for note in plans[0].notes:
-        click.echo(note, err=True)
+        put_err(note)
     return plans
 
 
@@ -120,6 +121,12 @@ def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) ->
 
     limits, site = not target["no_limits"], target["site"]
     return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)
+
+
+def put_err(text: str, *, end: str = "\n") -> None:
+    """Write to stderr; what schedulers and jobs have said may hold what a terminal would obey."""
+    sys.stderr.write((make_printable(text) if sys.stderr.isatty() else text) + end)
+    sys.stderr.flush()
 
 
 def put_out(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli.options import FILE
+from jobgen.cli.options import FILE, put_err
 from jobgen.errors import UsageError
 
 
@@ -30,7 +30,7 @@ def page(out: str | None, serve: bool, pyodide: str, sites: tuple[str, ...], por
         raise UsageError("give one of --out DIR and --serve")
     if out is not None:
         built = build_page(out, pyodide=pyodide, sites=sites)
-        click.echo(f"{built.folder}: {built.size / 1e6:.1f} MB, for any web server", err=True)
+        put_err(f"{built.folder}: {built.size / 1e6:.1f} MB, for any web server")
         return
     _serve(pyodide, sites, port)
 
@@ -47,7 +47,7 @@ def _serve(pyodide: str, sites: tuple[str, ...], port: int) -> None:
         built = build_page(os.path.join(folder, "page"), pyodide=pyodide, sites=sites)
         with make_server(str(built.folder), pyodide=built.pyodide, port=port) as server:
             address = f"http://127.0.0.1:{server.server_port}/"
-            click.echo(f"{address} shows the page; Ctrl-C ends it", err=True)
+            put_err(f"{address} shows the page; Ctrl-C ends it")
             webbrowser.open(address)
             server.serve_forever()
 

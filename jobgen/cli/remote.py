@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shlex
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen import __version__
+from jobgen.cli.options import put_err
 from jobgen.errors import SchedulerUnavailableError, UsageError
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -78,7 +81,7 @@ class RemoteHost:
             code = run_attached(argv, f"{files}\n".encode(), output.take)
         except KeyboardInterrupt:
             if words[0] == "submit":
-                click.echo(f"\n{self._describe_submission(output)}", err=True)
+                put_err(f"\n{self._describe_submission(output)}")
             raise
         finally:
             output.end()
@@ -92,7 +95,7 @@ class RemoteHost:
             hint = "install it there, or copy the script and submit it with the scheduler's command"
             raise SchedulerUnavailableError(f"there is no jobgen on {self.name}; {hint}")
         if code:
-            click.echo(f"jobgen on {self.name} has ended with exit code {code}", err=True)
+            put_err(f"jobgen on {self.name} has ended with exit code {code}")
         return code
 
     def _describe_submission(self, output: _RemoteOutput) -> str:
@@ -108,21 +111,25 @@ class _RemoteOutput:
     def __init__(self, marks: list[bytes]) -> None:
         self.marks = marks  # that have not come yet
         self._text = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(self, chunk: bytes) -> None:
         """Pass it on, once it is known to be the command's."""
         self._text += chunk
         while self.marks and self.marks[0] in self._text:
             before, _, self._text = self._text.partition(self.marks.pop(0))
-            click.echo(before, err=True, nl=False)
+            put_err(before.decode(errors="replace"), end="")
         if not self.marks:
-            sys.stdout.buffer.write(self._text)
+            if sys.stdout.isatty():
+                sys.stdout.write(make_printable(self._decoder.decode(self._text)))
+            else:
+                sys.stdout.buffer.write(self._text)
             sys.stdout.flush()
             self._text = b""
 
     def end(self) -> None:
         """Pass on what has come before any mark."""
-        click.echo(self._text, err=True, nl=False)
+        put_err(self._text.decode(errors="replace"), end="")
 
 
 def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tuple[str, list[str]]:
@@ -154,13 +161,13 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         spec = load(path, overrides, user=True)
         words = [word for one in spec.overrides[len(overrides) :] for word in ("--set", one)]
         if words:
-            click.echo(f"from your own config: {' '.join(words[1::2])}", err=True)
+            put_err(f"from your own config: {' '.join(words[1::2])}")
     read = sorted({where.file for where in spec.positions.values()} - {path})
     below = [file for file in read if os.path.isfile(file)]
     texts = {}
     if any(os.path.relpath(file).startswith("..") for file in below):
         texts[os.path.relpath(path)] = spec.write_whole()
-        click.echo(f"{path}: sent in one with {', '.join(below)}", err=True)
+        put_err(f"{path}: sent in one with {', '.join(below)}")
     else:
         files += below
     files += filter(os.path.isfile, [spec.spec.run.script or ""])
@@ -168,10 +175,10 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     run = spec.spec.run
     for module in list_unsent_modules(run.script, run.module, files):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
-        click.echo(f"warning: {module} is imported and not sent; {hint}", err=True)
+        put_err(f"warning: {module} is imported and not sent; {hint}")
     for name, file in _list_own_profiles(spec):
         hint = f"copy it to .jobgen/sites/{name}.yaml of the project to send it"
-        click.echo(f"warning: the profile {file} is this machine's alone; {hint}", err=True)
+        put_err(f"warning: the profile {file} is this machine's alone; {hint}")
     return pack_files(files, texts), words
 
 

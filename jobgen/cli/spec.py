@@ -14,6 +14,7 @@ from jobgen.cli.options import (
     add_target_options,
     json_option,
     load_plan,
+    put_err,
     put_out,
 )
 from jobgen.errors import SpecError, StaleError, UsageError
@@ -75,9 +76,9 @@ def check(
         put_out("".join(script.diff for script in report.scripts))
     for script in report.scripts:
         if script.note:
-            click.echo(script.note, err=True)
+            put_err(script.note)
     for note in report.notes:
-        click.echo(note, err=True)
+        put_err(note)
     if report.problems:
         raise SpecError(report.problems)
     lines = [
@@ -87,7 +88,7 @@ def check(
     if len(lines) > len(report.missing) or (report.missing and out_dir):
         raise StaleError("\n".join(lines))
     for line in lines:
-        click.echo(line, err=True)
+        put_err(line)
 
 
 @click.command()

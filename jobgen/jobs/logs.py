@@ -29,6 +29,7 @@ _RANK = re.compile(r"rank-([0-9]+)(\.out|\.err)")
 class LogLine(NamedTuple):
     """A line, and who printed it: processes, a node's agent (then no `ranks`), or the script.
 
+    It is as they printed it: `output.make_printable` is for terminals, which obey some characters.
     Of many processes that printed the same there is one line. `nodes` are theirs, each once; the
     script's are none. `task` is the index in an array.
     """
@@ -148,7 +149,9 @@ class _Logs:
             self._find(run, sure=sure)
             for (node, _), tail in run.plain.items():
                 for text in _read_lines(tail, sure=sure):
-                    yield LogLine(_make_printable(text), (node,) if node else (), (), run.task)
+                    yield LogLine(
+                        text.decode(errors="replace"), (node,) if node else (), (), run.task
+                    )
             yield from self._of_ranks(run, sure=sure)
 
     def _of_ranks(self, run: _RunLogs, *, sure: bool) -> Iterator[LogLine]:
@@ -164,7 +167,7 @@ class _Logs:
             for indices, text in fold_lines(tails):
                 nodes = dict.fromkeys(who[index][1] for index in indices)
                 ranks = tuple(who[index][0] for index in indices)
-                yield LogLine(_make_printable(text), tuple(nodes), ranks, run.task)
+                yield LogLine(text.decode(errors="replace"), tuple(nodes), ranks, run.task)
 
     def _find(self, run: _RunLogs, *, sure: bool) -> None:
         """Take up the files that are there since the last time."""
@@ -199,20 +202,6 @@ def _read_lines(tail: Tail, *, sure: bool) -> Iterator[bytes]:
         tail.finish()
         yield from tail.lines
         tail.lines.clear()
-
-
-def _make_printable(line: bytes) -> str:
-    """Return what can be printed of a line; anything else becomes U+FFFD."""
-    text = line.decode(errors="replace")
-    if text.isprintable():
-        return text
-    # Of what a terminal obeys colours alone are passed on: others write files, clipboards, titles.
-    return _NO_COLOUR.sub("\ufffd", text.translate(_HARMLESS))
-
-
-_NO_COLOUR = re.compile(r"\x1b(?!\[[0-9;:]*m)")
-# Control characters but for tabs and the escape of colours.
-_HARMLESS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 27)}
 
 
 def _format_spans(numbers: Sequence[int]) -> str:

@@ -1,6 +1,8 @@
 """`jobgen logs`: every line once, whose it is, whatever happens to the files."""
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -21,6 +23,7 @@ from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs import logs, status, tail, watch
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.tail import LONGEST, Tail, fold_lines
+from jobgen.output import make_printable
 from jobgen.process import get_start
 from jobgen.schedulers.base import State
 
@@ -190,7 +193,7 @@ class TestCommand:
         ("options", "lines"),
         [
             ("", ["n1.site n2", "done", "4 ranks, 0-2,10 | up", "n1.site rank 0 | loss 1",
-                  "n2 rank 10 | \ufffd\ufffd\x1b[1mbold"]),
+                  "n2 rank 10 | \0\ufffd\x1b[1mbold"]),
             ("--rank 0", ["n1.site rank 0 | up", "n1.site rank 0 | loss 1"]),
             ("--node n1", ["2 ranks, 0-1 | up", "n1.site rank 0 | loss 1"]),
             ("--stderr", ["n2 | n2 is node 1", "n2 rank 2 | Traceback"]),
@@ -225,11 +228,47 @@ class TestCommand:
         assert jobgen("logs", "7").out.splitlines() == ["I am 7", "I am 8"]
 
 
+ESCAPES = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[2J \x9b6n \x1b]52;c;eA==\x07"
+
+
 def test_of_what_a_terminal_obeys_colours_alone_are_passed_on() -> None:
-    line = b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[2J \xc2\x9b6n \x1b]52;c;eA==\x07"
-    printed = logs._make_printable(line)
+    printed = make_printable(ESCAPES)
     assert printed.startswith("\x1b[1;31mred\x1b[0m \ufffd]0;title\ufffd \ufffd[2J \ufffd6n ")
     assert printed.count("\x1b") == 2
+    assert make_printable("two\n\tlines\n") == "two\n\tlines\n"
+
+
+def run_on_terminal(*words: str) -> str:
+    """Return what a command writes to a terminal, on stdout and stderr."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = subprocess.Popen([*JOBGEN, *words], env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    pieces = []
+    with contextlib.suppress(OSError):  # how the end of a terminal shows
+        while piece := os.read(ours, 4096):
+            pieces.append(piece)
+    os.close(ours)
+    command.wait(20)
+    return b"".join(pieces).decode()
+
+
+def test_a_terminal_gets_colours_alone_of_a_job_and_a_pipe_all(job: JobRecord) -> None:
+    said(job, {"logs/n1/rank-0.out": f"{ESCAPES}\n"})
+    assert jobgen("logs", "7").out == f"n1 rank 0 | {ESCAPES}\n"
+    assert run_on_terminal("logs", "7") == f"n1 rank 0 | {make_printable(ESCAPES)}\r\n"
+
+
+def test_a_terminal_gets_colours_alone_of_what_a_scheduler_says(
+    job: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("bin").mkdir()
+    Path("bin/scancel").write_text(f"#!/bin/sh\necho 'scancel: error: {ESCAPES}' >&2; exit 1\n")
+    Path("bin/scancel").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.getcwd()}/bin:{os.environ['PATH']}")
+    JobRecord("8", "chat", "slurm", job.folder, job.submitted, ()).save()
+    assert f"error: {ESCAPES}\n" in jobgen("cancel", "8").err
+    assert f"error: {make_printable(ESCAPES)}\r\n" in run_on_terminal("cancel", "8")
 
 
 def following(*options: str) -> "subprocess.Popen[str]":
