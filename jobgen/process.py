@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -164,6 +164,21 @@ def get_start(pid: int | None) -> int | None:
 def is_running(pid: int | None, started: int | None) -> bool:
     """Return whether a process still runs that began at that time; other values are no process."""
     return pid is not None and pid > 1 and started is not None and get_start(pid) == started
+
+
+def list_marked(marks: Collection[str]) -> list[int]:
+    """Return the user's processes of this machine that have one of these, NAME=VALUE, around them.
+
+    They are a job's, whoever started them; a process that has ended meanwhile is left out.
+    """
+    wanted = {mark.encode() for mark in marks}
+    marked = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is another user's
+            about = path.stat()
+            if about.st_uid == os.geteuid() and wanted & {*path.read_bytes().split(b"\0")}:
+                marked.append(int(path.parent.name))
+    return marked
 
 
 def check_syntax(script: str, setup: Position) -> None:

@@ -283,15 +283,25 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def _stop(job: JobRecord) -> None:
+    """End a local job; of one whose script was killed, what that has left behind."""
     if job.array:
         raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
-    if job.pid is None or not process.is_running(job.pid, job.started):
+    tasks = [job.task(index) for index in range(job.tasks)]
+    marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *tasks)}
+    if job.pid is not None and process.is_running(job.pid, job.started):
+        os.kill(job.pid, signal.SIGTERM)
+    elif not (left := process.list_marked(marks)):
         raise RefusedError(f"job {job.id} has ended already")
-    os.kill(job.pid, signal.SIGTERM)
+    else:
+        for pid in left:
+            os.kill(pid, signal.SIGTERM)
     give_up = time.monotonic() + 60
-    while process.is_running(job.pid, job.started):
+    while process.is_running(job.pid, job.started) or process.list_marked(marks):
         if time.monotonic() > give_up:
-            os.killpg(job.pid, signal.SIGKILL)
+            if job.pid is not None and process.is_running(job.pid, job.started):
+                os.killpg(job.pid, signal.SIGKILL)
+            for pid in process.list_marked(marks):
+                os.kill(pid, signal.SIGKILL)
             break
         time.sleep(0.1)
 

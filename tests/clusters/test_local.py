@@ -81,6 +81,25 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
     assert "has ended already" in again.stderr
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_nothing_is_left_of_a_killed_script(
+    tmp_path: Path, nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    wait = f"run.args.sleep-until={tmp_path}/go"
+    job = run(tmp_path, "--set", wait, resources={"nodes": nodes, "walltime": "2m"})
+    job.wait_for(lambda: len(job.ranks()) == 2 * nodes)
+    os.kill(json.loads((job.run_dir / "job.json").read_text())["pid"], signal.SIGKILL)
+    if nodes > 1:  # they would notice within half a minute
+        ended = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        assert not alive(job)
+    job.wait_for(lambda: not alive(job) and not any(temporary.iterdir()), seconds=10)
+    assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 5
+
+
 def test_the_walltime_ends_the_job(tmp_path: Path) -> None:
     options = ("--set", "resources.walltime=8s", "--set", f"run.args.sleep-until={tmp_path}/go")
     job = run(tmp_path, *options)
