@@ -10,9 +10,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from jobgen.errors import UsageError
+
+MAX_DEPTH = 32
+MAX_COMMANDS = 25_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
+_PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _CLOSES = {"fi", "esac", "}", "done"}
@@ -188,6 +193,9 @@ class _Reader:
 
     def enter(self, opener: str, closer: str) -> None:
         """A block begins."""
+        if len(self.open) >= MAX_DEPTH:
+            line = self.line_at(self.index)
+            raise UsageError(f"line {line}: more than {MAX_DEPTH} blocks inside one another")
         kind = "function" if self.function else "block"
         owner = self.function or (self.open[-1][3] if self.open else "")
         self.blocks += 1
@@ -232,6 +240,8 @@ class _Reader:
             last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
             for doc in self.docs:
                 last = max(last, doc.line + doc.body.count("\n"))
+            if len(self.commands) >= MAX_COMMANDS:
+                raise UsageError(f"line {last}: more than {MAX_COMMANDS:,} commands")
             if words:
                 self.commands.append(
                     Command(
@@ -270,7 +280,7 @@ class _Reader:
 
     def operator(self, operator: str) -> None:
         if operator == "(":
-            if self.words and re.match(r"\(\s*\)", self.text[self.index - 1 :]):
+            if self.words and _PARENTHESES.match(self.text, self.index - 1):
                 self.function = self.words[-1].raw
                 self.index = self.text.index(")", self.index) + 1
                 self.clear()

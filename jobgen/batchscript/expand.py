@@ -42,6 +42,9 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS"}
 
 
+_LONGEST = 20_000  # characters of a variable
+
+
 class Segment(NamedTuple):
     """A part of a word: characters, or what bash expands in the job (`live`), such as `$(date)`.
 
@@ -222,26 +225,31 @@ class ShellVariables:
             fields = tuple(field for item in words for field in self.expand(item))
             before = old.fields if match[3] and old else ()
             known = before is not None and not any(_mentions(item, name) for item in fields)
-            self.values[name] = Variable(
-                ((before or ()) + fields) if known else None, True, exported
+            self._keep(
+                name, ((before or ()) + fields) if known else None, array=True, exported=exported
             )
             return name
         value = self.join(raw)
         if match[3]:
             if old and old.array:
-                self.values[name] = Variable(
-                    (*old.fields, value) if old.fields is not None else None, True, exported
-                )
+                longer = (*old.fields, value) if old.fields is not None else None
+                self._keep(name, longer, array=True, exported=exported)
                 return name
             before = old.fields if old else None
             known = before is not None
-            self.values[name] = Variable(
-                ((*before[0], *value),) if before else None, exported=exported
-            )
+            self._keep(name, ((*before[0], *value),) if before else None, exported=exported)
             return name
         known = not _mentions(value, name)
-        self.values[name] = Variable((value,) if known else None, exported=exported)
+        self._keep(name, (value,) if known else None, exported=exported)
         return name
+
+    def _keep(
+        self, name: str, fields: tuple[Field, ...] | None, *, array: bool = False, exported: bool
+    ) -> None:
+        """Set a variable; one that a script makes longer and longer is as good as not known."""
+        if fields and sum(len(part.text) for value in fields for part in value) > _LONGEST:
+            fields = None
+        self.values[name] = Variable(fields, array, exported)
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""

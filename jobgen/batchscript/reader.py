@@ -15,6 +15,12 @@ from jobgen.batchscript.walk import ExecutedCommand, Walk
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import UsageError
 
+# A job script is short; what is longer than any is not worth the time that it takes to read.
+MAX_BYTES = 512 << 10
+MAX_LINES = 20_000
+MAX_LINE = 20_000  # characters
+MAX_OPTIONS = 1_000  # of directives
+MAX_LAUNCHED = 3_000  # commands that are more than an assignment
 _PREFIX = {
     "slurm": re.compile(r"#SBATCH(?=\s|$)"),
     "pbs": re.compile(r"[ \t]*#PBS(?=\s|$)"),
@@ -68,9 +74,21 @@ class Script:
         self.path = path
         self.text = text
         self.lines = re.split(r"\r?\n", text)
+        if len(self.lines) > MAX_LINES:
+            raise UsageError(f"{path}: has more than {MAX_LINES:,} lines; a job script is short")
+        for number, line in enumerate(self.lines, 1):
+            if len(line) > MAX_LINE:
+                raise UsageError(f"{path}:{number}: is longer than {MAX_LINE:,} characters")
         self.scheduler = self._scheduler()
         self.body_line = self._body_line()
-        self.commands = parse(text.replace("\r\n", "\n"))
+        try:
+            self.commands = parse(text.replace("\r\n", "\n"))
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
+        launched = [command for command in self.commands if len(command.words) > 1]
+        if len(launched) > MAX_LAUNCHED:
+            where = f"{path}:{launched[MAX_LAUNCHED].line}"
+            raise UsageError(f"{where}: more than {MAX_LAUNCHED:,} commands; a job script is short")
 
     def _scheduler(self) -> str | None:
         counts = {
@@ -99,11 +117,12 @@ class Script:
         for number, line in enumerate(self.lines, 1):
             match = self.scheduler and _PREFIX[self.scheduler].match(line)
             if match and number not in self.documents:
-                read = number < self.body_line
+                read, text = number < self.body_line, line.strip()
                 for column, option, value in self._options(line, match.end()):
-                    directives.append(
-                        DirectiveOption(number, column, option, value, line.strip(), read)
-                    )
+                    directives.append(DirectiveOption(number, column, option, value, text, read))
+                if len(directives) > MAX_OPTIONS:
+                    message = f"more than {MAX_OPTIONS:,} options; a job script has some dozens"
+                    raise UsageError(f"{self.path}:{number}: {message}")
         return directives
 
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
@@ -313,11 +332,13 @@ def read(path: str) -> Script:
     """The script in a file; bytes that are no UTF-8 are kept. Raises UsageError if unreadable."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError:
         raise UsageError(f"{path!r}: not a file name") from None
     if b"\0" in data:
         raise UsageError(f"{path}: not a text file")
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
     return Script(path, data.decode("utf-8-sig", "surrogateescape"))

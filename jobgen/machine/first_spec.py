@@ -240,8 +240,8 @@ def _choose_account(machine: Machine, site: str, profile: SiteProfile) -> str | 
     """The user's first account that the site takes."""
     if machine.site not in (None, site):
         return None
-    pattern = profile.account.pattern if profile.account else None
-    fit = (name for name in machine.accounts if re.fullmatch(pattern or ".*", name))
+    account = profile.account
+    fit = (name for name in machine.accounts if account is None or account.takes(name))
     return next(fit, None)
 
 

@@ -384,7 +384,7 @@ def check_lists(
                 hint = "write account: NAME, or give it to the command that submits"
                 message = f"every job here needs an account{about}"
                 yield Breach(loaded.problem("", message, hint), "it may be given later")
-        elif account.pattern and not re.fullmatch(account.pattern, spec.account):
+        elif not account.takes(spec.account):
             message = f"{spec.account!r} is no account of this site"
             yield report(about, "account", message, f"it must be {account.meaning}")
     if listed is not None and not is_listed_by_hand(listed, spec):

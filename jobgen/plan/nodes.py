@@ -12,6 +12,8 @@ from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import NodeRange
 
+_MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
+
 
 def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     """Decide the nodes, on those that the site has for the job."""
@@ -81,6 +83,9 @@ def _plan_preflight(groups: tuple[NodeGroup, ...], site: SiteProfile) -> Preflig
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
     """Yield what this scheduler or site cannot do."""
     loaded, site, resources = context.loaded, context.site, context.spec.resources
+    if nodes.world_size > _MOST_PROCESSES:
+        message = f"makes {nodes.world_size:,} processes; the most are {_MOST_PROCESSES:,}"
+        yield loaded.problem("resources.nodes", message)
     if resources.cpus_per_gpu is not None and not nodes.gpus:
         hint = "write cpus_per_node"
         yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)

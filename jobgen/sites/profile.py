@@ -28,8 +28,12 @@ from jobgen.spec.value_types import (
 def _compile_regex(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is not a regular expression: {error}") from None
+    bare = re.sub(r"\\.|\[\^?\]?[^]]*\]", "x", text)  # without escapes and classes
+    if len(text) > 200 or re.search(r"\)[*+{]", bare) or len(re.findall(r"[*+{]", bare)) > 2:
+        # Such expressions may take a time that doubles with each letter.
+        raise ValueError("repeats a group, or more than two things; write a simpler expression")
     return text
 
 
@@ -217,6 +221,10 @@ class Account(NamedTuple):
     pattern: Annotated[Regex | None, "What the whole of it must match."] = None
     meaning: Annotated[str | None, "The same for a person, such as: ends in _g for GPUs."] = None
     source: Annotated[Label | None, "Where this is from."] = None
+
+    def takes(self, name: str) -> bool:
+        """Whether an account may be called so; no site's are longer than some words."""
+        return len(name) <= 200 and bool(re.fullmatch(self.pattern or ".*", name))
 
 
 class Filesystems(NamedTuple):

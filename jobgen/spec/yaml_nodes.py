@@ -16,6 +16,7 @@ from jobgen.errors import Position, Problem, SpecError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
+MAX_VALUES = 100_000  # with those that aliases repeat
 # What a line can begin with before its first value.
 _INDENT = re.compile(r"^[ \t\-?:]+", re.MULTILINE)
 
@@ -160,6 +161,9 @@ def parse_value(text: str, *, file: str) -> Node:
     tree = _convert(root, file=file, problems=problems, inside=[], done={})
     if problems:
         raise SpecError(problems)
+    if _count_values(tree, {}) > MAX_VALUES:
+        message = f"holds more than {MAX_VALUES:,} values, counted as often as aliases repeat them"
+        raise SpecError([Problem(Position(file), "", message)])
     return tree
 
 
@@ -263,6 +267,16 @@ def _convert(
                 result.items[key] = convert(value_node)
     done[id(node)] = result
     return result
+
+
+def _count_values(node: Node, known: dict[int, int]) -> int:
+    """Count a tree's values as who walks it meets them; `known` has the counts of shared nodes."""
+    if isinstance(node, Scalar):
+        return 1
+    if id(node) not in known:
+        items = node.items.values() if isinstance(node, Mapping) else node.items
+        known[id(node)] = 1 + sum(_count_values(item, known) for item in items)
+    return known[id(node)]
 
 
 def _make_position(mark: Any, file: str) -> Position:

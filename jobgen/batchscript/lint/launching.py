@@ -162,13 +162,13 @@ def _find_foreground(script: Script) -> Iterator[Fault]:
 
 def _find_early(script: Script) -> Iterator[Fault]:
     pattern = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+    agents = [launch.torchrun for launch in script.launches]
+    under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
     for command in script.commands:
         if {"function", "heredoc"} & set(command.inside):
             continue
         launched = any(launcher.name == "srun" for launcher in unwrap(command.words).launchers)
         words = command.words if launched else tuple(word for _, word, _ in command.variables())
-        agents = [launch.torchrun for launch in script.launches if launch.torchrun]
-        under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
         for word in words:
             match = pattern.search(word.active)
             if match and not (under_c10d and "rank" in word.raw.lower()):

@@ -72,8 +72,8 @@ def _list_signs(script: Script, name: str, profile: SiteProfile) -> Iterator[str
     if known := sorted(queues & set(profile.queues or {})):
         yield f"queue {known[0]}"
     account = script.value("--account", "-A", "-P")
-    pattern = profile.account.pattern if profile.account else None
-    if account and pattern and re.fullmatch(pattern, account):
+    about = profile.account
+    if account and about and about.pattern and about.takes(account):
         yield f"account {account}"
     asked = script.value("--gres", "--gpus-per-node", "--gpus") or ""
     kinds = set(re.findall(r"[A-Za-z][\w-]*", asked)) & set(profile.gpu_types or {})
