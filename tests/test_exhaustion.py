@@ -55,7 +55,7 @@ SCRIPTS = {
     "if": ["if a; then\n" * 20_000, "if a; then\n" * 30 + "srun a\n" * 2_900],
     "loops": ["for i in a; do\n" * 30_000, "while a; do b; done\n" * 1_400],
     "functions": ["f() {\n" * 100_000, "f() { a b; }\n" * 2_900],
-    "line": ["#SBATCH --comment=" + "a" * 1_000_000, ("#SBATCH " + "--x " * 4_900 + "\n") * 25],,
+    "line": ["#SBATCH --comment=" + "a" * 1_000_000, ("#SBATCH " + "--x " * 4_900 + "\n") * 25],
     "options": ["#SBATCH " + "--x " * 250_000, "#SBATCH --nodes=2\n" * 19_000],
     "documents": [
         "".join(f"cat <<E{n}\nE{n}\n" for n in range(30_000)),
