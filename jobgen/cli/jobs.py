@@ -173,7 +173,7 @@ def _run_hook(command: str, ended: JobStatus) -> None:
         environment={f"JOBGEN_JOB_{key}": word for key, word in words.items()},
     )
     if code:
-        click.echo(f"--then of job {job.id} has failed with exit code {code}", err=True)
+        put_err(f"--then of job {job.id} has failed with exit code {code}")
 
 
 @click.command(cls=RemoteCommand)

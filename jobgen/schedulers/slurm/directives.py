@@ -155,8 +155,8 @@ class Slurm:
             if prefix != "SBATCH" and name != "SLURM_CLUSTERS":
                 continue
             option = "--" + _OPTION_OF.get(key, key).lower().replace("_", "-")
-            said = re.search(rf"^#SBATCH {option}\b", script, re.MULTILINE)
-            wins = " and wins over that of the script" if said else ""
+            written = re.search(rf"^#SBATCH {option}\b", script, re.MULTILINE)
+            wins = " and wins over that of the script" if written else ""
             changes[name] = f"is {option} for sbatch{wins}"
         return changes
 
