@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import Program, complaint, edited, load, plan_of, run_node
+from support import ROOT, Program, complaint, edited, load, plan_of, run_node
 
 from jobgen.plan.environment import _guess_vendor
 from jobgen.plan.plan import Plan
@@ -359,3 +359,22 @@ def test_a_container_has_the_modules_of_its_runtime_and_no_others_of_the_site() 
 def test_containers_that_cannot_be(site: str, container: str, more: str, message: str) -> None:
     text = edited(("", f"environment: {{container: {container}{more}}}\n"))
     assert message in complaint(text.replace("scheduler: local\n", ""), site=site, limits=False)
+
+
+# --- GPUs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (None, "3,2,1,0"),
+        ("4,5,6,7", "7,6,5,4"),
+        ("GPU-8932f937,GPU-f1c2,MIG-0a,GPU-77", "GPU-77,MIG-0a,GPU-f1c2,GPU-8932f937"),
+    ],
+)
+def test_gpus_are_taken_in_the_sites_order_by_number_or_uuid(given: str | None, taken: str) -> None:
+    function = ROOT / "templates" / "runtime" / "features" / "gpu_order.sh"
+    command = f'set -eu; . {function}; order_gpus 3 2 1 0; echo "$CUDA_VISIBLE_DEVICES"'
+    around = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
+    ended = subprocess.run(["bash", "-c", command], env=around, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{taken}\n", "")
