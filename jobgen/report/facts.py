@@ -200,8 +200,10 @@ class RunFacts(NamedTuple):
     charged: Charged | None
     settings: dict[str, str]  # what the program was given
     varied: dict[str, str]  # a task's own values
+    origins: tuple[str, ...]  # which code it ran, and what it does again
     spec: str | None
     script: str | None
+    diff: str | None  # of the code to git's commit
     notes: tuple[str, ...]  # what is not known, damaged or missing, and why
 
     @property

@@ -11,8 +11,10 @@ from typing import Any
 from jobgen import process, schedulers
 from jobgen.diagnose import Diagnosis, diagnose
 from jobgen.errors import JobgenError
+from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import list_chain
+from jobgen.jobs.table import list_origins
 from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TimeLimit
 from jobgen.plan.resolve import resolve
@@ -101,8 +103,10 @@ def gather(
         charged=_compute_charge(plan, attempts, ran),
         settings=_collect_settings(script, words, history.config(), places),
         varied=_read_words(words) or _read_overrides(script),
+        origins=tuple(list_origins(job)),
         spec=spec,
         script=script,
+        diff=folder.text(DIFF) if job.changed else None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
     )
 

@@ -39,6 +39,7 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
     site = f", {run.site}" if run.site else ""
     submitted = format_moment(run.submitted)
     yield f"{run.state}; {run.scheduler}{site}; submitted {submitted}; {run.folder}"
+    yield from run.origins
     if run.cause:
         cause = [run.cause.title, *run.cause.evidence]
         cause += [f"what to do: {run.cause.remedy}"] if run.cause.remedy else []

@@ -57,6 +57,9 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     assert (len(record["commit"]), record["changed"]) == (40, 2)  # job.yaml is new
     assert '"old" == "old"' in (job.run_dir / "code.diff").read_text()
     assert "and 2 changed files" in jobgen("status", job.id, env=env, cwd=cwd).stderr
+    (run,) = json.loads(jobgen("report", job.task(1).id, "--json", env=env, cwd=cwd).stdout)["runs"]
+    assert "and 2 changed files" in run["origins"][0]
+    assert run["diff"] == (job.run_dir / "code.diff").read_text()
 
     done = jobgen("rerun", job.id, "--failed", "--json", env=env, cwd=cwd)
     assert done.returncode == 0, done.stderr
