@@ -34,7 +34,7 @@ host=$1 folder=$2 version=$3; shift 3
 printf '\0jobgen begins\n'
 command -v jobgen >/dev/null || exit 127
 there=$(jobgen --version)
-if [[ $there != "jobgen $version" ]]; then
+if [[ ${there%% (*} != "jobgen $version" ]]; then    # a checkout names its commit too
     echo "warning: $there is on $host, and jobgen $version here" >&2
 fi
 if [[ $1 == submit ]]; then
