@@ -277,6 +277,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "environment.venv": ("/scratch/$USER/venv",),
     "environment.conda": ("torch",),
     "environment.variables": ("{NCCL_DEBUG: WARN}",),
+    "environment.from_shell": ("[WANDB_API_KEY]",),
     "environment.setup": ("ulimit -n 8192",),
     "launch.mode": ("direct",),
     "launch.launcher": ("mpiexec",),

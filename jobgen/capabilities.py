@@ -68,6 +68,7 @@ _SLURM_OPTIONS = _name_options("""
     resources.exclusive         --exclusive
     resources.walltime          -t, --time
     on_walltime.notice          --signal
+    environment.from_shell      --export
     array                       -a, --array
     after                       -d, --dependency
     notify.email                --mail-user
@@ -82,6 +83,7 @@ _PBS_OPTIONS = _name_options("""
     resources.cpus_per_node     -l ncpus
     resources.memory_per_node   -l mem
     resources.walltime          -l walltime
+    environment.from_shell      -v
     array                       -J
     after                       -W depend
     notify.email                -M

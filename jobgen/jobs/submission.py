@@ -127,6 +127,10 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
         raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
+    if missing := [name for name in plan.environment.from_shell if name not in os.environ]:
+        message = f"{', '.join(missing)}: not set in this shell"
+        hint = "export it before you submit"
+        raise SpecError([loaded.problem("environment.from_shell", message, hint)])
     text = render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
     described = header.read(text)

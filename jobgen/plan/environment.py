@@ -48,6 +48,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
+        from_shell=own.from_shell or (),
     )
     left_out = ["environment.modules"] if local and own.modules else []
     notes = tuple(_list_notes(own))

@@ -244,6 +244,7 @@ class NodeEnvironment(NamedTuple):
     conda: ShellPath | None = None
     variables: Mapping[str, str] = MappingProxyType({})
     setup: str | None = None
+    from_shell: tuple[str, ...] = ()  # variables of the shell that submits
     caches: tuple[str, ...] = ()  # variables that name a folder of the node's own
 
     @property

@@ -122,6 +122,7 @@ def _list_written(plan: Plan) -> Iterator[str]:
         "resources.exclusive": requests.exclusive,
         "resources.walltime": plan.walltime.seconds,
         "on_walltime.notice": chain and not chain.timer,
+        "environment.from_shell": plan.environment.from_shell,
         "array": plan.array,
         "after": requests.after,
         "notify.email": requests.mail and requests.mail.email,

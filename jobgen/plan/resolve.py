@@ -14,6 +14,7 @@ from jobgen.plan.plan import Plan, Provenance, SiteDefaults
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.secrets import list_warnings
 
 
 def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
@@ -74,6 +75,7 @@ def resolve(
         notes=(
             *loaded.notes,
             *_tell_defaults(plan),
+            *list_warnings(loaded),
             *(note for one in decisions for note in one.notes),
         ),
     )

@@ -22,6 +22,7 @@ from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive
 from jobgen.sites.profile import SiteQueue
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.secrets import mask
 
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
@@ -316,4 +317,4 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
                 f"site.{part}.{when}.{name}" for part in parts for when in (some, "always")
             )
             why = "the site's, for the libraries that use its network"
-        yield Reason(f"{name}={value}", why, origins.of([key]))
+        yield Reason(f"{name}={mask(name, value)}", why, origins.of([key]))

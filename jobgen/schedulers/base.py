@@ -131,6 +131,13 @@ def array_line(plan: Plan, option: str) -> Iterator[Directive]:
         yield Directive(option + plan.array.range, why, "array", "array.at_once")
 
 
+def shell_line(plan: Plan, option: str) -> Iterator[Directive]:
+    """The variables that the job takes from the shell that submits it."""
+    if names := plan.environment.from_shell:
+        why = "from the shell that submits; the script has no value of them"
+        yield Directive(option + ",".join(names), why, "environment.from_shell")
+
+
 def after_line(plan: Plan, option: str) -> Directive:
     """What the job waits for: sbatch and qsub alike read a comma as `and`."""
     text = option + ",".join(map(str, plan.requests.after))

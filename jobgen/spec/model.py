@@ -157,6 +157,10 @@ class Environment(NamedTuple):
         "Environment variables; the values are taken as they are, and expand in the job where they"
         " are written as {value: $SCRATCH/x, expand: true}.",
     ] = None
+    from_shell: Annotated[
+        tuple[Variable, ...] | None,
+        "Variables whose values the job takes from the shell that submits it, such as secrets.",
+    ] = None
     setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
@@ -172,6 +176,10 @@ class Environment(NamedTuple):
         if self.conda and re.search(r"\.ya?ml$", self.conda):
             hint = "make it before: conda env create, and write its name or path"
             yield "conda", f"{self.conda!r} describes an environment, and is none", hint
+        for index, name in enumerate(self.from_shell or ()):
+            if name in (self.variables or ()):
+                message = "is among the variables, too"
+                yield f"from_shell[{index}]", message, "leave it out of one of them"
         for name in self.variables or ():
             if re.fullmatch(TAKEN, name):
                 message = "would not arrive: the script, bash or torchrun sets it"

@@ -19,6 +19,7 @@ from jobgen.schedulers.base import (
     merge_directives,
     output_paths,
     queue_keys,
+    shell_line,
     site_lines,
 )
 from jobgen.spec.units import format_duration, format_memory
@@ -63,6 +64,7 @@ class Pbs:
             keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
             lines.append(say(text, "the file systems that the job uses", *keys))
         lines += array_line(plan, "#PBS -J ")
+        lines += shell_line(plan, "#PBS -v ")
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
         lines += _write_notice(plan)

@@ -21,6 +21,7 @@ from jobgen.schedulers.base import (
     node_keys,
     output_paths,
     queue_keys,
+    shell_line,
     site_lines,
 )
 from jobgen.spec.units import format_duration, format_memory
@@ -65,6 +66,7 @@ class Slurm:
                 lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
             if not index:
                 lines += array_line(plan, "#SBATCH --array=")
+                lines += shell_line(plan, "#SBATCH --export=ALL,")
                 why = (
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a word"
