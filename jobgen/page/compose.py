@@ -56,7 +56,7 @@ def edit(text: str, path: str, value: str | None) -> dict[str, Any]:
     from jobgen.spec.edit import set_value
 
     try:
-        text = set_value(text, path, value)
+        text = set_value(text, _write_path(path, text), value)
         if path == "site" and value is not None:
             text = set_value(text, "scheduler", None)
     except JobgenError as error:
@@ -231,9 +231,33 @@ def _read_values(text: str) -> dict[str, Any]:
     from jobgen.spec.edit import list_values
 
     try:
-        return list_values(text)
+        values = list_values(text)
     except JobgenError:
         return {}
+    for old, new in _list_old_names(values):
+        for path in [path for path in values if f"{path}.".startswith(f"{old}.")]:
+            values[new + path.removeprefix(old)] = values.pop(path)
+    return values
+
+
+def _list_old_names(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the old names of keys that a spec's values have, each with that of today."""
+    from jobgen.spec.model import JobSpec
+
+    renamed: dict[str, str] = JobSpec.renamed  # type: ignore[attr-defined]
+    return [
+        pair for pair in renamed.items() if any(path.startswith(f"{pair[0]}.") for path in values)
+    ]
+
+
+def _write_path(path: str, text: str) -> str:
+    """Return a field's path as the text has it, where that has an old name."""
+    from jobgen.spec.edit import list_values
+
+    for old, new in _list_old_names(list_values(text)):
+        if path.startswith(f"{new}."):
+            return old + path.removeprefix(new)
+    return path
 
 
 def _describe_problem(problem: Problem) -> dict[str, Any]:

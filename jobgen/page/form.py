@@ -80,8 +80,11 @@ def _walk(record: dict[str, Any], path: str, definitions: dict[str, Any]) -> Ite
     """Yield the controls of a record's keys; a key that only holds a record stands for its keys."""
     for key, field in record["properties"].items():
         inside = f"{path}.{key}" if path else key
-        if "allOf" in field and "$ref" in field["allOf"][0]:
-            name = field["allOf"][0]["$ref"].rpartition("/")[2]
+        if field.get("doNotSuggest"):
+            continue  # the old name of another
+        kinds = field.get("allOf") or field.get("anyOf") or [{}]
+        if "$ref" in kinds[0]:
+            name = kinds[0]["$ref"].rpartition("/")[2]
             if _is_form_like(definitions[name]):
                 yield from _walk(definitions[name], inside, definitions)
                 continue

@@ -95,7 +95,7 @@ class Opened:
 
     def problems(self) -> list[str]:
         rows = self.page.evaluate(
-            "[...document.querySelectorAll('#problems p')].map((row) => row.lastChild.textContent)"
+            "[...document.querySelectorAll('#problems p:not(.note)')].map((row) => row.lastChild.textContent)"
         )
         return [str(row) for row in rows]
 

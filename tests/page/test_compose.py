@@ -72,10 +72,22 @@ def test_the_form_has_every_key() -> None:
     schema = json.loads(make_schema(JobSpec, title="job"))
     controls = [c.path for section in make_form() for c in (*section.controls, *section.advanced)]
     assert len(controls) == len(set(controls))
-    assert {path.partition(".")[0] for path in controls} == set(schema["properties"])
+    known = {key for key, field in schema["properties"].items() if "doNotSuggest" not in field}
+    assert {path.partition(".")[0] for path in controls} == known
     for name, record in (("resources", "Resources"), ("run", "Run"), ("launch", "Launch")):
         keys = schema["definitions"][record]["properties"]
         assert {f"{name}.{key}" for key in keys} <= set(controls)
+
+
+def test_an_old_name_of_a_key_is_shown_in_its_field_and_written_to() -> None:
+    text = START + "walltime: {notice: 10m}\n"
+    answer = compose.compose(text)
+    assert answer["values"]["on_walltime.notice"] == "10m"
+    assert "walltime.notice" not in answer["values"]
+    assert [note for note in answer["notes"] if "on_walltime now" in note]
+    edited = compose.edit(text, "on_walltime.then", "resubmit")
+    assert edited["problems"] == []
+    assert "walltime: {notice: 10m, then: resubmit}" in edited["text"]
 
 
 def test_a_script_is_linted_and_imported() -> None:

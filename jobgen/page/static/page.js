@@ -102,14 +102,14 @@ function show(answer, writing = null) {
     decided.hidden = !choice;
     decided.textContent = choice ? `${choice.value}: ${choice.why}` : "";
   }
-  showProblems(answer.problems);
+  showProblems(answer.problems, answer.notes ?? []);
   showSite(answer.values.site ?? "");
   if (answer.script !== null) showScript(answer);
   $("copy-script").disabled = $("save-script").disabled = answer.script === null;
   document.body.dataset.state = answer.script === null ? "invalid" : "valid";
 }
 
-function showProblems(problems) {
+function showProblems(problems, notes) {
   for (const { input, problem } of fields.values()) {
     problem.hidden = true;
     problem.textContent = "";
@@ -123,7 +123,7 @@ function showProblems(problems) {
     home.input.setAttribute("aria-invalid", "true");
     for (let outer = home.field.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
   }
-  listProblems(problems);
+  listProblems(problems, notes);
 }
 
 function nearest(path) {
@@ -136,8 +136,9 @@ function nearest(path) {
   return null;
 }
 
-function listProblems(problems) {
-  $("problems").replaceChildren(...problems.map(({ line, text }) => {
+function listProblems(problems, notes = []) {
+  const told = notes.map((text) => Object.assign(make("p", text), { className: "note" }));
+  $("problems").replaceChildren(...told, ...problems.map(({ line, text }) => {
     const row = document.createElement("p");
     if (line) {
       const button = make("button", `Line ${line}`);
