@@ -145,7 +145,7 @@ def find_launcher_in_text(text: str) -> str:
     return ""
 
 
-def _show_program(words: Sequence[str]) -> str:
+def show_program(words: Sequence[str]) -> str:
     """Return the program behind a launcher as keys of `run`."""
     words = [part for word in words for part in (word.split() if " " in word else [word])]
     for index, word in enumerate(words):
@@ -202,7 +202,7 @@ def tell_launcher(launcher: str, words: Sequence[str]) -> tuple[str, str]:
     if name in _SUBMITTERS.split():
         message = f"{name} would submit another job from every process of this one"
         return message, "write the program that the job runs"
-    program = _show_program(words)
+    program = show_program(words)
     if name in _LAUNCHERS.split():
         message = f"jobgen starts the program on every node; {name} in it would start it once more"
         program = program if any(word.endswith(".py") for word in words) else "the program alone"

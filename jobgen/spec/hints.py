@@ -14,6 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from jobgen.spec.bind import Kind, is_record, read_fields
+from jobgen.spec.commands import find_launcher, show_program
 from jobgen.spec.model import JobSpec
 from jobgen.spec.synonyms import (
     ANSWERS,
@@ -202,6 +203,8 @@ def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
 
 def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: str) -> str:
     text = node.text
+    if path == "run" and (launcher := find_launcher(_split(text))):
+        return f"write run: {{{show_program(_split(text))}}}; {launcher} is started by jobgen"
     forms = {
         "run": f"{{script: {text}}}"
         if re.fullmatch(r"\S+\.py", text)

@@ -95,7 +95,8 @@ class Opened:
 
     def problems(self) -> list[str]:
         rows = self.page.evaluate(
-            "[...document.querySelectorAll('#problems p:not(.note)')].map((row) => row.lastChild.textContent)"
+            "[...document.querySelectorAll('#problems p:not(.note)')]"
+            ".map((row) => row.lastChild.textContent)"
         )
         return [str(row) for row in rows]
 
@@ -153,6 +154,7 @@ def test_form_and_text_follow_each_other(opened: Opened) -> None:
     page.fill("#field-environment-setup", "ulimit -c 0\nexport A='b c'\n")
     opened.wait()
     assert "ulimit -c 0" in opened.script()
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
     page.select_option("#field-launch-mode", "direct")
     opened.wait()
     assert "mode: direct" in page.input_value("#yaml")
