@@ -1,4 +1,4 @@
-"""No input may end in a traceback: specs, site profiles, scripts and command lines, mutated.
+"""No input may end in a traceback: specs, profiles, scripts, command lines, run folders, mutated.
 
     python benchmarks/fuzz.py --inputs 100000            # and --seed N for others
 
@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -74,6 +76,10 @@ COMMANDS = {
     ),
     "profile": ("sites test", "sites test --json", "render ../job.yaml --site mine"),
     "script": ("lint", "lint --json", "import", "check", "submit --dry-run --stale-ok"),
+    "record": (
+        *("list", "list --json", "status 7", "status --json", "logs 7", "logs --stderr", "wait 7"),
+        *("diagnose 7", "diagnose --json", "report --text", "report --json", "top 7", "top --json"),
+    ),
 }
 OPTIONS = (
     *("--json", "--site", "--scheduler", "--set", "--no-limits", "-o", "--out-dir", "--dry-run"),
@@ -100,6 +106,47 @@ _PLACE = {
     "profile": re.compile(r"((sites/|/\S+/)?mine\.yaml|good\.yaml)(:[1-9]\d*:[1-9]\d*)?: \S"),
     "script": re.compile(r"\S.*\.sbatch(:[1-9]\d*:[1-9]\d*)?: \S|--set .+: \S"),
     "words": re.compile(r".+: \S"),
+}
+# What jobs leave below `runs`, and commands that were interrupted; one file at a time is damaged.
+_TOKEN = "20260101-000000-0123456789ab"
+_JOB: dict[str, object] = {
+    **{"id": "7", "name": "a", "scheduler": "local", "folder": "/x", "submitted": 1.7e9},
+    **{"argv": ["bash", "x"], "pid": None, "started": None, "tasks": 0, "links": []},
+    **{"earlier": {}, "token": _TOKEN, "digest": "", "host": ""},
+}
+_INTENT = {"job": {**_JOB, "id": ""}, "jobs": 1, "pid": 0, "started": None, "boot": ""}
+_FLIGHT = {"version": "2.4", "pg_config": {}, "entries": [{"process_group": ["0", "x"]}]}
+_ERROR = {"message": {"message": "E: x", "extraInfo": {"py_callstack": "E: x", "timestamp": 1}}}
+_USAGE = {"time": 1.7e9, "attempt": 0, "cpu_s": 2.5, "memory": 9, "most": 9, "processes": 1}
+_CHECKED = {"node": "n1", "python": "3.11", "torch": "2.9", "gpus": [], "clock": 1.7e9}
+_METRICS = (
+    {"kind": "start", "attempt": 0, "step": 0, "time": 1.7e9, "world_size": 2, "unit": "tokens"},
+    {"kind": "step", "step": 10, "time": 1.7e9, "loss": 2.5, "tokens": 99, "step_s": [0.1, 0.1]},
+)
+RUN_FILES = {
+    "a/7/job.json": json.dumps(_JOB),
+    "a/7/state.json": json.dumps({"state": "failed", "reason": "", "attempts": 1, "submitted": 1}),
+    "a/7/plan.json": "",  # of the script, when the files are written
+    "a/7/script": "",
+    "a/7/attempts/0/script": "",
+    "a/7/job.yaml": "name: a\n",
+    "a/7/job.out": "jobgen: FAILED with exit code 1: rank 0 on n1\n",
+    "a/7/attempts/0/outcome": "failed 1\n",
+    "a/7/attempts/0/nodes": "n1\nn2\n",
+    "a/7/attempts/0/failed": "0 1\n",
+    "a/7/attempts/0/job": "7\n",
+    "a/7/attempts/after-7": "8\n",
+    "a/7/attempts/0/node-0.ended": "1\n",
+    "a/7/errors/n1-0.json": json.dumps(_ERROR),
+    "a/7/errors/n1-0-flight-0": json.dumps(_FLIGHT),
+    "a/7/logs/n1/agent.log": "jobgen: n1; of start 0;\n  rank : 0 (x)\n  exitcode  : 1 (pid: 7)\n",
+    "a/7/logs/n1/rank-0.err": "Traceback (most recent call last):\nValueError: x\n",
+    "a/7/preflight/n1.json": json.dumps(_CHECKED),
+    "a/7/usage/n1.jsonl": f"{json.dumps({**_USAGE, 'gpus': [{'use': 5, 'memory': 9}]})}\n" * 3,
+    "a/7/metrics.jsonl": "".join(f"{json.dumps(line)}\n" for line in _METRICS),
+    "a/7/status.json": json.dumps({"state": "failed", "step": 10, "resumable": True, "time": 1}),
+    f"a/submissions/{_TOKEN}.json": json.dumps({**_INTENT, "source": "name: a\n"}),
+    f"a/submissions/{_TOKEN}.sh": "true\n",
 }
 _NOTE = re.compile(r"(note|warning): ")
 
@@ -192,7 +239,14 @@ def inputs(count: int, seed: int) -> Iterator[tuple[str, list[str], bytes]]:
     sites = [*search.list_names(), "nowhere", "mine"]
     for number in range(count):
         rng = random.Random(f"{seed} {number}")
-        kind = rng.choice(("spec", "spec", "spec", "profile", "script", "script", "words"))
+        kind = rng.choice(
+            ("spec", "spec", "spec", "profile", "script", "script", "words", "record", "record")
+        )
+        if kind == "record":
+            file = rng.choice([*RUN_FILES])
+            begun = RUN_FILES[file] or begin["script"][-1].decode()
+            yield f"record {file}", rng.choice(COMMANDS[kind]).split(), mutated(begun.encode(), rng)
+            continue
         if kind == "words":
             argv = [word for _ in range(rng.randrange(1, 6)) for word in _word(rng)]
             yield kind, argv, mutated(rng.choice(begin["spec"]), rng)
@@ -232,8 +286,9 @@ NAMES = {
 CODES = {
     "spec": {0, 2, 3, 4},
     "profile": {0, 3},
-    "script": {0, 2, 3, 4, 8},
+    "script": {0, 2, 3, 4, 8, 9},
     "words": {0, 2, 3, 4, 6, 8},
+    "record": {0, 2, 6, 7},
 }
 
 
@@ -272,12 +327,16 @@ def _run_one(kind: str, argv: list[str], content: bytes) -> tuple[int, str]:
     """The exit code, and which rule is broken; empty if none is."""
     for path in ("sites/mine.yaml", "job.yaml", "a.sbatch"):
         Path(path).unlink(missing_ok=True)
-    file = NAMES[kind]
-    Path(file).write_bytes(content)
+    kind, _, damaged = kind.partition(" ")
+    shutil.rmtree("runs", ignore_errors=True)
+    if damaged:
+        _write_run(damaged, content)
+    else:
+        Path(NAMES[kind]).write_bytes(content)
     search._read.cache_clear()
     words = [word.replace("../job.yaml", "good.yaml") for word in argv]
-    if kind != "words" and "good.yaml" not in words:
-        words.append(file)
+    if kind not in ("words", "record") and "good.yaml" not in words:
+        words.append(NAMES[kind])
     out, err, old = io.StringIO(), io.StringIO(), sys.argv
     sys.argv = ["jobgen", *words]
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
@@ -292,6 +351,14 @@ def _run_one(kind: str, argv: list[str], content: bytes) -> tuple[int, str]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv = old
     return 0, "main() returned"
+
+
+def _write_run(damaged: str, content: bytes) -> None:
+    """Write run folders of which one file is damaged."""
+    for file, text in RUN_FILES.items():
+        path = Path("runs", file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if file == damaged else text.encode())
 
 
 def _rule(kind: str, code: int, said: str) -> str:

@@ -191,7 +191,7 @@ def check_syntax(script: str, setup: Position) -> None:
     except OSError:
         return
     if result.returncode:
-        words = result.stderr.decode(errors="replace").strip()
+        words = "; ".join(result.stderr.decode(errors="replace").splitlines())
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 

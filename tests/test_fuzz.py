@@ -1,4 +1,4 @@
-"""10,000 inputs, however malformed: an exit code that is documented, and never a traceback."""
+"""10,000 inputs, run folders among them, however malformed: an exit code that is documented, and never a traceback."""
 
 import importlib.util
 import sys
@@ -20,4 +20,4 @@ def test_no_input_gives_a_traceback() -> None:
     assert "\n".join(map(str, broken)) == ""
     assert codes.total() == 10_000
     assert min(codes[code] for code in (0, 2, 3, 8)) >= 200  # it gets everywhere
-    assert longest < 10  # seconds
+    assert longest < 5  # seconds

@@ -173,11 +173,7 @@ class Evidence:
         """Of the processes that have ended, as far as their launcher or their agent has told."""
         listed = [entry for node in self.nodes for entry in parse_listing(self.agent(node))]
         return dict(listed) | {
-            int(fields[0]): _convert_status(int(fields[1]))
-            for node in self.nodes
-            for ending in ("ranks", "ended")
-            for line in read_lines(self._record(node, ending))
-            if len(fields := line.text.split()) == 3
+            rank: code for node in self.nodes for rank, code in self._list_ended(node)
         }
 
     def agent(self, node: str) -> list[Line]:
@@ -225,7 +221,7 @@ class Evidence:
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
             node, rank = match[1], int(match[2])
-            texts = [content["message"].splitlines()[0] if content["message"] else "", *stack]
+            texts = [next(iter(str(content.get("message", "")).splitlines()), ""), *stack]
             recorded = [Line(path, 1, text) for text in texts]
             log = self.read_log(node, rank)
             # The same traceback as the program printed it has line numbers to look at.
@@ -236,11 +232,14 @@ class Evidence:
 
     def _counted(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of the processes that failed, where no agent has started them."""
+        return ((rank, code) for rank, code in self._list_ended(node) if code)
+
+    def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
+        """Rank and exit code of all that have ended; a damaged line is left out."""
         for ending in ("ranks", "ended"):
             for line in read_lines(self._record(node, ending)):
-                fields = line.text.split()
-                if len(fields) == 3 and fields[1] != "0":
-                    yield int(fields[0]), _convert_status(int(fields[1]))
+                if match := _ENDED.fullmatch(line.text):
+                    yield int(match[1]), _convert_status(int(match[2]))
 
     def _silent(self, node: str, rank: int, code: int) -> Failure:
         """One that left no error file: its agent knows its code, its log when it last spoke.
@@ -262,7 +261,7 @@ class Evidence:
         for index in sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first):
             node = self.nodes[index]
             code = read_words(self._record(node, "ended"))
-            if len(code) == 1 and code != ["0"]:
+            if len(code) == 1 and re.fullmatch(r"[1-9][0-9]{0,2}", code[0]):
                 status = _convert_status(int(code[0]))
                 yield Failure(
                     node, None, self._ended(node), status, self._last_words(node), "agent"
@@ -296,6 +295,9 @@ class Evidence:
     def _fresh(self, path: Path) -> Iterator[Line]:
         if get_mtime(path) >= self.began:
             yield from read_lines(path)
+
+
+_ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
 
 
 def _convert_status(status: int) -> int:

@@ -55,7 +55,7 @@ def get_mtime(path: Path) -> float:
     """When a file was last written, by its server: seconds since 1970; 0 where there is none."""
     try:
         return path.stat().st_mtime
-    except OSError:
+    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
         return 0.0
 
 

@@ -69,7 +69,7 @@ def _read_samples(path: Path, most: int) -> Iterator[Sample]:
             size = file.seek(0, 2)
             file.seek(max(0, size - most))
             lines = file.read().split(b"\n")
-    except OSError:
+    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
         return
     for line in lines[1:] if size > most else lines:  # the first one may be cut
         try:

@@ -456,7 +456,7 @@ def _check_torch(job: ImportedJob, chosen: Candidate) -> None:
             raise ImportRefusedError(
                 script,
                 chosen.line,
-                f"'{name_program(chosen.started.program)}' is not Python, as far as can be seen",
+                f"{name_program(chosen.started.program)!r} is not Python, as far as can be seen",
                 "jobgen starts PyTorch programs",
             )
         job.draft.check(

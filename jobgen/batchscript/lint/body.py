@@ -42,7 +42,7 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
         words = error.problems[0].message
         match = re.search(r"line (\d+): (.*)", words)
         line = min(int(match[1]), len(script.lines)) if match else 1
-        reason = match[2].splitlines()[0] if match else "it cannot be read"
+        reason = match[2].partition("; bash: ")[0] if match else "it cannot be read"
         yield Fault(max(line, 1), 1, f"bash cannot read the script: {reason}")
 
 
