@@ -1,4 +1,4 @@
-"""10,000 inputs, run folders among them, however malformed: an exit code that is documented, and never a traceback."""
+"""10,000 inputs, however malformed: an exit code that is documented, and never a traceback."""
 
 import importlib.util
 import sys
