@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -254,9 +255,9 @@ def _recognise(cluster: str, source: str) -> Recognise | None:
 
 def _describe_queues(queues: dict[str, SiteQueue], hosts: list[HostShape]) -> dict[str, Any]:
     """The shape of nodes once, where it is the same in all queues."""
-    shapes = {queue.node for queue in queues.values()}
-    if len(shapes) == 1 and hosts:
-        (shape,) = shapes
+    shapes = [queue.node for queue in queues.values()]
+    if hosts and shapes and all(shape == shapes[0] for shape in shapes):
+        shape = shapes[0]
         queues = {name: queue._replace(node=Node()) for name, queue in queues.items()}
         return {"node": shape, "queues": queues}
     return {"queues": queues or None}
@@ -270,13 +271,22 @@ def _list_types(hosts: Iterable[HostShape], source: str) -> Iterator[tuple[str, 
             yield name, _describe_node([host for host in hosts if host.gpu_type == name], source)
 
 
+def _count_gpus(host: HostShape) -> int:
+    return -host.gpus
+
+
 def _describe_node(hosts: list[HostShape], source: str) -> Node:
-    """The most that one of these hosts gives; CPUs of a GPU, the least of their shares."""
+    """The most that one of these hosts gives; CPUs of a GPU, the least of their shares.
+
+    Where they differ in GPUs it also says how many have how many.
+    """
+    counts = Counter(str(host.gpus) for host in sorted(hosts, key=_count_gpus) if host.gpus)
     types = {host.gpu_type for host in hosts if host.gpus}
     shares = [host.cpus // host.gpus for host in hosts if host.gpus]
     threads = {host.threads for host in hosts}
     return Node(
         gpus=max(host.gpus for host in hosts) or None,
+        hosts=dict(counts) if len(counts) > 1 else None,
         gpu=next(iter(types)) if len(types) == 1 else None,
         cpus=max(host.cpus for host in hosts) or None,
         cpu_unit=None if threads == {0} else "thread" if max(threads) > 1 else "core",

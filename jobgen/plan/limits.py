@@ -302,6 +302,12 @@ def check_node(
             whose = "a job on several nodes" if several else "a job"
             message = f"{count(size.narrowest, 'GPU')}, but {whose} has all {node.gpus} of each"
             yield report("full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}")
+    if node.hosts and size.narrowest:
+        most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
+        if 0 < most < size.nodes:
+            each = count(size.narrowest, "GPU")
+            message = f"{count(size.nodes, 'node')} with {each} each; {most} have so many"
+            yield report("hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each")
     if node.job_gpus is not None and size.gpus > node.job_gpus:
         message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"
         yield report("job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}")

@@ -98,6 +98,9 @@ class PbsDialect(NamedTuple):
     chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
 
 
+Digits = Annotated[str, Pattern(r"[0-9]{1,6}", "a number of GPUs", ("4",))]
+
+
 class Node(NamedTuple):
     """A node, as a job sees it; in a queue or for a type of GPU, what differs there."""
 
@@ -131,6 +134,10 @@ class Node(NamedTuple):
     ] = None
     account_suffix: Annotated[
         Words | None, "What follows the account of a job on such GPUs, such as @h100."
+    ] = None
+    hosts: Annotated[
+        dict[Digits, Count] | None,
+        "How many nodes have so many GPUs, where nodes differ, such as {4: 2, 2: 1}.",
     ] = None
     source: Annotated[Label | None, "Where this is from."] = None
 

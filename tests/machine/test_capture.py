@@ -79,7 +79,8 @@ def test_a_slurm_of_many_kinds(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     big = Node(4, "a100", cpus=128, cpu_unit="thread", memory=memory, cpus_per_gpu=32)
     assert queues["large"].node == big._replace(source="nodes")
     # Of nodes that differ: the most that there is, and the CPUs that every GPU has.
-    assert queues["gpu"].node == big._replace(gpu=None, source="nodes")
+    several = {"4": 4, "2": 2}
+    assert queues["gpu"].node == big._replace(gpu=None, hosts=several, source="nodes")
     assert queues["mig"].node.gpus == 10
     assert queues["cpu"].node == Node(
         cpus=48, cpu_unit="core", memory=192000 * 1024, source="nodes"
@@ -100,7 +101,8 @@ def test_a_real_openpbs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "nodes": "captured: pbsnodes -a -F json",
     }
     assert found.recognise == Recognise(cluster="login", source="server")
-    assert found.node == Node(4, cpus=16, memory=128 * GB, cpus_per_gpu=4, source="nodes")
+    shape = Node(4, cpus=16, memory=128 * GB, cpus_per_gpu=4, source="nodes")
+    assert found.node == shape._replace(hosts={"4": 2, "2": 1})
     assert found.every_queue.limits == (Limit(nodes=(1, 3)),)
     queues = found.queues or {}
     assert [name for name, queue in queues.items() if queue.choose] == ["workq"]
@@ -159,11 +161,32 @@ def test_what_it_knows_is_refused_like_any_other_limit(
     assert jobgen("render").err == (
         "job.yaml:3:20: resources.nodes: 5 nodes: more than gpu's 4 nodes "
         f"(captured: scontrol --oneliner show partition, as of {today}); use at most 4 nodes\n"
+        "job.yaml:3:20: resources.nodes: 5 nodes with 4 GPUs each; 4 have so many "
+        f"(captured: scontrol --oneliner show node, as of {today}); use at most 4, or fewer GPUs on"
+        " each\n"
     )
     script = jobgen("render", "--set", "resources.nodes=4").out
     assert "#SBATCH --partition=gpu\n" in script
     assert "#SBATCH --cpus-per-task=128\n" in script
     assert "#SBATCH --gres=gpu:4\n" in script
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "fits"), [(3, 4, False), (2, 4, True), (3, 2, True), (3, 3, False)]
+)
+def test_nodes_of_different_shapes_are_kept_apart(
+    home: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, gpus: int, fits: bool
+) -> None:
+    """This PBS has two nodes of 4 GPUs, and one of 2."""
+    with replayed("openpbs", home, monkeypatch):
+        assert jobgen("sites", "capture", "--name", "our-lab").code == 0
+    Path("job.yaml").write_text(
+        f"name: a\nsite: our-lab\nresources: {{nodes: {nodes}, gpus_per_node: {gpus}}}\n"
+        "run: {module: m}\n"
+    )
+    code, _, err = jobgen("render")
+    assert code == (0 if fits else 3)
+    assert fits or f"{nodes} nodes with {gpus} GPUs each; 2 have so many" in err
 
 
 def test_a_profile_that_is_there_is_not_replaced(
