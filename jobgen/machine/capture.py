@@ -254,12 +254,17 @@ def _recognise(cluster: str, source: str) -> Recognise | None:
 
 
 def _describe_queues(queues: dict[str, SiteQueue], hosts: list[HostShape]) -> dict[str, Any]:
-    """The shape of nodes once, where it is the same in all queues."""
-    shapes = [queue.node for queue in queues.values()]
+    """The shape of nodes once, where it is the same in all queues but for their numbers."""
+    shapes = [queue.node._replace(hosts=None) for queue in queues.values()]
     if hosts and shapes and all(shape == shapes[0] for shape in shapes):
-        shape = shapes[0]
-        queues = {name: queue._replace(node=Node()) for name, queue in queues.items()}
-        return {"node": shape, "queues": queues}
+        source = shapes[0].source
+        queues = {
+            name: queue._replace(
+                node=Node(hosts=queue.node.hosts, source=source) if queue.node.hosts else Node()
+            )
+            for name, queue in queues.items()
+        }
+        return {"node": shapes[0], "queues": queues}
     return {"queues": queues or None}
 
 

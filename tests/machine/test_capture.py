@@ -260,6 +260,7 @@ def test_a_live_slurm(slurm: Slurm, home: Path) -> None:
     queues = found.queues or {}
     assert list(queues) == ["main", "debug", "low"]
     assert queues["main"].choose
+    assert queues["main"].node.hosts == {"4": 2, "2": 1}
     assert queues["main"].limits == (Limit(nodes=(1, 3), walltime=24 * 3600),)
     assert queues["debug"].limits == (Limit(nodes=(1, 1), walltime=600),)
 
@@ -281,5 +282,6 @@ def test_a_live_pbs_shows_its_queues_as_the_real_one_does(pbs: Pbs, home: Path) 
         found = live(pbs, home)
     with pytest.MonkeyPatch.context() as patch:
         assert found.queues == captured("openpbs", home, patch).queues
-    assert found.node == Node(4, cpus=16, memory=64 * GB, cpus_per_gpu=4, source="nodes")
+    shape = Node(4, cpus=16, memory=64 * GB, cpus_per_gpu=4, source="nodes")
+    assert found.node == shape._replace(hosts={"4": 2, "2": 1})
     assert found.every_queue.limits == (Limit(nodes=(1, 3)),)
