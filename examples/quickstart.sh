@@ -45,14 +45,20 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 72a1c73b3f4d ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 1d0cff25a40b ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
-# Its kind: local, local, torchrun, several nodes, threads, walltime local, usage.
+# Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
+is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
+beside() {    # beside FUNCTION...: beside this shell, whose signals it does not get, and told its PID
+    local shell=$BASHPID
+    setsid bash "$this_script" "$1" "$shell" "${@:2}" </dev/null >/dev/null 2>&1 &
+    disown
+}
 
 find_job() {    # sets job_id, and job_number, from which the port follows
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
@@ -111,20 +117,26 @@ threads_for() {    # threads_for PROCESSES: how many each has of the CPUs that t
     echo "$((cpus > $1 ? cpus / $1 : 1))"
 }
 
-begin_walltime() { each_turn=mind_walltime began=$SECONDS; }
-mind_walltime() {    # the script ends itself at the walltime: no scheduler does
-    if [[ -z $stop ]] && ((SECONDS - began >= WALLTIME)); then
-        end_job "the walltime of $WALLTIME s"
-    fi
+begin_walltime() {    # the script ends itself at the walltime: no scheduler does
+    trap 'end_job "the walltime of $WALLTIME s"' USR1
+    beside remind "$WALLTIME"
 }
 
-# Beside the agent, every half minute and at first sooner: what the job's processes use on this node,
-# as a line of JSON. After a day the lines come half as often, and so on, so that the file stays small.
+remind() {    # remind PID SECONDS: send USR1 to that process by then, if it is still there
+    while ((SECONDS < $2)) && is_there "$1"; do sleep 1; done
+    kill -USR1 "$1"
+}
+
+# Every half minute, and at first sooner: what the job's processes use on this node, as a line of JSON.
+# After a day the lines come half as often, and so on, so that the file stays small.
+watch_usage() {
+    if ((${LOCAL_RANK:-0} == 0)); then beside note_usage "$run_dir" "$node" "$attempt"; fi
+}
 note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process PID is there
     set +e
-    local second=0 next=2 lines=0 most=0 dirs cpu memory now
+    local second=0 next=2 lines=0 most=0 dirs cpu memory
     mkdir -p "$2/usage"
-    while grep -qs '^State:.[^ZX]' "/proc/$1/status"; do    # a zombie is gone
+    while is_there "$1"; do
         sleep 1
         ((++second < next)) && continue
         ((next += next < 30 ? next : 30 << lines / 2880))
@@ -139,33 +151,19 @@ note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process 
                 /^Rss(Anon|Shmem):/ { memory += $2 }
                 END { printf "%.2f %.0f\n", cpu / tick, memory * 1024 }')
         ((most = memory > most ? memory : most, lines++))
-        printf -v now '%(%s)T' -1
-        printf '{"time": %d, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, "processes": %d, "gpus": [%s]}\n' \
-            "$now" "$4" "$cpu" "$memory" "$most" "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
+        printf '{"time": %(%s)T, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, ' \
+            -1 "$4" "$cpu" "$memory" "$most" >>"$2/usage/$3.jsonl"
+        printf '"processes": %d, "gpus": "%s"}\n' "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
     done
 } 2>/dev/null
-list_gpus() {    # those that the job sees, as objects of JSON
+list_gpus() {    # use, memory, total and power of those that the job sees, as their tool tells it
     if command -v nvidia-smi >/dev/null; then
         timeout 10 nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
-            --query-gpu=utilization.gpu,memory.used,memory.total,power.draw --format=csv,noheader,nounits
+            --query-gpu=utilization.gpu,memory.used,memory.total,power.draw \
+            --format=csv,noheader,nounits
     elif command -v rocm-smi >/dev/null; then
         timeout 10 rocm-smi --showuse --showmeminfo vram --showpower --csv
-    fi | awk -F', *' '
-        function number(text, by) { return text ~ /^[0-9.]+$/ ? sprintf("%.0f", text * by) : "null" }
-        function put(use, held, total, power, by) {
-            printf "%s{\"use\": %s, \"memory\": %s, \"total\": %s, \"power\": %s}", count++ ? ", " : "",
-                number(use, 1), number(held, by), number(total, by), number(power, 1)
-        }
-        /^device,/ {
-            for (at = 1; at <= NF; at++) {
-                if ($at ~ /GPU use/) use = at
-                if ($at ~ /Total Used Memory/) held = at; else if ($at ~ /Total Memory/) total = at
-                if ($at ~ /Power/) power = at
-            }
-            next
-        }
-        use && /^card/ { put($use, $held, $total, $power, 1) }
-        !use && NF == 4 { put($1, $2, $3, $4, 1048576) }'
+    fi | tr -d '"' | tr '\n' ';'
 }
 
 find_rank() { rank=$1 local_rank=${2-}; }
@@ -190,7 +188,7 @@ find_node() {    # find_node NODE_RANK: what the first node has written for all,
     optional loosen_umask
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    trap 'stop=SIGTERM stop_by=$((SECONDS + 30)); kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
 }
 check_rendezvous() {
     optional name_interface
@@ -233,15 +231,8 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    local shell=$BASHPID    # of this process, and not of the one that is started
-    setsid bash "$this_script" clean_up "$shell" "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}" \
-        "$run_dir/logs/$node/agent.log" </dev/null >/dev/null 2>&1 &
-    disown
-    if ((${LOCAL_RANK:-0} == 0)); then
-        setsid bash "$this_script" note_usage "$shell" "$run_dir" "$node" "$attempt" \
-            </dev/null >/dev/null 2>&1 &
-        disown
-    fi
+    optional guard_node
+    optional watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
@@ -253,39 +244,40 @@ start_agent() {    # in a process of its own, which the agent takes over
     agent
 }
 
-# A look at the records: a node is lost that gives no sign of life in SILENT looks, or none at all in
-# MISSING, or that has started no agent MISSING looks after another has. Looks are counted and not
-# seconds, as a file system that stands still for everybody is no node's fault.
-BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15} looked=''
-look() {    # sets lost, to the names of those nodes, and why
-    looked=$(
-        {
-            echo "$looked"
-            find "$attempt_dir" -maxdepth 1 -name 'node-*' -printf 'now %f %T@\n' 2>/dev/null || :
-        } | awk -v silent="$SILENT" -v missing="$MISSING" -v beat="$BEAT" '
-            NR == FNR { name[nodes++] = $1 }
-            $1 == "since" { since = $2 }
-            $1 == "was" { was[$2] = $3; same[$2] = $4 }
-            $1 == "now" { split($2, word, /[-.]/); now[word[2], word[3]] = $3 }
-            $1 == "now" && word[3] == "started" { ready = 1 }
-            END {
-                if (ready) print "since", ++since
-                for (node = 0; node < nodes; node++) {
-                    if ((node, "ended") in now) continue
-                    sign = (node, "alive") in now ? now[node, "alive"] : "none"
-                    same[node] = sign == was[node] ? same[node] + 1 : 0
-                    print "was", node, sign, same[node]
-                    if (same[node] >= (sign == "none" ? missing : silent))
-                        print "lost", name[node], "no sign of life for", same[node] * beat, "s"
-                    else if (since >= missing && !((node, "started") in now))
-                        print "lost", name[node], "not ready", since * beat, "s after another node"
-                }
-            }' "$attempt_dir/nodes" -
-    )
-    lost=$(awk '$1 == "lost" { printf "%s%s", sign, $2; sign = " " }' <<<"$looked")
-    why=$(sed -n '/^lost /{s/^lost [^ ]* //p;q}' <<<"$looked")
+kill_marked() {    # kill_marked TMP_DIR: each process that has it as JOBGEN_AGENT
+    for _ in 1 2 3; do
+        grep -slzxF "JOBGEN_AGENT=$1" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
+        sleep 0.2
+    done
 }
 
+# Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is alive
+# a minute after the job has ended was not told so. When the shell that waits for the agent has ended
+# or was killed, what the agent has left behind ends too: it has a mark in its environment.
+BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15}
+guard_node() { beside clean_up "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}"; }
+clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
+    local turn=0 over=0
+    set +e
+    find_node "$3"
+    while is_there "$1" && kill -0 "${script_pid:-$1}" 2>/dev/null; do
+        if ((turn++ % BEAT == 0)); then
+            if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
+            if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
+                echo "$turn" >"$attempt_dir/node-$node_rank.alive"
+            fi
+        fi
+        sleep 1
+    done
+    kill -KILL "$1" 2>/dev/null
+    kill_marked "$2"
+    # The shell takes this folder away itself, if it has the time to say how the node ended.
+    if [[ -d $2 ]]; then
+        say "the shell around the agent was killed"
+        tmp_dir=$2
+        report_node 137
+    fi
+}
 # Whether this node reaches the first one no more. An answer that nobody listens there is an answer.
 cut_off() {
     local words
@@ -296,42 +288,39 @@ cut_off() {
     fi
     [[ -n ${reached-} ]]    # a firewall may let nobody through where no program listens yet
 }
-# Beside the agent, until the shell that waits for it has ended or was killed: then what the agent has
-# left behind ends too. It has a mark in its environment. Meanwhile the node gives signs of life, as
-# long as it reaches the first one; what is alive a minute after the job has ended was not told so.
-clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK LOG
-    local turn=0 over=0
-    set +e
-    node_rank=$3 attempt_dir=${BASH_SOURCE[0]%/*}
-    run_dir=${attempt_dir%/attempts/*} node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
-    # shellcheck source=/dev/null
-    . "$attempt_dir/world"
-    while grep -qs '^State:.[^ZX]' "/proc/$1/status" && kill -0 "${script_pid:-$1}"; do
-        if ((turn++ % BEAT == 0)); then
-            if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
-            if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
-                echo "$turn" >"$attempt_dir/node-$node_rank.alive"
-            fi
+
+# The first node looks at these signs: a node is lost that gives none in SILENT looks, or none at all
+# in MISSING, or that has started no agent MISSING looks after another has. Looks are counted and not
+# seconds, as a file system that stands still for everybody is no node's fault.
+since=0 sign=() same=()
+look() {    # sets lost, to the names of those nodes, and why
+    local index now most record
+    if compgen -G "$attempt_dir/node-*.started" >/dev/null; then since=$((since + 1)); fi
+    for index in "${!NODES[@]}"; do
+        record=$attempt_dir/node-$index now='' most=$MISSING
+        if [[ -e $record.ended ]]; then continue; fi
+        if [[ -e $record.alive ]]; then
+            read -r now <"$record.alive" || :
+            most=$SILENT
         fi
-        sleep 1
+        kill -0 "${launchers[index]:-${launchers[0]}}" 2>/dev/null || most=$((LAG / BEAT))
+        same[index]=$((${same[index]:--1} + 1))
+        if [[ $now != "${sign[index]-}" ]]; then same[index]=0 sign[index]=$now; fi
+        if ((same[index] >= most)); then
+            why=${why:-no sign of life for $((same[index] * BEAT)) s}
+        elif ((since >= MISSING)) && [[ ! -e $record.started ]]; then
+            why=${why:-not ready $((since * BEAT)) s after another node}
+        else
+            continue
+        fi
+        lost+=${lost:+ }${NODES[index]}
     done
-    kill -KILL "$1"
-    for _ in 1 2 3; do
-        grep -slzxF "JOBGEN_AGENT=$2" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
-        sleep 0.2
-    done
-    # The shell takes this folder away itself, if it has the time to say how the node ended.
-    if [[ -d $2 ]]; then
-        say "the shell around the agent was killed" >>"$5"
-        tmp_dir=$2
-        report_node 137
-    fi
 }
 
 load_environment() {
     export PYTHONUNBUFFERED=1    # lines reach the logs as they are printed
     set +eu    # the scripts of modules, venvs and conda are not written for strict mode
-    trap 'tell_setup "$?"' EXIT
+    trap '[[ -z ${doing-} ]] || say "error: a command of the spec'\''s $doing failed, exit code $?"' EXIT
     environment
     trap - EXIT
     set -eu
@@ -354,9 +343,6 @@ load_environment() {
     export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
     export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
 }
-tell_setup() {    # tell_setup STATUS
-    if [[ -n ${doing-} ]]; then say "error: a command of the spec's $doing failed, exit code $1"; fi
-}
 
 # What the agent starts for each process: its own log files, then the program.
 run_rank() {
@@ -371,18 +357,10 @@ run_rank() {
 
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
-    child=$! status=0
-    while kill -0 "$child" 2>/dev/null; do
-        if [[ -z ${each_turn-} ]]; then
-            status=0
-            wait "$child" || status=$?    # a signal ends this wait as well
-        else
-            "$each_turn"
-            sleep 1 &
-            wait "$!" || :
-        fi
-    done
-    if [[ -n ${each_turn-} ]]; then wait "$child" || status=$?; fi
+    child=$!
+    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # a signal ends a wait as well
+    status=0
+    wait "$child" || status=$?
 }
 
 start_launchers() {    # one for each node
@@ -396,54 +374,29 @@ start_launchers() {    # one for each node
 # The first node that fails ends the job. What launchers return is not trusted, the nodes' records are;
 # a shared file system may take a while to show one.
 launchers=() LAG=${LAG:-90}
-launchers_gone() {    # how many of them have ended
-    local pid gone=0
-    for pid in "${launchers[@]}"; do
-        kill -0 "$pid" 2>/dev/null || gone=$((gone + 1))
-    done
-    echo "$gone"
-}
-nodes_with() {    # nodes_with started|ended: how many nodes have recorded it
-    find "$attempt_dir" -maxdepth 1 -name "node-*.$1" | wc -l
-}
-nodes_without() {    # nodes_without started|ended: the names of those that have not
-    local index names=()
+launchers_run() { kill -0 "${launchers[@]}" 2>/dev/null; }
+list_silent() {    # the names of the nodes that have not recorded their end
+    local index
     for index in "${!NODES[@]}"; do
-        [[ -e $attempt_dir/node-$index.$1 ]] || names+=("${NODES[index]}")
+        [[ -e $attempt_dir/node-$index.ended ]] || echo "${NODES[index]}"
     done
-    echo "${names[*]-}"
 }
-supervise() {    # sets status
-    local expected=${#NODES[@]} missing_since='' next_look=0 gone ended pid patience=$LAG
-    lost='' why='' status=0
-    while [[ -z $stop && ! -e $attempt_dir/failed ]]; do
-        gone=$(launchers_gone)
-        ((gone < ${#launchers[@]})) || break
-        # A launcher that is gone while its node has recorded nothing: the node is lost.
-        # Only then is the shared folder read, not every second of a run.
-        ended=0
-        if ((gone)); then ended=$(nodes_with ended); fi
-        if ((gone <= ended)); then
-            missing_since=
-        elif ((SECONDS > ${missing_since:=$SECONDS} + LAG)); then
-            lost=$(nodes_without ended) expected=$((ended + ${#launchers[@]} - gone))
-            break
-        fi
+run_job() {    # sets status
+    local next_look=0 patience=$LAG pid silent
+    status=0
+    tell_nodes
+    start_launchers >"$attempt_dir/launcher.log" 2>&1 </dev/null
+    while [[ -z $stop$lost && ! -e $attempt_dir/failed ]] && launchers_run; do
         if ((SECONDS >= next_look)); then
             look
             next_look=$((SECONDS + BEAT))
-            if [[ -n $lost ]]; then
-                expected=$((expected - $(wc -w <<<"$lost")))
-                break
-            fi
         fi
-        "${each_turn:-:}"
         sleep 1 &
         wait "$!" || :
     done
     # Nothing is left to save where a node is gone: the others need not take long to stop.
     if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed"; fi
-    if (($(launchers_gone) < ${#launchers[@]})); then
+    if launchers_run; then
         kill -TERM "${launchers[@]}" 2>/dev/null || :
         patience=45
     else
@@ -451,15 +404,15 @@ supervise() {    # sets status
         for pid in "${launchers[@]}"; do wait "$pid" || status=$? patience=15; done
     fi
     patience=$((SECONDS + patience))
-    while (($(nodes_with ended) < expected && SECONDS < patience)); do sleep 0.5 || :; done
+    while silent=$(list_silent | grep -vxF "${lost// /$'\n'}") && ((SECONDS < patience)); do
+        sleep 0.5 || :
+    done
     kill -KILL "${launchers[@]}" 2>/dev/null || :
     if [[ -n $stop ]]; then return; fi
-    if [[ -n $why ]]; then
+    if [[ -n $lost ]]; then
         reason="$lost is lost: $why"
-    elif [[ -z $lost && ! -e $attempt_dir/failed ]] && ((status == 0)); then
-        lost=$(nodes_without ended)
-    fi
-    if [[ -n $lost && -z $reason ]]; then
+    elif [[ -n $silent && ! -e $attempt_dir/failed ]] && ((status == 0)); then
+        lost=${silent//$'\n'/ }
         reason="nothing is heard from $lost; do all nodes share the folder $PWD?"
     fi
     if [[ -n $reason || -e $attempt_dir/failed ]]; then status=1; fi
@@ -514,7 +467,7 @@ lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' 
 conclude() {    # conclude STATUS
     local status=$1 file='' first_rank=''
     set +eu
-    trap '' TERM INT    # what is decided now stays
+    trap '' TERM INT USR1    # what is decided now stays
     optional settle_walltime
     if [[ -n $word ]]; then
         :    # the chain has said what there is to say
@@ -522,20 +475,21 @@ conclude() {    # conclude STATUS
         if [[ $stop == SIG* ]]; then word=cancelled; fi
         status=143
         say "ENDED by $stop"
+    elif ((status == 0)); then
+        word='done'
+        if [[ -e $run_dir/STOPPED ]]; then
+            say "STOPPED early, in order"
+        else
+            say "DONE: all processes ended well"
+            : >"$run_dir/DONE"
+        fi
     elif [[ -n $reason ]]; then
         say "FAILED: $reason"
-    elif ((status)); then
-        find_cause
-        if [[ -n $file ]]; then reason="${first_rank:+rank $first_rank on }$node, by $file"; fi
-        say "FAILED with exit code $status${reason:+: $reason}"
-        if [[ -n $file ]]; then tail -n 20 "$file"; fi
-    elif [[ -e $run_dir/STOPPED ]]; then
-        word='done'
-        say "STOPPED early, in order"
     else
-        word='done'
-        say "DONE: all processes ended well"
-        : >"$run_dir/DONE"
+        find_cause
+        if [[ -n $file ]]; then reason=": ${first_rank:+rank $first_rank on }$node, by $file"; fi
+        say "FAILED with exit code $status$reason"
+        if [[ -n $file ]]; then tail -n 20 "$file"; fi
     fi
     record_outcome "${word:-failed}" "$status"
     rm -rf "${tmp_dir-}"
@@ -547,16 +501,14 @@ record_outcome() {    # record_outcome WORD STATUS
 }
 
 main() {
-    # The nodes call this same file again, with a function to begin with.
+    # This same file is called again, with a function to begin with: for each node and each process.
     if declare -F "${1-}" >/dev/null; then "$@"; exit; fi
     # What another job submits is none of its processes.
     if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi
     find_job "$@"
     make_run_folder
     find_nodes
-    tell_nodes
-    start_launchers >"$attempt_dir/launcher.log" 2>&1 </dev/null
-    supervise
+    run_job
     exit "$status"
 }
 

@@ -74,7 +74,7 @@ def _read_samples(path: Path, most: int) -> Iterator[Sample]:
     for line in lines[1:] if size > most else lines:  # the first one may be cut
         try:
             fields = json.loads(line)
-            gpus = tuple(_read_gpu(gpu) for gpu in fields.get("gpus") or ())
+            gpus = tuple(_read_gpus(fields.get("gpus") or ""))
             numbers = [_read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
             time, cpu, memory, peak = numbers
         except (ValueError, TypeError, AttributeError, RecursionError):
@@ -93,11 +93,29 @@ def _read_samples(path: Path, most: int) -> Iterator[Sample]:
         )
 
 
-def _read_gpu(fields: dict[str, Any]) -> GpuSample:
-    use, memory, total, power = (
-        _read_number(fields.get(key)) for key in ("use", "memory", "total", "power")
-    )
-    return GpuSample(use, memory, total, power)
+def _read_gpus(text: str) -> Iterator[GpuSample]:
+    """Read what `nvidia-smi` or `rocm-smi` prints, its lines joined by `;`."""
+    lines = [[word.strip() for word in line.split(",")] for line in text.split(";") if line]
+    if lines and lines[0][0] == "device":
+        title = {word.partition(" (")[0]: index for index, word in enumerate(lines[0])}
+        power = [index for word, index in title.items() if "Power" in word]
+        columns = [title.get("GPU use"), title.get("VRAM Total Used Memory")]
+        columns += [title.get("VRAM Total Memory"), power[0] if power else None]
+        lines, unit = lines[1:], 1
+    else:
+        columns, unit = [0, 1, 2, 3], 1 << 20
+    for line in lines:
+        use, memory, total, watts = (
+            _read_word(line[at]) if at is not None and at < len(line) else None for at in columns
+        )
+        yield GpuSample(use, memory and memory * unit, total and total * unit, watts)
+
+
+def _read_word(word: str) -> float | None:
+    try:
+        return _read_number(float(word))
+    except ValueError:
+        return None
 
 
 def _read_number(value: object) -> float | None:

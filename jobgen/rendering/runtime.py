@@ -99,14 +99,16 @@ def list_features(plan: Plan) -> Iterator[str]:
     if plan.array:
         yield f"array_{plan.scheduler}"
     if chain:
-        yield "notice_timer" if chain.timer else "notice_signal"
+        yield from ("notice", "remind")
+        if chain.timer:
+            yield "notice_timer"
         if chain.goes_on:
             yield "chain"
             yield f"chain_{chain.then}"
         if chain.of_jobs:
             yield "chain_run"
     elif pieces.ends_itself and plan.walltime.seconds:
-        yield "walltime_local"
+        yield from ("walltime_local", "remind")
     if pieces.waits_itself and plan.requests.after:
         yield "after"
     yield "usage"
@@ -131,8 +133,8 @@ def list_parts(plan: Plan) -> Iterator[str]:
     """The files of a job's runtime, in the order of a reader."""
     launch, alone = plan.launch, starts_alone(plan)
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
-    watched = pieces.watched and plan.nodes.total > 1
-    stepped = bool(pieces.node_lists) and launch.launcher == "srun"
+    by_mpi, stepped = launch.launcher == "mpiexec", launch.launcher == "srun"
+    watched = (pieces.watched or by_mpi) and plan.nodes.total > 1
     yield "core"
     yield f"scheduler/{plan.scheduler}"
     yield "first_node/run_folder"
@@ -150,25 +152,24 @@ def list_parts(plan: Plan) -> Iterator[str]:
         if launch.direct and not launch.numbers:
             yield "each_node/direct_node"
     yield "each_node/prepare"
-    yield "supervision/heartbeat" if watched else "each_node/clean_up"
+    if watched or by_mpi or not pieces.node_lists:
+        yield "each_node/kill_marked"
+        yield "supervision/heartbeat" if watched else "each_node/clean_up"
     yield "each_node/environment"
     if not launch.direct:
         yield "each_node/torchrun_rank"
     yield "each_node/attend"
     if watched:
-        yield "launcher/one" if launch.launcher == "mpiexec" else "launcher/for_each"
+        yield "launcher/one" if by_mpi else "launcher/for_each"
         yield "supervision/records"
     else:
         yield "first_node/end_step" if stepped else "first_node/end_child"
     yield "first_node/cause_alone" if alone else "first_node/cause"
     yield "first_node/conclude"
-    yield (
-        "first_node/main_alone"
-        if alone
-        else "first_node/main_each"
-        if watched
-        else "first_node/main_step"
-    )
+    if not watched:
+        runner = "run_alone" if alone else "run_step" if stepped else "run_child"
+        yield f"first_node/{runner}"
+    yield "first_node/main"
 
 
 @cache

@@ -25,7 +25,7 @@ def note(run: Run, node: str, *, attempt: int = 0, ago: float = 2, **changes: ob
 
 def test_each_node_of_the_last_start_has_a_line(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    gpus = [{"use": use, "memory": 30 * GIB, "total": 80 * GIB, "power": 300.5} for use in (90, 70)]
+    gpus = "90, 30720, 81920, 300.5;70, 30720, 81920, 300.5;"
     note(run, "n1", gpus=gpus)
     head, first, second = format_nodes(list_nodes(run.job, now=time.time()))
     assert head.split() == [

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from support import ROOT
 
+from jobgen.jobs.usage import GpuSample, read_last_samples
+
+CORE = ROOT / "templates" / "runtime" / "core.sh"
 USAGE = ROOT / "templates" / "runtime" / "features" / "usage.sh"
 HOLD = """
 import time
@@ -56,26 +58,30 @@ def bash(text: str, *arguments: object, **variables: str) -> str:
     return done.stdout
 
 
-def gpus(folder: Path, **variables: str) -> list[dict[str, Any]]:
-    path = f"{folder}:{os.environ['PATH']}"
-    return list(json.loads(f"[{bash('list_gpus', PATH=path, **variables)}]"))
+def gpus(folder: Path, **variables: str) -> tuple[GpuSample, ...]:
+    """What Python reads of what the node's tool says."""
+    text = bash("list_gpus", PATH=f"{folder}:{os.environ['PATH']}", **variables)
+    line = {"time": 1, "cpu_s": 1, "memory": 1, "gpus": text}
+    (folder / "usage").mkdir()
+    (folder / "usage" / "n1.jsonl").write_text(json.dumps(line) + "\n")
+    return read_last_samples(folder, "n1")[0].gpus
 
 
 def test_gpus_as_nvidia_smi_tells_of_them(tmp_path: Path) -> None:
     command(tmp_path, "nvidia-smi", NVIDIA)
-    assert gpus(tmp_path, CUDA_VISIBLE_DEVICES="2,3") == [
-        {"use": 97, "memory": 40123 << 20, "total": 81559 << 20, "power": 402},
-        {"use": None, "memory": 512 << 20, "total": 81559 << 20, "power": None},
-    ]
+    assert gpus(tmp_path, CUDA_VISIBLE_DEVICES="2,3") == (
+        GpuSample(use=97, memory=40123 << 20, total=81559 << 20, power=402.11),
+        GpuSample(use=None, memory=512 << 20, total=81559 << 20, power=None),
+    )
     assert (tmp_path / "asked").read_text().startswith("-i 2,3 --query-gpu=")
 
 
 def test_gpus_as_rocm_smi_tells_of_them(tmp_path: Path) -> None:
     command(tmp_path, "rocm-smi", ROCM)
-    assert gpus(tmp_path) == [
-        {"use": 12, "memory": 10850304, "total": 68702699520, "power": 90},
-        {"use": 0, "memory": 0, "total": 68702699520, "power": None},
-    ]
+    assert gpus(tmp_path) == (
+        GpuSample(use=12, memory=10850304, total=68702699520, power=90),
+        GpuSample(use=0, memory=0, total=68702699520, power=None),
+    )
 
 
 def test_the_processes_of_the_job_on_this_node_are_counted_until_it_ends(tmp_path: Path) -> None:
@@ -85,7 +91,7 @@ def test_the_processes_of_the_job_on_this_node_are_counted_until_it_ends(tmp_pat
         for changes in ({}, {"JOBGEN_NODE": "n2"}, {"JOBGEN_RUN_DIR": "/elsewhere"})
     ]
     try:
-        watch = ["bash", "-c", f". {USAGE}; note_usage {started[0].pid} {tmp_path} n1 3"]
+        watch = ["bash", "-c", f". {CORE}; . {USAGE}; note_usage {started[0].pid} {tmp_path} n1 3"]
         noting = subprocess.Popen(watch)
         file = tmp_path / "usage" / "n1.jsonl"
         end = time.monotonic() + 60
@@ -98,7 +104,7 @@ def test_the_processes_of_the_job_on_this_node_are_counted_until_it_ends(tmp_pat
             process.wait()
     assert noting.wait(20) == 0
     last = json.loads(file.read_text().splitlines()[1])
-    assert (last["attempt"], last["processes"], last["gpus"]) == (3, 1, [])
+    assert (last["attempt"], last["processes"], last["gpus"]) == (3, 1, "")
     assert 300 << 20 <= last["memory"] <= 400 << 20
     assert last["most"] >= last["memory"]
     assert 0.05 <= last["cpu_s"] <= 30

@@ -179,11 +179,11 @@ def test_a_process_that_is_left_behind_is_ended(tmp_path: Path) -> None:
         JOBGEN_AGENT=$PWD/tmp setsid sleep 60 & left=$!
         sleep 0.2 & shell=$!
         mkdir tmp
-        clean_up "$shell" "$PWD/tmp" 0 0 log
+        clean_up "$shell" "$PWD/tmp" log
         kill -0 "$left" 2>/dev/null && echo alive
         [[ -d tmp ]] && echo there || :
     """
-    done = call(program, "each_node/clean_up", folder=tmp_path)
+    done = call(program, "each_node/kill_marked", "each_node/clean_up", folder=tmp_path)
     assert done.stdout == ""
     assert "the shell around the agent was killed" in (tmp_path / "log").read_text()
 

@@ -12,10 +12,11 @@ RUNTIME = ROOT / "templates" / "runtime"
 
 def looks(folder: Path, *rounds: str) -> list[str]:
     """What each of the looks says, after the commands of its round; nodes are n1, n2.x and n3."""
-    (folder / "nodes").write_text("n1\nn2.x\nn3\n")
     program = [
         "set -euo pipefail",
         f"cd {folder}; attempt_dir=$PWD",
+        "NODES=(n1 n2.x n3) LAG=90 lost='' why=''",
+        "sleep 60 & launchers=($!); trap 'kill $!' EXIT",
         f". {RUNTIME}/supervision/heartbeat.sh",
     ]
     for number, commands in enumerate(rounds):
@@ -27,7 +28,7 @@ def looks(folder: Path, *rounds: str) -> list[str]:
 
 def signs(*nodes: int) -> str:
     return "; ".join(
-        f"echo $round >node-{node}.alive; touch -d @$round node-{node}.alive" for node in nodes
+        f"echo $round >node-{node}.alive" for node in nodes
     )
 
 

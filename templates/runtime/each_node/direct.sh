@@ -49,7 +49,6 @@ report_node() {    # report_node STATUS
     if (($(wc -l <"$record.ranks") == $(processes_on "$node_rank"))); then
         mv "$record.ranks" "$record.ended" || :
     fi
-    optional await_others
 } 2>/dev/null
 list_exit_codes() {    # list_exit_codes NODE: a line for each process that failed by itself: RANK CODE
     cat "$attempt_dir"/node-*.{ranks,ended} 2>/dev/null |

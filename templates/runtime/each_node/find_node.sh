@@ -8,7 +8,7 @@ find_node() {    # find_node NODE_RANK: what the first node has written for all,
     optional loosen_umask
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    trap 'stop=SIGTERM stop_by=$((SECONDS + 30)); kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
 }
 check_rendezvous() {
     optional name_interface

@@ -4,15 +4,8 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    local shell=$BASHPID    # of this process, and not of the one that is started
-    setsid bash "$this_script" clean_up "$shell" "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}" \
-        "$run_dir/logs/$node/agent.log" </dev/null >/dev/null 2>&1 &
-    disown
-    if ((${LOCAL_RANK:-0} == 0)); then
-        setsid bash "$this_script" note_usage "$shell" "$run_dir" "$node" "$attempt" \
-            </dev/null >/dev/null 2>&1 &
-        disown
-    fi
+    optional guard_node
+    optional watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt

@@ -1,10 +1,13 @@
-# Beside the agent, every half minute and at first sooner: what the job's processes use on this node,
-# as a line of JSON. After a day the lines come half as often, and so on, so that the file stays small.
+# Every half minute, and at first sooner: what the job's processes use on this node, as a line of JSON.
+# After a day the lines come half as often, and so on, so that the file stays small.
+watch_usage() {
+    if ((${LOCAL_RANK:-0} == 0)); then beside note_usage "$run_dir" "$node" "$attempt"; fi
+}
 note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process PID is there
     set +e
-    local second=0 next=2 lines=0 most=0 dirs cpu memory now
+    local second=0 next=2 lines=0 most=0 dirs cpu memory
     mkdir -p "$2/usage"
-    while grep -qs '^State:.[^ZX]' "/proc/$1/status"; do    # a zombie is gone
+    while is_there "$1"; do
         sleep 1
         ((++second < next)) && continue
         ((next += next < 30 ? next : 30 << lines / 2880))
@@ -19,31 +22,17 @@ note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process 
                 /^Rss(Anon|Shmem):/ { memory += $2 }
                 END { printf "%.2f %.0f\n", cpu / tick, memory * 1024 }')
         ((most = memory > most ? memory : most, lines++))
-        printf -v now '%(%s)T' -1
-        printf '{"time": %d, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, "processes": %d, "gpus": [%s]}\n' \
-            "$now" "$4" "$cpu" "$memory" "$most" "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
+        printf '{"time": %(%s)T, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, ' \
+            -1 "$4" "$cpu" "$memory" "$most" >>"$2/usage/$3.jsonl"
+        printf '"processes": %d, "gpus": "%s"}\n' "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
     done
 } 2>/dev/null
-list_gpus() {    # those that the job sees, as objects of JSON
+list_gpus() {    # use, memory, total and power of those that the job sees, as their tool tells it
     if command -v nvidia-smi >/dev/null; then
         timeout 10 nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
-            --query-gpu=utilization.gpu,memory.used,memory.total,power.draw --format=csv,noheader,nounits
+            --query-gpu=utilization.gpu,memory.used,memory.total,power.draw \
+            --format=csv,noheader,nounits
     elif command -v rocm-smi >/dev/null; then
         timeout 10 rocm-smi --showuse --showmeminfo vram --showpower --csv
-    fi | awk -F', *' '
-        function number(text, by) { return text ~ /^[0-9.]+$/ ? sprintf("%.0f", text * by) : "null" }
-        function put(use, held, total, power, by) {
-            printf "%s{\"use\": %s, \"memory\": %s, \"total\": %s, \"power\": %s}", count++ ? ", " : "",
-                number(use, 1), number(held, by), number(total, by), number(power, 1)
-        }
-        /^device,/ {
-            for (at = 1; at <= NF; at++) {
-                if ($at ~ /GPU use/) use = at
-                if ($at ~ /Total Used Memory/) held = at; else if ($at ~ /Total Memory/) total = at
-                if ($at ~ /Power/) power = at
-            }
-            next
-        }
-        use && /^card/ { put($use, $held, $total, $power, 1) }
-        !use && NF == 4 { put($1, $2, $3, $4, 1048576) }'
+    fi | tr -d '"' | tr '\n' ';'
 }

@@ -2,7 +2,7 @@
 conclude() {    # conclude STATUS
     local status=$1 file='' first_rank=''
     set +eu
-    trap '' TERM INT    # what is decided now stays
+    trap '' TERM INT USR1    # what is decided now stays
     optional settle_walltime
     if [[ -n $word ]]; then
         :    # the chain has said what there is to say
@@ -10,20 +10,21 @@ conclude() {    # conclude STATUS
         if [[ $stop == SIG* ]]; then word=cancelled; fi
         status=143
         say "ENDED by $stop"
+    elif ((status == 0)); then
+        word='done'
+        if [[ -e $run_dir/STOPPED ]]; then
+            say "STOPPED early, in order"
+        else
+            say "DONE: all processes ended well"
+            : >"$run_dir/DONE"
+        fi
     elif [[ -n $reason ]]; then
         say "FAILED: $reason"
-    elif ((status)); then
-        find_cause
-        if [[ -n $file ]]; then reason="${first_rank:+rank $first_rank on }$node, by $file"; fi
-        say "FAILED with exit code $status${reason:+: $reason}"
-        if [[ -n $file ]]; then tail -n 20 "$file"; fi
-    elif [[ -e $run_dir/STOPPED ]]; then
-        word='done'
-        say "STOPPED early, in order"
     else
-        word='done'
-        say "DONE: all processes ended well"
-        : >"$run_dir/DONE"
+        find_cause
+        if [[ -n $file ]]; then reason=": ${first_rank:+rank $first_rank on }$node, by $file"; fi
+        say "FAILED with exit code $status$reason"
+        if [[ -n $file ]]; then tail -n 20 "$file"; fi
     fi
     record_outcome "${word:-failed}" "$status"
     rm -rf "${tmp_dir-}"

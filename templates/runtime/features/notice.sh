@@ -1,21 +1,21 @@
 # The program is told NOTICE seconds before the walltime ends, on all nodes, by a file STOP in the
-# shared run folder; what still runs LAST_CALL seconds before it gets SIGTERM. Slurm says when.
+# shared run folder; what still runs LAST_CALL seconds before it gets SIGTERM.
 begin_walltime() {
-    printf -v run_end '%(%s)T' -2
-    run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME))} warned='' notice='' now=''
+    printf -v run_end '%(%s)T' -2    # when this script has begun
+    run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME))} warned='' now=''
     echo "$run_end" >"$attempt_dir/end"
-    trap 'notice=yes' USR1
-    each_turn=mind_walltime
+    trap mind_walltime USR1
+    optional set_timer
     optional begin_chain
 }
 mind_walltime() {
-    if [[ -z $notice ]]; then return; fi
     if [[ -z $warned ]]; then
         warned=$SECONDS
         printf -v now '%(%s)T' -1
         say "the walltime ends in $((run_end - now)) s: the program is told to stop"
         : >"$run_dir/STOP"
         optional queue_successor
+        beside remind "$((NOTICE - LAST_CALL))"
     elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
         end_job "the end of the walltime"
     fi
