@@ -2,7 +2,7 @@
 
     python benchmarks/node_lists.py [--check] [NODES]
 
-Runs the very lines of rendered scripts, for Slurm behind a stand-in for scontrol and for PBS on a
+Runs the functions of rendered scripts, for Slurm behind a stand-in for scontrol and for PBS on a
 node file, with names such as x1000c0s0b0n0 (a Cray's), and one look of the supervisor at the
 records of all nodes. --check: fail if one of them takes a second or longer.
 """
@@ -10,7 +10,6 @@ records of all nodes. --check: fail if one of them takes a second or longer.
 import argparse
 import itertools
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -40,13 +39,6 @@ def names(count: int) -> list[str]:
         for chassis, slot, board, node in itertools.product(range(8), range(8), range(2), range(2))
     )
     return list(itertools.islice(every, count))
-
-
-def part(script: str, first: str, last: str) -> str:
-    """The lines from one that begins with `first` to one that begins with `last`, without that."""
-    found = re.search(rf"^{re.escape(first)}.*?(?=^{re.escape(last)})", script, re.S | re.M)
-    assert found, (first, last)
-    return found[0]
 
 
 def timed(program: str, folder: Path, **variables: str) -> tuple[float, str]:
@@ -87,23 +79,25 @@ def main() -> None:
             spec = folder / "job.yaml"
             spec.write_text(SPEC.format(nodes=options.nodes, mode=mode, launcher=launcher))
             script = render(resolve(load.load(str(spec)), scheduler=scheduler))
-            program = part(script, "# Nodes, in the order", "# Rendezvous:")
+            program = script.removesuffix('main "$@"\n')
+            program += "job_number=1 this_script=x run_dir=$attempt_dir job_id=1 attempt=0\n"
+            program += "find_nodes\ntell_nodes\n"
             if launcher == "mpiexec":
-                program += part(script, "counts=()", "start_by_mpiexec()")
-                program += 'hosts %s:%s >"$attempt_dir/hosts"\n'
+                program += "list_hosts %s:%s 4\n"
             variables = {
                 "SLURM_JOB_NODELIST": "x[1000-1039]c[0-7]s[0-7]b[0-1]n[0-1]",
                 "PBS_NODEFILE": str(folder / "nodefile"),
             }
-            seconds, printed = timed(program + 'echo "${#nodes[@]}"\n', folder, **variables)
-            assert printed.split() == [str(options.nodes)]
+            seconds, printed = timed(program + 'echo "${#NODES[@]}"\n', folder, **variables)
+            assert printed.split()[-1] == str(options.nodes)
             assert (folder / "nodes").read_text() == listing.read_text()
             print(f"{scheduler}, {launcher}, {mode}: {options.nodes} names in {seconds:.2f} s")
             slowest = max(slowest, seconds)
         for kind, index in itertools.product(("alive", "started"), range(options.nodes)):
-            (folder / f"node-{index}.{kind}").touch()
-        look = part(script, "looked=", "lost=''")
-        seconds, _ = timed(f"nodes=(x)\n{look}\nlook\nlook\nlook\n", folder)
+            (folder / f"node-{index}.{kind}").write_text("1\n")
+        looks = "lost='' why='' launchers=($$)\nlook\nlook\nlook\necho \"lost: $lost\"\n"
+        seconds, printed = timed(program + looks, folder, **variables)
+        assert printed.endswith("lost: \n"), printed
         print(f"a look at the records of {options.nodes} nodes: {seconds / 3:.2f} s")
         slowest = max(slowest, seconds / 3)
     if options.check and slowest >= 1:

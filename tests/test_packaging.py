@@ -73,7 +73,8 @@ def test_the_wheel_holds_the_package_with_its_templates_and_no_more(dist: Path) 
 def test_the_sdist_holds_what_a_checkout_has(unpacked: Path) -> None:
     wanted = {
         *("jobgen", "templates", "tests", "examples", "benchmarks", "pyproject.toml"),
-        *("README.md", "CHANGELOG.md", "LICENSE", "constraints.txt"),
+        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+        "constraints.txt",
         *(".gitignore", ".pre-commit-hooks.yaml", "PKG-INFO", "hatch_build.py", "docs"),
     }
     assert {path.name for path in unpacked.iterdir()} == wanted

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 # Of a longer file the end is read; what was held at most stands in each line.
 _MOST_BYTES = 1 << 20

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import re
 import signal
 import subprocess
 import time
@@ -161,8 +160,8 @@ def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
     assert [state(each, tmp_path) for each in (job, tasks[2])] == ["failed", "done"]
     assert "FAILED: 1 of 3 tasks" in (job.run_dir / "job.out").read_text()
     assert "task 2: --sleep-until" in (tasks[2].run_dir / "job.out").read_text()
-    ports = [(task.run_dir / "logs/node0/agent.log").read_text() for task in tasks]
-    assert len({re.search(r"rendezvous is at (\S+)", log)[1] for log in ports}) == 3
+    logs = [(task.run_dir / "logs/node0/agent.log").read_text() for task in tasks]
+    assert all("it needs no rendezvous" in log for log in logs)
 
 
 def test_one_task_at_a_time_unless_told_otherwise(tmp_path: Path) -> None:

@@ -315,10 +315,10 @@ def note_usage(job: JobRecord, *, memory: float, busy: float, seconds: int = 300
     (job.run_dir / "usage").mkdir()
     lines = []
     for at in range(0, seconds + 1, 30):
-        line: dict[str, object] = {"time": BEGAN + at, "attempt": 0, "cpu_s": busy * at, "processes": 9}
+        line = {"time": BEGAN + at, "attempt": 0, "cpu_s": busy * at, "processes": 9}
         line |= {"memory": memory / 2 * 2**30, "most": memory * 2**30}
-        line["gpus"] = f"{40 + at % 60}, {30 << 10}, {80 << 10}, 300;"
-        lines.append(json.dumps(line))
+        gpus = {"gpus": f"{40 + at % 60}, {30 << 10}, {80 << 10}, 300;"}
+        lines.append(json.dumps(line | gpus))
     (job.run_dir / "usage" / "n000.jsonl").write_text("\n".join(lines) + "\n{damaged")
 
 

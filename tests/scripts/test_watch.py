@@ -27,9 +27,7 @@ def looks(folder: Path, *rounds: str) -> list[str]:
 
 
 def signs(*nodes: int) -> str:
-    return "; ".join(
-        f"echo $round >node-{node}.alive" for node in nodes
-    )
+    return "; ".join(f"echo $round >node-{node}.alive" for node in nodes)
 
 
 def test_a_node_that_falls_silent_is_named_after_six_looks(tmp_path: Path) -> None:
