@@ -45,7 +45,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 1d0cff25a40b ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest e05961e7160a ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -54,7 +54,7 @@ say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
-beside() {    # beside FUNCTION...: beside this shell, whose signals it does not get, and told its PID
+beside() {    # beside FUNCTION...: told this shell's PID; its signals go to this shell alone
     local shell=$BASHPID
     setsid bash "$this_script" "$1" "$shell" "${@:2}" </dev/null >/dev/null 2>&1 &
     disown
@@ -89,8 +89,8 @@ share_gpus() {    # sets CUDA_VISIBLE_DEVICES
     export CUDA_VISIBLE_DEVICES
 }
 
-# The run folder, on a file system that all nodes share. Each start of this script is an attempt with
-# a number of its own, so that a job that is started again overwrites nothing.
+# The run folder, on a file system that all nodes share. Each start of this script is an attempt
+# with a number of its own, so that a job that is started again overwrites nothing.
 make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
     optional find_run
     run_dir=$PWD/runs/$JOB_NAME/${run_id:-$job_id} attempt=0
@@ -101,7 +101,7 @@ make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
         attempt=$((attempt + 1))
     done
     attempt_dir=$run_dir/attempts/$attempt this_script=$run_dir/attempts/$attempt/script
-    printf '%4096s' '' >"$attempt_dir/reserved"    # for the outcome, though the disk be full by then
+    printf '%4096s' '' >"$attempt_dir/reserved"    # for the outcome, on a full disk
     cp "$0" "$this_script"
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
     [[ -e $run_dir/plan.json ]] || sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"
@@ -127,8 +127,8 @@ remind() {    # remind PID SECONDS: send USR1 to that process by then, if it is 
     kill -USR1 "$1"
 }
 
-# Every half minute, and at first sooner: what the job's processes use on this node, as a line of JSON.
-# After a day the lines come half as often, and so on, so that the file stays small.
+# Every half minute, and at first sooner: what the job's processes use on this node, as a line of
+# JSON. After a day the lines come half as often, and so on, so that the file stays small.
 watch_usage() {
     if ((${LOCAL_RANK:-0} == 0)); then beside note_usage "$run_dir" "$node" "$attempt"; fi
 }
@@ -251,9 +251,10 @@ kill_marked() {    # kill_marked TMP_DIR: each process that has it as JOBGEN_AGE
     done
 }
 
-# Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is alive
-# a minute after the job has ended was not told so. When the shell that waits for the agent has ended
-# or was killed, what the agent has left behind ends too: it has a mark in its environment.
+# Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is
+# alive a minute after the job has ended was not told so. When the shell that waits for the agent
+# has ended or was killed, what the agent has left behind ends too: it has a mark in its
+# environment.
 BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15}
 guard_node() { beside clean_up "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}"; }
 clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
@@ -289,9 +290,9 @@ cut_off() {
     [[ -n ${reached-} ]]    # a firewall may let nobody through where no program listens yet
 }
 
-# The first node looks at these signs: a node is lost that gives none in SILENT looks, or none at all
-# in MISSING, or that has started no agent MISSING looks after another has. Looks are counted and not
-# seconds, as a file system that stands still for everybody is no node's fault.
+# The first node looks at these signs: a node is lost that gives none in SILENT looks, or none at
+# all in MISSING, or that has started no agent MISSING looks after another has. Looks are counted
+# and not seconds, as a file system that stands still for everybody is no node's fault.
 since=0 sign=() same=()
 look() {    # sets lost, to the names of those nodes, and why
     local index now most record
@@ -320,7 +321,7 @@ look() {    # sets lost, to the names of those nodes, and why
 load_environment() {
     export PYTHONUNBUFFERED=1    # lines reach the logs as they are printed
     set +eu    # the scripts of modules, venvs and conda are not written for strict mode
-    trap '[[ -z ${doing-} ]] || say "error: a command of the spec'\''s $doing failed, exit code $?"' EXIT
+    trap 'tell_setup "$?"' EXIT
     environment
     trap - EXIT
     set -eu
@@ -343,6 +344,9 @@ load_environment() {
     export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
     export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
 }
+tell_setup() {    # tell_setup STATUS
+    if [[ -n ${doing-} ]]; then say "error: a command of the spec's $doing failed, exit code $1"; fi
+}
 
 # What the agent starts for each process: its own log files, then the program.
 run_rank() {
@@ -358,7 +362,7 @@ run_rank() {
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
     child=$!
-    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # a signal ends a wait as well
+    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # signals end waits
     status=0
     wait "$child" || status=$?
 }
@@ -371,8 +375,8 @@ start_launchers() {    # one for each node
     done
 }
 
-# The first node that fails ends the job. What launchers return is not trusted, the nodes' records are;
-# a shared file system may take a while to show one.
+# The first node that fails ends the job. What launchers return is not trusted, the nodes' records
+# are; a shared file system may take a while to show one.
 launchers=() LAG=${LAG:-90}
 launchers_run() { kill -0 "${launchers[@]}" 2>/dev/null; }
 list_silent() {    # the names of the nodes that have not recorded their end
@@ -423,8 +427,8 @@ end_job() {    # end_job REASON; the scheduler may leave no time for more than t
     if [[ $stop == SIG* ]]; then record_outcome "${at_signal:-cancelled}" 143; fi
 }
 
-# The first error, and where it is: of a process that has not only lost another; else of one that was
-# killed or left with a code, which writes no error file.
+# The first error, and where it is: of a process that has not only lost another; else of one that
+# was killed or left with a code, which writes no error file.
 find_cause() {    # sets node, first_rank, status and file
     local name rank='' code index=0 first='' nodes
     [[ -e $attempt_dir/nodes ]] || return
@@ -452,7 +456,8 @@ find_cause() {    # sets node, first_rank, status and file
     done
     # A shell that was killed has recorded nothing; srun tells of it.
     if [[ -z $first ]] && read -r name rank < <(
-        sed -n 's/^srun: error: \([^:]*\): task \([0-9]*\): Killed.*/\1 \2/p' "$attempt_dir/launcher.log"
+        sed -nE 's/^srun: error: ([^:]*): task ([0-9]*): Killed.*/\1 \2/p' \
+            "$attempt_dir/launcher.log"
     ); then
         node=$name status=137
         if declare -F run_process >/dev/null; then first_rank=$rank; fi

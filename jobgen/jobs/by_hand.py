@@ -13,11 +13,9 @@ from glob import glob
 from pathlib import Path
 
 from jobgen.capabilities import get_capabilities
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_run_file, write_run_file
+from jobgen.jobs.record import PLAN, RECORD, RUNS, JobRecord, read_run_file, write_run_file
 from jobgen.rendering import header
 from jobgen.schedulers.base import folder_name
-
-PLAN = "plan.json"
 
 
 def adopt_jobs() -> None:

@@ -23,9 +23,17 @@ from typing import Any, Literal
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
 from jobgen.jobs.code import DIFF
-from jobgen.jobs.record import RUNS, JobRecord, parse_record, read_run_file, write_run_file
+from jobgen.jobs.record import (
+    PLAN,
+    RUNS,
+    JobRecord,
+    parse_record,
+    read_run_file,
+    write_run_file,
+)
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.output import sync_folder
+from jobgen.rendering import header
 
 FOLDER = "submissions"
 # Seconds after which no scheduler still takes a job that was handed over, and no command still
@@ -306,6 +314,9 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
 def write_record(job: JobRecord, text: str | bytes, intent: Intent) -> None:
     """Write the record of a job, and what was submitted beside it; all is on the disk then."""
     write_run_file(job.run_dir / "script", text)
+    about = header.read(text if isinstance(text, str) else text.decode(errors="replace"))
+    if about is not None:
+        write_run_file(job.run_dir / PLAN, header.write_json(about) + "\n")
     if intent.source is not None:
         write_run_file(job.run_dir / "job.yaml", intent.source)
     if intent.diff:

@@ -27,6 +27,7 @@ from jobgen.schedulers.base import folder_name
 
 RUNS = "runs"
 RECORD = "job.json"
+PLAN = "plan.json"  # what the header of the script says to programs
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
     child=$!
-    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # a signal ends a wait as well
+    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # signals end waits
     status=0
     wait "$child" || status=$?
 }

@@ -50,7 +50,7 @@ report_node() {    # report_node STATUS
         mv "$record.ranks" "$record.ended" || :
     fi
 } 2>/dev/null
-list_exit_codes() {    # list_exit_codes NODE: a line for each process that failed by itself: RANK CODE
+list_exit_codes() {    # list_exit_codes NODE: RANK CODE of each process that failed by itself
     cat "$attempt_dir"/node-*.{ranks,ended} 2>/dev/null |
         awk -v node="$1" '$3 == node && $2 && $2 != 143 { print $1, $2 }'
 }

@@ -1,7 +1,7 @@
 load_environment() {
     export PYTHONUNBUFFERED=1    # lines reach the logs as they are printed
     set +eu    # the scripts of modules, venvs and conda are not written for strict mode
-    trap '[[ -z ${doing-} ]] || say "error: a command of the spec'\''s $doing failed, exit code $?"' EXIT
+    trap 'tell_setup "$?"' EXIT
     environment
     trap - EXIT
     set -eu
@@ -23,4 +23,7 @@ load_environment() {
     fi
     export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
     export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
+}
+tell_setup() {    # tell_setup STATUS
+    if [[ -n ${doing-} ]]; then say "error: a command of the spec's $doing failed, exit code $1"; fi
 }

@@ -9,7 +9,9 @@ has_ended() {    # has_ended JOB: sets how; its record, or its process, says so
         pid=$(sed -n 's/^ "pid": \([0-9]*\),$/\1/p' "$record")
         started=$(sed -n 's/^ "started": \([0-9]*\),$/\1/p' "$record")
         read -r -a stat 2>/dev/null <"/proc/$pid/stat" || stat=()
-        if [[ ${stat[21]-} == "$started" && ${stat[2]} != Z && ! -e ${files[0]} ]]; then return 1; fi
+        if [[ ${stat[21]-} == "$started" && ${stat[2]} != Z && ! -e ${files[0]} ]]; then
+            return 1
+        fi
         # It may have ended only since its outcome was looked for.
         files=(runs/*/"$1"/attempts/*/outcome)
         if [[ -e ${files[0]} ]]; then read -r how <"${files[-1]}"; fi
@@ -28,7 +30,9 @@ wait_for() {    # wait_for KIND JOB
     done
     rm -f "$run_dir/waits"
     case $1 in
-        afterok) [[ $how == 'done 0' ]] || die "job $2 has not ended well, so this one does not run" ;;
-        afternotok) [[ $how != 'done 0' ]] || die "job $2 has ended well, so this one does not run" ;;
+        afterok) [[ $how == 'done 0' ]] ||
+            die "job $2 has not ended well, so this one does not run" ;;
+        afternotok) [[ $how != 'done 0' ]] ||
+            die "job $2 has ended well, so this one does not run" ;;
     esac
 }

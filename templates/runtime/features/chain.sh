@@ -1,8 +1,10 @@
 # The run goes on in further starts, AT_MOST in all; but a start that has saved nothing is the last.
-# What is saved: files in checkpoints, a file PROGRESS that a program may write, the trainer's status.
+# What is saved: files in checkpoints, a file PROGRESS that a program may write, the trainer's
+# status.
 hash_progress() {
     {
-        find "$run_dir"/{checkpoints,PROGRESS} -name '.*' -prune -o -type f -printf '%p %s %T@\n' || :
+        find "$run_dir"/{checkpoints,PROGRESS} -name '.*' -prune \
+            -o -type f -printf '%p %s %T@\n' || :
         grep -o '"step": *[0-9]*' "$run_dir/status.json" || :
     } 2>/dev/null | sort | cksum
 }
@@ -37,8 +39,8 @@ end_chain() {    # end_chain REASON
     exit 1
 }
 
-# Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would be
-# for nothing. That torchrun calls every stop an error does not matter here.
+# Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would
+# be for nothing. That torchrun calls every stop an error does not matter here.
 settle_chain() {    # sets word and status, where the chain has a say
     local index against='' goes_on='' lost_nodes=${why:+${lost// /,}}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi

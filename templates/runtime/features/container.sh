@@ -9,7 +9,7 @@ enter_container() {    # in the place of the agent
     set +eu
     container bash "$this_script" run_inside "$node_rank" "$tmp_dir" "${rank-}" "${local_rank-}"
 }
-run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: this file once more, in the container
+run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: this file in the container
     node_rank=$1 tmp_dir=$2 rank=$3 local_rank=$4 node=$JOBGEN_NODE run_dir=$JOBGEN_RUN_DIR
     attempt=$JOBGEN_ATTEMPT attempt_dir=${BASH_SOURCE[0]%/*} this_script=${BASH_SOURCE[0]}
     if [[ -e $attempt_dir/world ]]; then

@@ -1,5 +1,5 @@
-# PBS without its cgroups hook confines no GPUs, and tells nobody which of a node's are whose: a part
-# of them cannot be told from those of another job.
+# PBS without its cgroups hook confines no GPUs, and tells nobody which of a node's are whose: a
+# part of them cannot be told from those of another job.
 check_gpus() {    # check_gpus COUNT
     local seen
     if [[ -n ${CUDA_VISIBLE_DEVICES-} ]]; then return; fi

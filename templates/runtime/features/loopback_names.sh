@@ -1,5 +1,5 @@
-# Where a node's own name leads to its loopback address, as Debian's installer has it, gloo would tell
-# the others that one: name it the interface that leads to another node.
+# Where a node's own name leads to its loopback address, as Debian's installer has it, gloo would
+# tell the others that one: name it the interface that leads to another node.
 name_interface() {
     local peer route
     peer=$(grep -vxF -m 1 -e "$node" "$attempt_dir/nodes" || :)

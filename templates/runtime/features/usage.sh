@@ -1,5 +1,5 @@
-# Every half minute, and at first sooner: what the job's processes use on this node, as a line of JSON.
-# After a day the lines come half as often, and so on, so that the file stays small.
+# Every half minute, and at first sooner: what the job's processes use on this node, as a line of
+# JSON. After a day the lines come half as often, and so on, so that the file stays small.
 watch_usage() {
     if ((${LOCAL_RANK:-0} == 0)); then beside note_usage "$run_dir" "$node" "$attempt"; fi
 }

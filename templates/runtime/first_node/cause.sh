@@ -1,5 +1,5 @@
-# The first error, and where it is: of a process that has not only lost another; else of one that was
-# killed or left with a code, which writes no error file.
+# The first error, and where it is: of a process that has not only lost another; else of one that
+# was killed or left with a code, which writes no error file.
 find_cause() {    # sets node, first_rank, status and file
     local name rank='' code index=0 first='' nodes
     [[ -e $attempt_dir/nodes ]] || return
@@ -27,7 +27,8 @@ find_cause() {    # sets node, first_rank, status and file
     done
     # A shell that was killed has recorded nothing; srun tells of it.
     if [[ -z $first ]] && read -r name rank < <(
-        sed -n 's/^srun: error: \([^:]*\): task \([0-9]*\): Killed.*/\1 \2/p' "$attempt_dir/launcher.log"
+        sed -nE 's/^srun: error: ([^:]*): task ([0-9]*): Killed.*/\1 \2/p' \
+            "$attempt_dir/launcher.log"
     ); then
         node=$name status=137
         if declare -F run_process >/dev/null; then first_rank=$rank; fi

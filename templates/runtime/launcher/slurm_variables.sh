@@ -1,5 +1,5 @@
-# srun hands on the environment also after sbatch --export=NONE. What a job around the submission has
-# left in it would be read as srun's options.
+# srun hands on the environment also after sbatch --export=NONE. What a job around the submission
+# has left in it would be read as srun's options.
 clear_variables() {
     export SLURM_EXPORT_ENV=ALL
     unset "${!SLURM_CPU_BIND@}" "${!SLURM_MEM_@}" "${!SLURM_GPU@}" "${!SLURM_NTASKS_PER_@}" \

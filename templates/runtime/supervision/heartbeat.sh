@@ -1,6 +1,7 @@
-# Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is alive
-# a minute after the job has ended was not told so. When the shell that waits for the agent has ended
-# or was killed, what the agent has left behind ends too: it has a mark in its environment.
+# Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is
+# alive a minute after the job has ended was not told so. When the shell that waits for the agent
+# has ended or was killed, what the agent has left behind ends too: it has a mark in its
+# environment.
 BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15}
 guard_node() { beside clean_up "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}"; }
 clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
@@ -36,9 +37,9 @@ cut_off() {
     [[ -n ${reached-} ]]    # a firewall may let nobody through where no program listens yet
 }
 
-# The first node looks at these signs: a node is lost that gives none in SILENT looks, or none at all
-# in MISSING, or that has started no agent MISSING looks after another has. Looks are counted and not
-# seconds, as a file system that stands still for everybody is no node's fault.
+# The first node looks at these signs: a node is lost that gives none in SILENT looks, or none at
+# all in MISSING, or that has started no agent MISSING looks after another has. Looks are counted
+# and not seconds, as a file system that stands still for everybody is no node's fault.
 since=0 sign=() same=()
 look() {    # sets lost, to the names of those nodes, and why
     local index now most record

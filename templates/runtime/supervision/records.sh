@@ -1,5 +1,5 @@
-# The first node that fails ends the job. What launchers return is not trusted, the nodes' records are;
-# a shared file system may take a while to show one.
+# The first node that fails ends the job. What launchers return is not trusted, the nodes' records
+# are; a shared file system may take a while to show one.
 launchers=() LAG=${LAG:-90}
 launchers_run() { kill -0 "${launchers[@]}" 2>/dev/null; }
 list_silent() {    # the names of the nodes that have not recorded their end
