@@ -45,7 +45,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest e05961e7160a ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 21e5500e5d04 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -231,7 +231,7 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    optional guard_node
+    guard_node
     optional watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
@@ -264,7 +264,7 @@ clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
     while is_there "$1" && kill -0 "${script_pid:-$1}" 2>/dev/null; do
         if ((turn++ % BEAT == 0)); then
             if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
-            if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
+            if (($4 == 0)) && { ((node_rank == 0 || turn == 1)) || ! cut_off; }; then
                 echo "$turn" >"$attempt_dir/node-$node_rank.alive"
             fi
         fi
@@ -362,9 +362,10 @@ run_rank() {
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
     child=$!
-    while kill -0 "$child" 2>/dev/null; do wait "$child" || :; done    # signals end waits
-    status=0
-    wait "$child" || status=$?
+    while kill -0 "$child" 2>/dev/null; do
+        status=0
+        wait "$child" || status=$?    # a signal ends this wait as well
+    done
 }
 
 start_launchers() {    # one for each node

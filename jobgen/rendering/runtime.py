@@ -152,9 +152,8 @@ def list_parts(plan: Plan) -> Iterator[str]:
         if launch.direct and not launch.numbers:
             yield "each_node/direct_node"
     yield "each_node/prepare"
-    if watched or by_mpi or not pieces.node_lists:
-        yield "each_node/kill_marked"
-        yield "supervision/heartbeat" if watched else "each_node/clean_up"
+    yield "each_node/kill_marked"
+    yield "supervision/heartbeat" if watched else "each_node/clean_up"
     yield "each_node/environment"
     if not launch.direct:
         yield "each_node/torchrun_rank"

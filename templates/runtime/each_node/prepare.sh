@@ -4,7 +4,7 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    optional guard_node
+    guard_node
     optional watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
