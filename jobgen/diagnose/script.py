@@ -34,8 +34,9 @@ _CAUSES = (
     ),
     Cause(
         "killed",
-        ("agent",),
-        r"the shell around the agent was killed",
+        (*SCHEDULER, "agent"),
+        r"the shell around the agent was killed"
+        r"|FAILED with exit code 137: (rank (?P<rank>\d+) on )?(?P<node3>[^\s,]+), by",
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
         "resources.memory_per_node",

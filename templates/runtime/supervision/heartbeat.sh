@@ -11,7 +11,7 @@ clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
     while is_there "$1" && kill -0 "${script_pid:-$1}" 2>/dev/null; do
         if ((turn++ % BEAT == 0)); then
             if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
-            if (($4 == 0)) && { ((node_rank == 0 || turn == 1)) || ! cut_off; }; then
+            if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
                 echo "$turn" >"$attempt_dir/node-$node_rank.alive"
             fi
         fi

@@ -24,7 +24,11 @@ class Sockets:
         address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         if self.rank == 0:
             with socket.create_server(("", address[1]), backlog=size) as server:
-                self.peers = [server.accept()[0] for _ in range(size - 1)]
+                self.peers: list[socket.socket] = []
+                while len(self.peers) < size - 1:
+                    peer = server.accept()[0]
+                    if peer.recv(1):  # a node that only looks whether it gets here says nothing
+                        self.peers.append(peer)
         else:
             self.peers = [_call(address)]
 
@@ -69,7 +73,9 @@ class Gloo:
 def _call(address: tuple[str, int]) -> socket.socket:
     while True:
         try:
-            return socket.create_connection(address)
+            peer = socket.create_connection(address)
+            peer.sendall(b"!")
+            return peer
         except OSError:
             time.sleep(0.1)
 
