@@ -64,6 +64,8 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         return _judge_progress(about, state, None, evidence)
     failures = [(failure, explain_failure(failure)) for failure in evidence.failures()]
     first = next((each for each in failures if not each[1][0].symptom), None)
+    if verdict and verdict[0].symptom and first:  # a process has told more
+        verdict = None
     if verdict and (verdict[0].id != "out-of-memory-host" or not first):
         diagnosis = _name_cause(about, verdict, evidence)
         if verdict[0].id == "walltime":

@@ -8,6 +8,12 @@ from jobgen.diagnose.cause import SCHEDULER, Cause, Where
 _SAID: tuple[Where, ...] = ("agent", "script")
 _RENDER = "render the script again and submit it with `jobgen submit`"
 
+_KILLED = "it was killed (SIGKILL): by the system for want of memory, or by somebody"
+_KILLED_BY = (
+    "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
+    "resources.memory_per_node"
+)
+
 _CAUSES = (
     # How it ended.
     Cause(
@@ -34,12 +40,18 @@ _CAUSES = (
     ),
     Cause(
         "killed",
-        (*SCHEDULER, "agent"),
-        r"the shell around the agent was killed"
-        r"|FAILED with exit code 137: (rank (?P<rank>\d+) on )?(?P<node3>[^\s,]+), by",
-        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
-        "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
-        "resources.memory_per_node",
+        ("agent",),
+        r"the shell around the agent was killed",
+        _KILLED,
+        _KILLED_BY,
+    ),
+    Cause(
+        "killed",
+        SCHEDULER,
+        r"FAILED with exit code 137: (rank \d+ on )?(?P<node>[^\s,]+), by",
+        _KILLED,
+        _KILLED_BY,
+        symptom=True,
     ),
     # What preflight finds; it names the node that differs.
     Cause(
