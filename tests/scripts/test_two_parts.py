@@ -21,7 +21,7 @@ FILES = sorted(path for path in RUNTIME.rglob("*.sh") if path.name != "preflight
 # Part 1 of every example; and of Part 2 what each job of a scheduler needs. Its features, such as
 # modules, a chain or the watcher of use, each add a block of their own.
 MOST_OF_PART_1 = 70
-MOST_OF_PART_2 = {"one node": 230, "slurm": 294, "pbs": 412, "local": 418}
+MOST_OF_PART_2 = {"one node": 230, "slurm": 312, "pbs": 412, "local": 420}
 WORDS = ("environment", "program", "find_nodes", "agent")
 
 
@@ -205,7 +205,12 @@ def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> No
 
 # What may look for patterns in the text of a script: who parses the scripts that people have, who
 # reads a directive as the scheduler does, and who splits jobgen's own at the title of Part 2.
-PARSERS = {"batchscript", "schedulers", "rendering/runtime.py"}
+PARSERS = {
+    "batchscript",
+    "schedulers",
+    "rendering/runtime.py",
+    "spec",
+}  # its scripts are file names
 SEARCHES = {"search", "match", "fullmatch", "findall", "finditer", "split", "sub"}
 
 
