@@ -47,7 +47,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest eea03854f20a ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest b5ca3ba45148 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -137,7 +137,6 @@ watch_usage() {
 note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process PID is there
     set +e
     local second=0 next=2 lines=0 most=0 dirs cpu memory
-    mkdir -p "$2/usage"
     while is_there "$1"; do
         sleep 1
         ((++second < next)) && continue
@@ -153,6 +152,7 @@ note_usage() {    # note_usage PID RUN_DIR NODE ATTEMPT: as long as the process 
                 /^Rss(Anon|Shmem):/ { memory += $2 }
                 END { printf "%.2f %.0f\n", cpu / tick, memory * 1024 }')
         ((most = memory > most ? memory : most, lines++))
+        mkdir -p "$2/usage"
         printf '{"time": %(%s)T, "attempt": %d, "cpu_s": %s, "memory": %d, "most": %d, ' \
             -1 "$4" "$cpu" "$memory" "$most" >>"$2/usage/$3.jsonl"
         printf '"processes": %d, "gpus": "%s"}\n' "${#dirs[@]}" "$(list_gpus)" >>"$2/usage/$3.jsonl"
