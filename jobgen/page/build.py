@@ -195,14 +195,14 @@ def _pack(names: Iterable[str]) -> bytes:
     """Return a zip of jobgen and its libraries, the same bytes for the same sources."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, path in sorted(_list_sources(set(names))):
+        for name, path in sorted(list_sources(set(names))):
             info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
     return buffer.getvalue()
 
 
-def _list_sources(names: set[str]) -> Iterator[tuple[str, Path]]:
+def list_sources(names: set[str]) -> Iterator[tuple[str, Path]]:
     """Yield each file of the archive: its name there, and where it is."""
     yield "jobgen/__init__.py", PACKAGE / "__init__.py"
     for room in _ROOMS:

@@ -26,3 +26,11 @@ def browser() -> Iterator[Any]:
         started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+def keep_picture(page: Any, name: str, *, width: int, height: int) -> None:
+    """Keep a picture of a page's top, as docs/images has it, where $JOBGEN_PICTURES says."""
+    if folder := os.environ.get("JOBGEN_PICTURES"):
+        page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("window.scrollTo(0, 0)")
+        page.screenshot(path=f"{folder}/{name}.png")

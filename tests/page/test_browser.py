@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import keep_picture
 from spec_corpus import corpus
 from support import EXAMPLES, jobgen, working_in
 
@@ -207,10 +208,14 @@ def test_a_dropped_script_is_linted_and_imported(opened: Opened, tmp_path: Path)
     assert opened.page.locator("#findings details").count() == 2
 
 
-def test_it_is_accessible_and_fits(opened: Opened) -> None:
+def test_it_is_accessible_and_fits(browser: Any, address: str) -> None:
     axe = (fetch_package("axe-core", AXE_VERSION) / "axe.min.js").read_text()
-    page = opened.page
-    opened.write(EXAMPLES[0].read_text())
+    fresh = Opened(browser, address)
+    fresh.wait()
+    page = fresh.page
+    fresh.write(EXAMPLES[0].read_text())
+    page.wait_for_selector("#site-card table")
+    keep_picture(page, "page", width=1440, height=1000)
     faults = []
     for width in WIDTHS:
         for scheme in ("light", "dark"):
@@ -223,8 +228,7 @@ def test_it_is_accessible_and_fits(opened: Opened) -> None:
             for fault in page.evaluate("axe.run()")["violations"]:
                 nodes = [node["html"][:100] for node in fault["nodes"][:3]]
                 faults.append(f"{width} {scheme}: {fault['id']}: {nodes}")
-            if pictures := os.environ.get("JOBGEN_PICTURES"):
-                page.screenshot(path=f"{pictures}/page-{width}-{scheme}.png")
+    fresh.context.close()
     assert not faults, "\n".join(faults)
 
 

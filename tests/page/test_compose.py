@@ -1,14 +1,18 @@
 """What the page asks of jobgen, asked without a browser."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from support import EXAMPLES, jobgen, working_in
 
 from jobgen.page import compose
-from jobgen.page.build import START
+from jobgen.page.build import START, list_sources
 from jobgen.page.form import make_form
+from jobgen.sites import search
 from jobgen.spec.json_schema import make_schema
 from jobgen.spec.model import JobSpec
 
@@ -95,3 +99,36 @@ def test_a_script_is_linted_and_imported() -> None:
     assert [row["line"] for row in answer["findings"]]
     assert "nodes: 2" in answer["text"]
     assert set(answer["scripts"]) == {"slurm", "pbs"}
+
+
+# What a browser's Python has not: processes, users, and modules about them.
+BROWSER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+for name in ("geteuid", "getegid", "fork", "getlogin"):
+    delattr(os, name)
+for name in ("pwd", "grp", "fcntl", "termios", "resource"):
+    sys.modules[name] = None
+import subprocess
+def refuse(*_, **__):
+    raise OSError(138, "emscripten does not support processes.")
+subprocess.Popen.__init__ = refuse
+from jobgen.page import compose
+from jobgen.page.build import START
+assert compose.compose(START)["script"]
+assert compose.compose("name: a\\nxx: 1\\npartition: b\\nrun: torchrun x.py\\n")["problems"]
+assert compose.edit_text(START, "site", "nci-gadi")["values"]["site"] == "nci-gadi"
+assert compose.describe_site("nci-gadi")["queues"]
+assert compose.read_script("job.sbatch", open(sys.argv[2]).read())["scripts"]["pbs"]
+"""
+
+
+def test_what_the_page_holds_is_all_that_it_needs_in_a_browser(folder: Path) -> None:
+    (folder / "job.sbatch").write_text(SCRIPT)
+    held = folder / "held"
+    for name, path in list_sources(set(search.list_names())):
+        (held / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, held / name)
+    argv = [sys.executable, "-I", "-S", "-c", BROWSER, str(held), "job.sbatch"]
+    ended = subprocess.run(argv, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

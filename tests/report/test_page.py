@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import keep_picture
 from jobs import spec as job_spec
 from jobs import submit
 from report_runs import make, metrics
@@ -151,7 +152,13 @@ def test_a_page_is_drawn_for_any_number_of_ranks(browser: Any, tmp_path: Path, r
     lines = metrics(ranks, steps=2000, slow=slow or None, restart=1000)
     make(tmp_path, "7.pbs", ranks=ranks, lines=lines, slow=slow or None, settings={"steps": 2000})
     charts = TRAINED | (BY_RANK if ranks > 1 else set())
-    check(browser, made(tmp_path, "7"), charts=charts, slow=ranks > 1)
+    file = made(tmp_path, "7")
+    check(browser, file, charts=charts, slow=ranks > 1)
+    if ranks == 64:
+        seen = Seen(browser, file)
+        seen.at(1200, "light")
+        keep_picture(seen.page, "report", width=1200, height=900)
+        seen.context.close()
 
 
 def test_runs_are_drawn_over_each_other(browser: Any, tmp_path: Path) -> None:
