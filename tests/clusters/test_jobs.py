@@ -305,6 +305,18 @@ def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
     wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
 
 
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_a_job_on_one_node_that_fails_has_failed(
+    cluster: Cluster, tmp_path: Path, mode: str
+) -> None:
+    """Though pbsdsh, which starts the processes of direct mode, returns 0 whatever they do."""
+    launch = {"mode": mode, "processes_per_node": 2}
+    resources = {"nodes": 1, "cpus_per_node": 2}
+    job = run(cluster, tmp_path, "--set", "run.args.exit-on=1", launch=launch, resources=resources)
+    assert job.wait() == "failed 3", job.everything()
+    assert "FAILED with exit code 3: rank 1 on n" in _output(cluster, tmp_path, job)
+
+
 def test_slurm_ends_a_job_whose_node_is_lost_and_the_node_is_named(
     slurm: Slurm, tmp_path: Path
 ) -> None:

@@ -1,9 +1,17 @@
-find_cause() {    # sets first_rank, status and file, by the agent's own table
-    local found
+# The process that failed first, by the agent's table, whose last is the one that torch blames: a
+# process that has only lost another may have been quicker to say so.
+find_cause() {    # sets first_rank, status and file
+    local rank code
     [[ -e ${log-} ]] || return
-    found=$(sed -n "/ of start $attempt;/,\$p" "$log" | sed -n '/^Root Cause/,/exitcode/p' | awk '
-        $1 == "rank" { printf "%s ", $3 } $1 == "exitcode" { print $3 < 0 ? 128 - $3 : $3 }')
-    if [[ -n $found ]]; then read -r first_rank status <<<"$found"; fi
-    file=$run_dir/logs/$node/rank-$first_rank.err
-    if [[ ! -s $file ]]; then file=$log; fi
+    file=$log
+    while read -r rank code; do
+        first_rank=$rank status=$code
+        lost_another "$run_dir/logs/$node/rank-$rank.err" || break
+    done < <(sed -n "/ of start $attempt;/,\$p" "$log" | awk '
+        $1 == "rank" { rank = $3 }
+        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }')
+    if [[ -s $run_dir/logs/$node/rank-$first_rank.err ]]; then
+        file=$run_dir/logs/$node/rank-$first_rank.err
+    fi
 }
+lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }
