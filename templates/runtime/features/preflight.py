@@ -1,3 +1,10 @@
+"""Compare what the nodes of a job have, and try the network between them, before it starts.
+
+It runs on every node, with Python 3.8 or newer and torch alone; the first node serves the others.
+"""
+
+from __future__ import annotations
+
 import collections
 import contextlib
 import datetime
@@ -13,25 +20,48 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any, Dict, Iterator, NamedTuple
+
+Report = Dict[str, Any]  # what a node has
+Verdict = Dict[str, Any]  # "faults"; where there are none, the "port" of the all-reduce
 
 WAIT = 240  # seconds for all nodes to have come: the slowest file system has loaded torch by then
 REACH = 5  # seconds to connect to a node that is known to listen
 CLOCK = 2.0  # seconds that two clocks may differ
 ROOM = {"TMPDIR": 0.1, "run folder": 1.0}  # GB that must be free
-
-index, count, gpus, port = map(int, sys.argv[1:5])
-head, address, interface, attempt, run_dir, node, first = sys.argv[5:12]
-listens = os.path.join(attempt, "preflight-listens")
-nccl_log = os.path.join(tempfile.gettempdir(), f"jobgen-preflight-{os.getpid()}.nccl")
-with open(os.path.join(attempt, "nodes")) as lines:
-    names = lines.read().split()
+FIREWALL = "set launch.interface, or ask whether a firewall stands between nodes"
 
 
-def room(path):
-    return round(shutil.disk_usage(path).free / 1e9, 3)
+class Place(NamedTuple):
+    """Which node this is, how to reach the first, and where the job's files are."""
+
+    rank: int
+    gpus: int  # that it must see
+    port: int
+    head: str
+    address: str
+    interface: str
+    attempt: str
+    run_dir: str
+    names: list[str]  # of all nodes
+
+    @property
+    def node(self) -> str:
+        """The name of this node."""
+        return self.names[self.rank]
 
 
-def driver():
+def read_place(words: list[str]) -> Place:
+    """Take what the script passes, and the nodes from the attempt's folder."""
+    rank, gpus, port = map(int, words[:3])
+    head, address, interface, attempt, run_dir = words[3:]
+    with open(os.path.join(attempt, "nodes")) as lines:
+        names = lines.read().split()
+    return Place(rank, gpus, port, head, address, interface, attempt, run_dir, names)
+
+
+def find_driver() -> str | None:
+    """The version of the GPUs' driver."""
     for path in ("/proc/driver/nvidia/version", "/sys/module/amdgpu/version"):
         try:
             with open(path) as file:
@@ -42,7 +72,10 @@ def driver():
     return None
 
 
-def devices(torch):
+def list_devices() -> list[dict[str, Any]]:
+    """The GPUs that torch sees, with their memory."""
+    import torch
+
     found = []
     for device in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(device)
@@ -51,65 +84,75 @@ def devices(torch):
     return found
 
 
-def packages():
-    found = set()
+def list_packages() -> list[str]:
+    """Names and versions of what is installed."""
+    found: set[str] = set()
     for folder in sys.path:
         if os.path.isdir(folder):
             found |= {name[:-10] for name in os.listdir(folder) if name.endswith(".dist-info")}
     return sorted(found)
 
 
-def describe():
+def describe(place: Place) -> Report:
+    """What this node has."""
     import torch
 
-    installed = packages()
+    installed = list_packages()
+    folders = {"TMPDIR": tempfile.gettempdir(), "run folder": place.run_dir}
+    room = {name: shutil.disk_usage(path).free for name, path in folders.items()}
     nccl = torch.cuda.nccl.version() if torch.cuda.is_available() and not torch.version.hip else ()
     return {
-        "node": node,
+        "node": place.node,
         "host": socket.gethostname(),
-        "address": address,
-        "interface": interface,
+        "address": place.address,
+        "interface": place.interface,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda or torch.version.hip,
         "nccl": ".".join(map(str, nccl)) or None,
-        "driver": driver(),
+        "driver": find_driver(),
         "environment": hashlib.sha256("\n".join(installed).encode()).hexdigest()[:12],
         "packages": installed,
-        "devices": devices(torch),
-        "free_gb": {"TMPDIR": room(tempfile.gettempdir()), "run folder": room(run_dir)},
+        "devices": list_devices(),
+        "free_gb": {name: round(free / 1e9, 3) for name, free in room.items()},
+        "gpus": place.gpus,
     }
 
 
-def keep(report):
-    folder = os.path.join(run_dir, "preflight")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, report["node"] + ".json")
+def keep(report: Report, run_dir: str) -> None:
+    """Write a report into the run folder."""
+    path = os.path.join(run_dir, "preflight", report["node"] + ".json")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w") as file:
         json.dump(report, file, indent=1)
     os.replace(path + ".new", path)
 
 
-def serve(number, backlog=None):
+def serve(port: int) -> socket.socket:
     """A socket that is reached by IPv4 and IPv6, where the node has both."""
+    here, many = ("", port), 4096  # may come at once
     if socket.has_dualstack_ipv6():
-        both = {"family": socket.AF_INET6, "dualstack_ipv6": True}
         with contextlib.suppress(OSError):
-            return socket.create_server(("", number), backlog=backlog, **both)
-    return socket.create_server(("", number), backlog=backlog)
+            family = socket.AF_INET6
+            return socket.create_server(here, family=family, backlog=many, dualstack_ipv6=True)
+    return socket.create_server(here, backlog=many)
 
 
 class First:
     """The first node: it listens, gathers what the others say, compares, and answers."""
 
-    def __init__(self):
-        self.reports, self.changed = {}, threading.Condition()
-        self.verdict, self.decided = {}, threading.Event()
-        self.door = serve(port, backlog=count + 8)
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.reports: dict[int, Report] = {}
+        self.changed = threading.Condition()
+        self.verdict: Verdict = {}
+        self.decided = threading.Event()
+        self.door = serve(place.port)
         threading.Thread(target=self.listen, daemon=True).start()
-        open(listens, "w").close()
+        open(os.path.join(place.attempt, "preflight-listens"), "w").close()
 
-    def listen(self):
+    def listen(self) -> None:
+        """Let everybody in, until the door is closed."""
         while True:
             try:
                 talk = self.door.accept()[0]
@@ -117,12 +160,13 @@ class First:
                 return
             threading.Thread(target=self.hear, args=(talk,), daemon=True).start()
 
-    def hear(self, talk):
+    def hear(self, talk: socket.socket) -> None:
+        """Tell a node the time, then take its report."""
         talk.settimeout(WAIT + 60)
         with talk, talk.makefile("rw") as lines:
             for line in lines:
                 said = json.loads(line)
-                answer = time.time()
+                answer: float | Verdict = time.time()
                 if said != "clock":
                     report = said["report"]
                     report["reached"] = reach(report["address"], said["port"])
@@ -132,47 +176,60 @@ class First:
                 lines.write(json.dumps(answer) + "\n")
                 lines.flush()
 
-    def add(self, number, report):
+    def add(self, number: int, report: Report) -> None:
+        """Take the report of a node."""
         with self.changed:
             self.reports[number] = report
             self.changed.notify()
 
-    def gather(self):
+    def gather(self) -> list[str]:
         """Those who have not come, with what they say of it where they do."""
-        give_up, silent = time.monotonic() + WAIT, {}
+        give_up, names = time.monotonic() + WAIT, self.place.names
+        silent: dict[int, str] = {}
         with self.changed:
-            while len(self.reports) + len(silent) < count and time.monotonic() < give_up:
+            while len(self.reports) + len(silent) < len(names) and time.monotonic() < give_up:
                 self.changed.wait(0.5)
-                for path in glob.glob(os.path.join(attempt, "preflight-lost-*")):
-                    number = int(path.rpartition("-")[2])
+                for path in glob.glob(os.path.join(self.place.attempt, "preflight-lost-*")):
                     with open(path) as file:
-                        silent[number] = file.read()
+                        silent[int(path.rpartition("-")[2])] = file.read()
                 if silent and give_up > time.monotonic() + REACH:
                     give_up = time.monotonic() + REACH
-        for number in set(range(count)) - self.reports.keys() - silent.keys():
+        for number in set(range(len(names))) - self.reports.keys() - silent.keys():
             if not silent:
                 silent[number] = f"{names[number]} has not come within {WAIT} s"
         return [silent[number] for number in sorted(silent)]
 
-    def answer(self, verdict):
-        self.verdict = verdict
+    def decide(self, report: Report) -> Verdict:
+        """Compare this node's report with the others', and answer them all."""
+        self.add(0, report)
+        missing = self.gather()
+        reports = [self.reports[number] for number in sorted(self.reports)]
+        for one in reports:
+            keep(one, self.place.run_dir)
+        self.verdict = {"faults": missing + find_faults(reports)}
+        if not self.verdict["faults"]:
+            with serve(0) as free:
+                self.verdict["port"] = free.getsockname()[1]
         self.decided.set()
         self.door.close()
+        return self.verdict
 
 
-def reach(host, number, patience=REACH):
+def reach(host: str, number: int) -> str | None:
+    """What keeps this node from connecting there."""
     try:
-        socket.create_connection((host, number), timeout=patience).close()
+        socket.create_connection((host, number), timeout=REACH).close()
     except OSError as error:
         return str(error)
     return None
 
 
-def over():
+def name_way(interface: str) -> str:
+    """The interface that a sentence is about, where the spec names one."""
     return f" over {interface}" if interface else ""
 
 
-def odd(reports, what, key):
+def find_odd(reports: list[Report], key: str) -> Iterator[str]:
     """The nodes whose value is not that of most (of equally many: the first node's)."""
     values = {report["node"]: report[key] for report in reports}
     often = collections.Counter(values.values())
@@ -180,10 +237,11 @@ def odd(reports, what, key):
     others = "others" if often[usual] > 1 else reports[0]["node"]
     for name, value in values.items():
         if value != usual:
-            yield f"{name}: {what} {value}, {others} {usual}"
+            yield f"{name}: {key} {value}, {others} {usual}"
 
 
-def other_packages(reports):
+def find_other_packages(reports: list[Report]) -> Iterator[str]:
+    """The nodes that have other packages than most, with some of them."""
     lists = collections.Counter(tuple(report["packages"]) for report in reports)
     common = set(lists.most_common(1)[0][0])
     for report in reports:
@@ -194,16 +252,16 @@ def other_packages(reports):
             yield f"{report['node']}: {' and '.join(parts)}, unlike the others"
 
 
-def faults(reports):
+def find_faults(reports: list[Report]) -> list[str]:
     """Every difference that will cost time later, each with what to do."""
     one_place = "build the environment on a file system that all nodes share"
     found = []
     for key in ("python", "torch", "cuda", "nccl"):
-        found += [(text, one_place) for text in odd(reports, key, key)]
+        found += [(text, one_place) for text in find_odd(reports, key)]
     if not found:
-        found += [(text, one_place) for text in other_packages(reports)]
+        found += [(text, one_place) for text in find_other_packages(reports)]
     alike = "ask for nodes that are alike, or tell the administrators"
-    found += [(text, alike) for text in odd(reports, "driver", "driver")]
+    found += [(text, alike) for text in find_odd(reports, "driver")]
     for report in reports:
         name, off, seen = report["node"], report.get("clock_s", 0.0), len(report["devices"])
         if abs(off) > CLOCK:
@@ -220,34 +278,40 @@ def faults(reports):
             if free < ROOM[place]:
                 found.append((f"{name}: {free} GB free in its {place}", "make room there"))
         if report.get("reached"):
-            text = f"{first} cannot reach {name} at {report['address']}{over()}"
-            hint = "set launch.interface, or ask whether a firewall stands between nodes"
-            found.append((f"{text}: {report['reached']}", hint))
+            text = f"{reports[0]['node']} cannot reach {name} at {report['address']}"
+            text += f"{name_way(report['interface'])}: {report['reached']}"
+            found.append((text, FIREWALL))
     return [f"{text}; {hint}" for text, hint in found]
 
 
-def visit(report, opened):
+def visit(place: Place, report: Report) -> Verdict:
     """Tell the first node, and return its answer."""
     give_up = time.monotonic() + WAIT
+    listens = os.path.join(place.attempt, "preflight-listens")
     while not os.path.exists(listens) and time.monotonic() < give_up:
-        os.listdir(attempt)  # a shared file system may have to be told to look again
+        os.listdir(place.attempt)  # a shared file system may have to be told to look again
         time.sleep(0.2)
     try:
-        talk = socket.create_connection((head, port), timeout=REACH)
+        with socket.create_connection((place.head, place.port), timeout=REACH) as talk:
+            return converse(talk, place, report)
     except OSError as error:
-        text = f"{node} cannot reach {first}:{port}{over()}: {error}; "
-        text += "set launch.interface, or ask whether a firewall stands between nodes"
-        path = os.path.join(attempt, f"preflight-new-{index}")
-        with open(path, "w") as file:
-            file.write(text)
-        os.replace(path, os.path.join(attempt, f"preflight-lost-{index}"))
-        keep({**report, "lost": text})
-        time.sleep(REACH + 3)  # the first node has the word
-        return {"faults": [text]}
-    with talk, talk.makefile("rw") as lines:
-        talk.settimeout(WAIT + 60)
+        text = f"{place.node} cannot reach {place.names[0]}:{place.port}"
+        text += f"{name_way(place.interface)}: {error}; {FIREWALL}"
+    path = os.path.join(place.attempt, f"preflight-new-{place.rank}")
+    with open(path, "w") as file:
+        file.write(text)
+    os.replace(path, os.path.join(place.attempt, f"preflight-lost-{place.rank}"))
+    keep({**report, "lost": text}, place.run_dir)
+    time.sleep(REACH + 3)  # the first node has the word
+    return {"faults": [text]}
 
-        def ask(said):
+
+def converse(talk: socket.socket, place: Place, report: Report) -> Verdict:
+    """Compare the clocks, hand over the report, and return the answer to it."""
+    talk.settimeout(WAIT + 60)
+    with talk.makefile("rw") as lines, serve(0) as opened:
+
+        def ask(said: object) -> Any:
             lines.write(json.dumps(said) + "\n")
             lines.flush()
             return json.loads(lines.readline())
@@ -259,19 +323,22 @@ def visit(report, opened):
             took = time.monotonic() - before
             tries.append((took, sent + took / 2 - there))
         report["clock_s"] = round(min(tries)[1], 3)
-        return ask({"index": index, "report": report, "port": opened.getsockname()[1]})
+        number = opened.getsockname()[1]
+        verdict: Verdict = ask({"index": place.rank, "report": report, "port": number})
+        return verdict
 
 
-def reduce_once(number):
+def reduce_once(place: Place, number: int) -> float:
     """GB/s of one all-reduce, one process a node, as the algorithm sees it (bus bandwidth)."""
     import torch
     import torch.distributed as dist
 
-    gpu = torch.cuda.is_available()
+    gpu, count = torch.cuda.is_available(), len(place.names)
+    host = f"[{place.head}]" if ":" in place.head else place.head
     dist.init_process_group(
         "nccl" if gpu else "gloo",
-        init_method=f"tcp://[{head}]:{number}" if ":" in head else f"tcp://{head}:{number}",
-        rank=index,
+        init_method=f"tcp://{host}:{number}",
+        rank=place.rank,
         world_size=count,
         timeout=datetime.timedelta(seconds=60),
     )
@@ -288,25 +355,26 @@ def reduce_once(number):
     return data.numel() * data.element_size() * 2 * (count - 1) / count / seconds / 1e9
 
 
-def network_of(said):
+def find_network(said: str) -> str | None:
     """The network between nodes that NCCL names in its log, such as Socket, IB or AWS Libfabric."""
     found = re.findall(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/", said)
     return "".join(found[-1]).strip() if found else None
 
 
-def read_nccl_log():
+def read_nccl_log(path: str) -> str:
+    """What NCCL has said, which is not kept."""
     try:
-        with open(nccl_log, errors="replace") as lines:
+        with open(path, errors="replace") as lines:
             said = lines.read()
-        os.remove(nccl_log)
+        os.remove(path)
     except OSError:
         return ""  # this torch has no NCCL
     return said
 
 
-def describe_network(said):
+def describe_network(said: str, run_dir: str) -> Report:
     """What NCCL has chosen, with a warning where the site has better."""
-    chosen = network_of(said)
+    chosen = find_network(said)
     try:
         with open(os.path.join(run_dir, "plan.json")) as file:
             fabric = json.load(file).get("fabric")
@@ -318,50 +386,40 @@ def describe_network(said):
     return {"nccl_network": chosen, "warning": f"{text}; `jobgen sites show` says what it needs"}
 
 
-def main():
+def main() -> int:
+    """Compare the nodes, then have them sum numbers; 1 where something is wrong."""
     began = time.monotonic()
+    nccl_log = os.path.join(tempfile.gettempdir(), f"jobgen-preflight-{os.getpid()}.nccl")
     # NCCL reads these once, when it is first called.
     os.environ.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"})
     os.environ["NCCL_DEBUG_FILE"] = nccl_log
-    here = First() if index == 0 else None
-    opened = serve(0)
-    report = {**describe(), "gpus": gpus}
-    if here:
-        here.add(0, report)
-        missing = here.gather()
-        reports = [here.reports[number] for number in sorted(here.reports)]
-        for one in reports:
-            keep(one)
-        verdict = {"faults": missing + faults(reports)}
-        if not verdict["faults"] and count > 1:
-            with serve(0) as free:
-                verdict["port"] = free.getsockname()[1]
-        here.answer(verdict)
-    else:
-        verdict = visit(report, opened)
+    place = read_place(sys.argv[1:])
+    first = First(place) if place.rank == 0 else None  # it listens before it loads torch
+    report = describe(place)
+    verdict = first.decide(report) if first else visit(place, report)
     for fault in verdict["faults"]:
         print(f"jobgen: preflight: {fault}", flush=True)
     if verdict["faults"]:
-        time.sleep(0 if here else 2)  # what the first node says is what is shown
+        time.sleep(0 if first else 2)  # what the first node says is what is shown
         return 1
-    speed = ""
-    if count > 1:
+    told = "the node is as planned"
+    if len(place.names) > 1:
         try:
-            report["allreduce_gb_s"] = round(reduce_once(verdict["port"]), 2)
+            report["allreduce_gb_s"] = round(reduce_once(place, verdict["port"]), 2)
         except Exception as error:
-            print(f"jobgen: preflight: {node}: the all-reduce failed: {error}", flush=True)
-            for line in re.findall(r".* NCCL WARN .*", read_nccl_log()):
+            print(f"jobgen: preflight: {place.node}: the all-reduce failed: {error}", flush=True)
+            for line in re.findall(r".* NCCL WARN .*", read_nccl_log(nccl_log)):
                 print(line, flush=True)
             return 1
-        speed = f"; all-reduce {report['allreduce_gb_s']} GB/s"
-        report.update(describe_network(read_nccl_log()))
-        speed += f" by {report['nccl_network']}" if report.get("nccl_network") else ""
+        told = f"{len(place.names)} nodes agree; all-reduce {report['allreduce_gb_s']} GB/s"
+        report.update(describe_network(read_nccl_log(nccl_log), place.run_dir))
+        told += f" by {report['nccl_network']}" if report["nccl_network"] else ""
         if "warning" in report:
             print(f"jobgen: preflight: warning: {report['warning']}", flush=True)
-        if here:
-            keep(report)
+        if first:
+            keep(report, place.run_dir)
     seconds = time.monotonic() - began
-    print(f"jobgen: preflight: {count} nodes agree{speed}; it took {seconds:.1f} s", flush=True)
+    print(f"jobgen: preflight: {told}; it took {seconds:.1f} s", flush=True)
     return 0
 
 
