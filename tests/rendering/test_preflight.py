@@ -336,6 +336,12 @@ def test_a_node_that_cannot_be_reached_is_named_with_its_address(
     assert fault.split(": ")[1].startswith(kept(place)["n2.json"]["reached"])
 
 
+def test_all_that_have_not_come_are_named(program: ModuleType, place: Any) -> None:
+    vars(program)["WAIT"] = 0
+    verdict = program.First(place).decide(report_of(place))
+    assert verdict["faults"] == ["n2 has not come within 0 s", "n3 has not come within 0 s"]
+
+
 def test_a_node_that_does_not_get_through_says_so_by_the_file_system(
     program: ModuleType, place: Any
 ) -> None:
@@ -349,6 +355,87 @@ def test_a_node_that_does_not_get_through_says_so_by_the_file_system(
     assert re.match(rf"n3 cannot reach n1:{place.port} over lo: .*refused; set launch", fault)
     assert kept(place)["n3.json"]["lost"] == fault
     assert program.First(place).decide(report_of(place)) == verdict
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"\xff\xfe\n"])
+def test_another_program_at_the_first_nodes_port_is_no_first_node(
+    program: ModuleType, place: Any, answer: bytes
+) -> None:
+    vars(program)["time"] = SimpleNamespace(
+        monotonic=time.monotonic, time=time.time, sleep=lambda seconds: None
+    )
+    Path(place.attempt, "preflight-listens").touch()
+    own = place._replace(rank=1)
+    with socket.create_server(("", place.port)) as door, ThreadPoolExecutor() as pool:
+        other = pool.submit(program.visit, own, report_of(own))
+        talk = door.accept()[0]
+        with talk:
+            talk.recv(100)
+            talk.sendall(answer)
+        (fault,) = other.result(30)["faults"]
+    assert f"n2 cannot reach n1:{place.port} over lo: it hangs up, or is another program;" in fault
+
+
+STRANGE = [
+    b"",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\xff\xfe\n",
+    b"[]\n7\n",
+    b"{}\n",
+    b'{"index": 9, "report": {}, "port": 1}\n',
+    b'{"index": 1, "report": null, "port": 1}\n',
+]
+
+
+def test_strangers_are_no_nodes(
+    program: ModuleType, place: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Port scanners and the like: they add nothing, and nobody waits for them."""
+    first = program.First(place)
+    for words in STRANGE:
+        with socket.create_connection(("127.0.0.1", place.port)) as talk:
+            talk.sendall(words)
+            talk.shutdown(socket.SHUT_WR)
+            talk.settimeout(10)
+            assert talk.recv(100) == b""
+    assert first.reports == {}
+    first.door.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_report_is_of_the_node_that_the_job_has(program: ModuleType, place: Any) -> None:
+    """A name that comes over the network is none of a file."""
+    assert exchange(program, place, n2={"node": "../../n4"})[0]["faults"] == []
+    assert kept(place).keys() == {"n1.json", "n2.json", "n3.json"}
+    assert kept(place)["n2.json"]["node"] == "n2"
+
+
+def test_the_first_node_ends_when_all_have_been_told(program: ModuleType, place: Any) -> None:
+    """It ends at once where there is a fault, and its threads with it."""
+    told = []
+
+    def write(value: Any) -> str:
+        if isinstance(value, dict) and "faults" in value:
+            time.sleep(0.2)
+            told.append(value)
+        return json.dumps(value)
+
+    vars(program)["json"] = SimpleNamespace(dumps=write, loads=json.loads, dump=json.dump)
+    with ThreadPoolExecutor() as pool:
+        others = [place._replace(rank=1), place._replace(rank=2)]
+        for own in others:
+            pool.submit(program.visit, own, report_of(own))
+        program.First(place).decide(report_of(place, torch="2.9.1"))
+        assert len(told) == 2
+
+
+def test_reports_that_cannot_be_written_keep_nobody_from_being_told(
+    program: ModuleType, place: Any
+) -> None:
+    """A full disk is such a case, and a fault of its own."""
+    Path(place.run_dir, "preflight").touch()
+    verdict = exchange(program, place, n1={"free_gb": {"TMPDIR": 9.0, "run folder": 0.0}})[2]
+    assert verdict == {"faults": ["n1: 0.0 GB free in its run folder; make room there"]}
 
 
 @pytest.mark.torch

@@ -120,12 +120,13 @@ def describe(place: Place) -> Report:
 
 
 def keep(report: Report, run_dir: str) -> None:
-    """Write a report into the run folder."""
+    """Write a report into the run folder; a disk that is full is a fault that the report tells."""
     path = os.path.join(run_dir, "preflight", report["node"] + ".json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".new", "w") as file:
-        json.dump(report, file, indent=1)
-    os.replace(path + ".new", path)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w") as file:
+            json.dump(report, file, indent=1)
+        os.replace(path + ".new", path)
 
 
 def serve(port: int) -> socket.socket:
@@ -146,7 +147,7 @@ class First:
         self.reports: dict[int, Report] = {}
         self.changed = threading.Condition()
         self.verdict: Verdict = {}
-        self.decided = threading.Event()
+        self.decided, self.told = threading.Event(), threading.Semaphore(0)
         self.door = serve(place.port)
         threading.Thread(target=self.listen, daemon=True).start()
         open(os.path.join(place.attempt, "preflight-listens"), "w").close()
@@ -161,20 +162,23 @@ class First:
             threading.Thread(target=self.hear, args=(talk,), daemon=True).start()
 
     def hear(self, talk: socket.socket) -> None:
-        """Tell a node the time, then take its report."""
+        """Tell a node the time, then take its report; who speaks otherwise is no node."""
         talk.settimeout(WAIT + 60)
-        with talk, talk.makefile("rw") as lines:
+        strange = (OSError, ValueError, LookupError, TypeError)
+        with contextlib.suppress(*strange), talk, talk.makefile("rw") as lines:
             for line in lines:
                 said = json.loads(line)
                 answer: float | Verdict = time.time()
                 if said != "clock":
-                    report = said["report"]
+                    report = {**said["report"], "node": self.place.names[said["index"]]}
                     report["reached"] = reach(report["address"], said["port"])
                     self.add(said["index"], report)
                     self.decided.wait()
                     answer = self.verdict
                 lines.write(json.dumps(answer) + "\n")
                 lines.flush()
+                if self.decided.is_set():
+                    self.told.release()
 
     def add(self, number: int, report: Report) -> None:
         """Take the report of a node."""
@@ -194,9 +198,9 @@ class First:
                         silent[int(path.rpartition("-")[2])] = file.read()
                 if silent and give_up > time.monotonic() + REACH:
                     give_up = time.monotonic() + REACH
-        for number in set(range(len(names))) - self.reports.keys() - silent.keys():
-            if not silent:
-                silent[number] = f"{names[number]} has not come within {WAIT} s"
+        if not silent:
+            lost = set(range(len(names))) - self.reports.keys()
+            silent = {one: f"{names[one]} has not come within {WAIT} s" for one in lost}
         return [silent[number] for number in sorted(silent)]
 
     def decide(self, report: Report) -> Verdict:
@@ -211,6 +215,8 @@ class First:
             with serve(0) as free:
                 self.verdict["port"] = free.getsockname()[1]
         self.decided.set()
+        for _ in reports[1:]:
+            self.told.acquire(timeout=1)  # this process may end at once
         self.door.close()
         return self.verdict
 
@@ -314,7 +320,10 @@ def converse(talk: socket.socket, place: Place, report: Report) -> Verdict:
         def ask(said: object) -> Any:
             lines.write(json.dumps(said) + "\n")
             lines.flush()
-            return json.loads(lines.readline())
+            try:
+                return json.loads(lines.readline())
+            except ValueError:
+                raise ConnectionError("it hangs up, or is another program") from None
 
         tries = []
         for _ in range(3):
