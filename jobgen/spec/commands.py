@@ -185,7 +185,10 @@ def _check_program(words: Sequence[str], *, own_launch: bool) -> Iterator[Confli
     if launcher and not own_launch:
         yield "command", *tell_launcher(launcher, words)
     elif re.search(r"\s", first):
-        split = ", ".join(shlex.split(first) if first.count("'") % 2 == 0 else first.split())
+        try:
+            split = ", ".join(shlex.split(first))
+        except ValueError:  # a quote is open
+            split = ", ".join(first.split())
         yield "command", f"{first!r} is no program, but a line", f"write command: [{split}]"
     elif re.match(r"[A-Za-z_]\w*=", first):
         name, _, value = first.partition("=")

@@ -231,11 +231,12 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         (i for i, item in enumerate(statements) if item.first <= chosen.line <= item.last), None
     )
     if chosen.step.source.function:
-        index = next(
+        called = (
             i
             for i, item in enumerate(statements)
             if any(command.name == chosen.step.source.function for command in item.commands)
         )
+        index = next(called, index)  # a damaged script may call it by a way that is not followed
     index = len(statements) - 1 if index is None else index
     settle_launch(job, chosen)
     folder = settle_container(script, chosen.started, draft, chosen.line)

@@ -52,7 +52,7 @@ def refuse_unreadable(script: Script) -> None:
             script, line, "a template of Jinja, not a script", "import what it renders"
         )
     if place := find_placeholder(script):
-        message = f"a place to fill in: '{place[1]}'"
+        message = f"a place to fill in: {place[1]!r}"
         raise ImportRefusedError(
             script, place[0], message, "write its value, or import what fills it in"
         )
