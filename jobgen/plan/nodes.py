@@ -27,6 +27,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
         preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
+        usage=spec.report.usage,
     )
     return Decision(
         nodes,

@@ -84,6 +84,7 @@ class Nodes(NamedTuple):
     cpus_asked: bool = True  # False where the CPUs follow from the nodes or GPUs
     device: str | None = None  # what the site says one torch device is, if not a whole GPU
     preflight: Preflight | None = None  # what the nodes compare before the program starts
+    usage: bool = True  # whether each node notes what the job uses
 
     @property
     def total(self) -> int:

@@ -111,7 +111,8 @@ def list_features(plan: Plan) -> Iterator[str]:
         yield from ("walltime_local", "remind")
     if pieces.waits_itself and plan.requests.after:
         yield "after"
-    yield "usage"
+    if plan.nodes.usage:
+        yield "usage"
 
 
 def _list_addresses(plan: Plan) -> Iterator[str]:

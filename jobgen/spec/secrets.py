@@ -12,9 +12,10 @@ from jobgen.spec.model import JobSpec
 MASK = "********"
 # Parts of a name; `TOKENIZERS_PARALLELISM` and `batch-tokens` have none of them.
 _NAME = r"(?:[A-Za-z0-9]+[_-])*(?:api)?(?:key|token|secret|password|passwd)(?:[_-][A-Za-z0-9]+)*"
-_SECRET = re.compile(_NAME, re.IGNORECASE)
-# NAME=value, NAME: value and --name value, as scripts and specs have them.
-_WRITTEN = re.compile(
+_WORDS = ("key", "token", "secret", "passw")
+# NAME=value, NAME: value and --name value, as scripts and specs have them. Compiled when there is
+# something to look at: that takes as long as importing some rooms.
+_WRITTEN = (
     rf"(?i)(?<![\w-])(--{_NAME}(?:[ =]|,\s*|\n\s*-\s+)|{_NAME}['\"]?(?:=|:\s+))"
     r"(['\"]?)([^\s'\",}\]]+)"
 )
@@ -22,7 +23,10 @@ _WRITTEN = re.compile(
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether a value is one that nobody else should read, by the name that it has."""
-    return bool(_SECRET.fullmatch(name.removeprefix("--"))) and _is_opaque(value)
+    name = name.removeprefix("--").lower()
+    return any(word in name for word in _WORDS) and bool(
+        re.fullmatch(_NAME, name) and _is_opaque(value)
+    )
 
 
 def mask(name: str, value: str) -> str:
@@ -36,7 +40,7 @@ def mask_text(text: str) -> str:
     def hide(match: re.Match[str]) -> str:
         return match[1] + match[2] + MASK if _is_opaque(match[3]) else match[0]
 
-    return _WRITTEN.sub(hide, text)
+    return re.sub(_WRITTEN, hide, text)
 
 
 def list_warnings(loaded: LoadedSpec) -> Iterator[str]:

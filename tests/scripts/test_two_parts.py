@@ -76,6 +76,12 @@ def test_part_2_is_the_same_for_all_jobs_of_a_kind() -> None:
     assert [kind for kind, texts in kinds.items() if len(texts) > 1] == []
 
 
+def test_nothing_is_noted_of_a_job_that_wants_none() -> None:
+    job = {"name": "a", "scheduler": "slurm", "resources": {}, "run": {"module": "m"}}
+    assert "note_usage() {" in render(plan_of(job))
+    assert "note_usage() {" not in render(plan_of(job | {"report": {"usage": False}}))
+
+
 def test_no_value_of_a_spec_is_in_part_2() -> None:
     for name, script in ALL.items():
         _, second = split_script(script)
