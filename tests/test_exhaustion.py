@@ -67,6 +67,13 @@ SCRIPTS = {
     "doubling": ["A=aaaaaaaa\n" + "A=$A$A$A$A$A\n" * 60 + "srun $A\n"],
     "size": ["a\n" * 1_000_000, ('echo "' + "$A" * 9_000 + '"\n') * 25],
 }
+# A process begins with the peak memory of the one that it was forked from, and tests are large.
+MEASURE = """
+import resource, subprocess, sys
+ended = subprocess.run(sys.argv[1:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"\\n{ended.returncode} {used.ru_utime + used.ru_stime} {used.ru_maxrss / 1024}")
+"""
 
 
 class Spent(NamedTuple):
@@ -90,22 +97,19 @@ def spend(tmp_path: Path) -> Callable[..., Spent]:
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jobgen", *words.split()],
+        ended = subprocess.run(
+            [sys.executable, "-c", MEASURE, sys.executable, "-m", "jobgen", *words.split()],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             preexec_fn=limit,
             text=True,
+            check=True,
         )
-        assert process.stdout
-        with process.stdout as output:
-            text = output.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = used.ru_utime + used.ru_stime
-        return Spent(text, process.returncode, seconds, used.ru_maxrss / 1024)
+        text, _, last = ended.stdout.rstrip("\n").rpartition("\n")
+        code, seconds, megabytes = last.split()
+        return Spent(text, int(code), float(seconds), float(megabytes))
 
     return spend
 
