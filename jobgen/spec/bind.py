@@ -144,6 +144,8 @@ def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
     return value, binder.positions
 
 
+# A file with more unknown keys is something else than a spec.
+_MOST_HINTS = 200
 _FAILED: Any = object()
 
 
@@ -260,6 +262,7 @@ class _Binder:
         self.problems: list[Problem] = []
         self.positions: Positions = {}
         self.listed: set[type] = set()  # records whose keys were told
+        self.hints = 0  # how many unknown keys were looked up among those of other tools
 
     def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
         self.problems.append(Problem(where, path, message, hint))
@@ -273,7 +276,10 @@ class _Binder:
             if key not in known:
                 from jobgen.spec.hints import suggest_key  # only an error needs it
 
-                hint, target = suggest_key(key, item, path=path, cls=cls, root=self.root)
+                hint, target = "", ""
+                if self.hints < _MOST_HINTS:
+                    self.hints += 1
+                    hint, target = suggest_key(key, item, path=path, cls=cls, root=self.root)
                 if not hint and cls not in self.listed:
                     self.listed.add(cls)
                     hint = f"known are {', '.join(known)}"
