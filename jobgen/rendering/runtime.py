@@ -168,6 +168,8 @@ def list_parts(plan: Plan) -> Iterator[str]:
     yield "first_node/conclude"
     if not watched:
         runner = "run_alone" if alone else "run_step" if stepped else "run_child"
+        if not alone:
+            yield "launcher/log_launch"
         yield f"first_node/{runner}"
     yield "first_node/main"
 

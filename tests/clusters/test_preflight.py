@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -66,7 +67,10 @@ def test_where_all_is_well_it_costs_seconds(cluster: Cluster, tmp_path: Path) ->
     log = (job.run_dir / "logs" / "n1" / "agent.log").read_text()
     found = re.search(r"preflight: 3 nodes agree; all-reduce [\d.]+ GB/s; it took ([\d.]+) s", log)
     assert found, log
-    assert float(found[1]) < 10
+    # Three nodes import torch on this one machine, which may be busy with other tests.
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    assert float(found[1]) < max(10, 5 * (time.monotonic() - began))
     reports = {path.stem: json.loads(path.read_text()) for path in job.run_dir.glob("preflight/*")}
     assert reports.keys() == {"n1", "n2", "n3"}
     for node, report in reports.items():

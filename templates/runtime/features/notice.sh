@@ -23,6 +23,6 @@ mind_walltime() {
 settle_walltime() {
     optional settle_chain
     rm -f "$run_dir/STOP"
-    if [[ $stop != SIG* && -e $run_dir/STOPPED ]]; then stop='' status=0; fi
+    if [[ -z $word && $stop != SIG* && -e $run_dir/STOPPED ]]; then stop='' status=0; fi
 }
 tell_end() { export JOBGEN_END=$run_end; }

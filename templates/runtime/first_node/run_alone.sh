@@ -5,5 +5,9 @@ run_job() {    # sets status
     say "job $job_id, start $attempt, on $node; logs are in $run_dir"
     say "$node is node 0 of start $attempt; it needs no rendezvous" >>"$log"
     prepare_node
-    attend start_agent >>"$log" 2>&1 </dev/null
+    attend log_agent
+}
+log_agent() {
+    exec >>"$log" 2>&1 </dev/null
+    start_agent
 }

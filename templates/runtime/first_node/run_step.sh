@@ -1,6 +1,6 @@
 run_job() {    # sets status
     tell_nodes
-    attend launch 0 >"$attempt_dir/launcher.log" 2>&1 </dev/null
+    attend log_launch
     lost=$(sed -n 's/^srun: error: Node failure on //p' "$attempt_dir/launcher.log" | sort -u)
     lost=${lost//$'\n'/ }
     if [[ -n $lost ]]; then
