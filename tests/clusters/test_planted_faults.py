@@ -44,7 +44,7 @@ def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[J
 def differing(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a module in it; on n2, another that is almost full is mounted there."""
     folder = tmp_path_factory.mktemp("differing")
-    (folder / "planted.py").touch()
+    (folder / "only_on_some_nodes.py").touch()
     slurm.on("n2", "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
     yield folder
     slurm.on("n2", "umount", str(folder))

@@ -17,7 +17,7 @@ here = int(os.environ["RANK"]) == args.rank
 
 if args.fault == "module":
     sys.path.append(str(args.folder))
-    import planted  # noqa: F401
+    import only_on_some_nodes  # noqa: F401
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
