@@ -1,12 +1,12 @@
 # The process that failed first, by the agent's table, whose last is the one that torch blames: a
 # process that has only lost another may have been quicker to say so.
 find_cause() {    # sets first_rank, status and file
-    local rank code
+    local number code
     [[ -e ${log-} ]] || return
     file=$log
-    while read -r rank code; do
-        first_rank=$rank status=$code
-        lost_another "$run_dir/logs/$node/rank-$rank.err" || break
+    while read -r number code; do
+        first_rank=$number status=$code
+        lost_another "$run_dir/logs/$node/rank-$number.err" || break
     done < <(sed -n "/ of start $attempt;/,\$p" "$log" | awk '
         $1 == "rank" { rank = $3 }
         $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }')
