@@ -45,7 +45,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest b5ca3ba45148 ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 3fc975199954 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -175,6 +175,7 @@ tell_nodes() {    # what each node has to know; the rendezvous has a secret, for
     (umask 077 && : >"$attempt_dir/world")
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" rendezvous_id "$secret" \
         work_dir "$PWD" run_end "${run_end-}" script_pid "${script_pid-}" >"$attempt_dir/world"
+    optional hand_on
     say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
 }
 
@@ -184,6 +185,7 @@ find_node() {    # find_node NODE_RANK: what the first node has written for all,
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     # shellcheck source=/dev/null
     . "$attempt_dir/world"
+    optional take_over
     cd "$work_dir"
     optional loosen_umask
     mkdir -p "$run_dir/logs/$node"
@@ -498,7 +500,7 @@ conclude() {    # conclude STATUS
         if [[ -n $file ]]; then tail -n 20 "$file"; fi
     fi
     record_outcome "${word:-failed}" "$status"
-    rm -rf "${tmp_dir-}"
+    rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
 record_outcome() {    # record_outcome WORD STATUS

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
-from jobgen.rendering.view import starts_alone
+from jobgen.rendering.view import hands_on, starts_alone
 
 # Raised by whoever changes a file of the runtime.
 NUMBER = 1
@@ -80,6 +80,8 @@ def list_features(plan: Plan) -> Iterator[str]:
     for name in ("modules", "stage", "venv", "conda"):
         if getattr(environment, name):
             yield name
+    if hands_on(plan):
+        yield "from_shell"
     if environment.container:
         yield "container"
         if environment.container.any_gpu:

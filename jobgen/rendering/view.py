@@ -77,6 +77,7 @@ class ScriptView(NamedTuple):
     threads: int | None
     variables: Mapping[str, str]
     setup: tuple[str, ...]
+    from_shell: tuple[str, ...]  # what the script itself hands on to the nodes
     container: ContainerCommand | None
     image_file: ShellPath | None
     devices: tuple[int, ...]
@@ -169,6 +170,7 @@ def describe_script(plan: Plan) -> ScriptView:
         threads=nodes.threads,
         variables=environment.variables,
         setup=indent_setup(environment.setup or ""),
+        from_shell=environment.from_shell if hands_on(plan) else (),
         container=environment.container,
         image_file=environment.image_file if environment.container else None,
         devices=launch.devices or (),
@@ -216,6 +218,11 @@ def describe_script(plan: Plan) -> ScriptView:
 def starts_alone(plan: Plan) -> bool:
     """Whether the script itself starts the one agent of the job, on its one node."""
     return plan.nodes.total == 1 and plan.launch.launcher == "local" and not plan.launch.direct
+
+
+def hands_on(plan: Plan) -> bool:
+    """Whether the script hands the submitting shell's variables on: its launcher does not."""
+    return bool(plan.environment.from_shell) and plan.launch.launcher in ("pbsdsh", "mpiexec")
 
 
 def indent_setup(text: str) -> tuple[str, ...]:

@@ -537,6 +537,21 @@ def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
     assert never.outcome() is None
 
 
+def test_a_variable_of_the_submitting_shell_reaches_every_process_and_stays_nowhere(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    content = spec(run={"command": ["python3", "-c", "import os; print(os.environ['FROM_HERE'])"]})
+    content["environment"] = content["environment"] | {"from_shell": ["FROM_HERE"]}
+    value = "4f1c-77aa-9e"
+    env = cluster.env | {"FROM_HERE": value}
+    job = submit(content, scheduler=cluster.kind, cwd=tmp_path, env=env)
+    assert job.wait() == "done 0", job.everything()
+    said = [path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out")]
+    assert said == [f"{value}\n"] * 6
+    kept = [path for path in job.run_dir.rglob("*") if path.is_file()]
+    assert [path for path in kept if "logs" not in path.parts and value in path.read_text()] == []
+
+
 def test_slurm_takes_what_is_asked_for_or_says_what_it_is(slurm: Cluster, tmp_path: Path) -> None:
     _with_spec(tmp_path)
     asked = ("resources.exclusive=true", "notify={email: me@x.org, on: [begin, end, fail]}")

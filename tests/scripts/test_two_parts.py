@@ -21,7 +21,7 @@ FILES = sorted(path for path in RUNTIME.rglob("*.sh") if path.name != "preflight
 # Part 1 of every example; and of Part 2 what each job of a scheduler needs. Its features, such as
 # modules, a chain or the watcher of use, each add a block of their own.
 MOST_OF_PART_1 = 70
-MOST_OF_PART_2 = {"one node": 243, "slurm": 317, "pbs": 413, "local": 421}
+MOST_OF_PART_2 = {"one node": 243, "slurm": 319, "pbs": 415, "local": 423}
 WORDS = ("environment", "program", "find_nodes", "agent")
 
 

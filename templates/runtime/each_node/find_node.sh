@@ -4,6 +4,7 @@ find_node() {    # find_node NODE_RANK: what the first node has written for all,
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     # shellcheck source=/dev/null
     . "$attempt_dir/world"
+    optional take_over
     cd "$work_dir"
     optional loosen_umask
     mkdir -p "$run_dir/logs/$node"

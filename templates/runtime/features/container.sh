@@ -15,6 +15,7 @@ run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: this file in t
     if [[ -e $attempt_dir/world ]]; then
         # shellcheck source=/dev/null
         . "$attempt_dir/world"
+        optional take_over
     fi
     load_environment
     optional preflight

@@ -27,7 +27,7 @@ conclude() {    # conclude STATUS
         if [[ -n $file ]]; then tail -n 20 "$file"; fi
     fi
     record_outcome "${word:-failed}" "$status"
-    rm -rf "${tmp_dir-}"
+    rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
 record_outcome() {    # record_outcome WORD STATUS
