@@ -1,5 +1,6 @@
 """Python functions as jobs: results come back, and exceptions as themselves."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from cluster_fixtures import Pbs, Slurm
 from support import ROOT
 
 MODULE = """
+import json
 import os
 
 class Odd(ValueError):
@@ -96,3 +98,16 @@ def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
 
 def test_on_pbs(pbs: Pbs, tmp_path: Path) -> None:
     call("pbs", pbs.env, tmp_path)
+
+
+@pytest.mark.torch
+def test_the_notebook_of_the_guide_runs_cell_by_cell(tmp_path: Path) -> None:
+    cells = json.loads((ROOT / "docs" / "guides" / "functions.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    program = "\n".join([*code, "print(losses[0] > losses[1] > losses[2])"])
+    (tmp_path / "cells.py").write_text(program)
+    ended = subprocess.run(
+        [sys.executable, "cells.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-2:] == ["-1.0 is no learning rate", "True"]
