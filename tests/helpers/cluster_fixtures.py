@@ -102,7 +102,7 @@ class Cluster:
         found = {}
         for node in self.nodes:
             listing = run(
-                [str(self.scripts / f"{self.kind}-on"), node, "ps", "-eo", "args="],
+                [str(self.scripts / f"{self.kind}-on"), node, "ps", "-ww", "-eo", "args="],
                 env=self.script_env,
                 check=False,
             ).stdout.splitlines()
