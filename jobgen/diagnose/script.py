@@ -209,6 +209,13 @@ _CAUSES = (
         "paths are relative to the folder you submit from",
     ),
     Cause(
+        "variable-missing",
+        _SAID,
+        r"error: the submitting shell has no variable \S+; export it there",
+        "a variable of environment.from_shell was not set where the job was submitted",
+        "export it there, and submit again",
+    ),
+    Cause(
         "setup",
         _SAID,
         r"a command of the spec's setup failed",
