@@ -45,7 +45,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 3fc975199954 ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 39ecea8d0cc0 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -221,11 +221,6 @@ report_node() {    # report_node STATUS; the first node to fail leaves a file of
     rm -rf "${tmp_dir-}"
     echo "$1" >"$attempt_dir/node-$node_rank.ended" || :
 } 2>/dev/null
-list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
-    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
-        $1 == "rank" { rank = $3 }
-        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
-}
 
 prepare_node() {    # nothing is taken over from around the job but the folder and the user
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
@@ -360,6 +355,11 @@ run_rank() {
     ln -sf "$error.json" "$TORCHELASTIC_ERROR_FILE"
     program
 }
+list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
+    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
+        $1 == "rank" { rank = $3 }
+        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
+}
 
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
@@ -469,7 +469,6 @@ find_cause() {    # sets node, first_rank, status and file
     if [[ ! -s $file ]]; then file=$run_dir/logs/$node/agent.log; fi
     if [[ ! -s $file ]]; then file=$attempt_dir/launcher.log; fi
 }
-lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }
 
 # Whatever ends this script, there is a sentence on it, and the outcome is on record.
 conclude() {    # conclude STATUS
@@ -507,6 +506,7 @@ record_outcome() {    # record_outcome WORD STATUS
     printf '%-80s\n' "$*" 1<>"$attempt_dir/reserved" || :
     mv "$attempt_dir/reserved" "$attempt_dir/outcome" || :
 }
+lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }
 
 main() {
     # This same file is called again, with a function to begin with: for each node and each process.

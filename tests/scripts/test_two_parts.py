@@ -172,7 +172,7 @@ def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path)
     log += "jobgen: n1 is node 0 of start 1; x\n" + table.format(0, -15) + table.format(1, -9)
     (tmp_path / "logs/n1/agent.log").write_text(log + table.format(2, 3))
     program = "run_dir=$PWD attempt=1; list_exit_codes n1"
-    done = call(program, "each_node/torchrun", folder=tmp_path)
+    done = call(program, "each_node/torchrun_rank", folder=tmp_path)
     assert done.stdout == "1 137\n2 3\n"
 
 

@@ -18,8 +18,3 @@ report_node() {    # report_node STATUS; the first node to fail leaves a file of
     rm -rf "${tmp_dir-}"
     echo "$1" >"$attempt_dir/node-$node_rank.ended" || :
 } 2>/dev/null
-list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
-    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
-        $1 == "rank" { rank = $3 }
-        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
-}

@@ -8,3 +8,8 @@ run_rank() {
     ln -sf "$error.json" "$TORCHELASTIC_ERROR_FILE"
     program
 }
+list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the agent's table
+    sed -n "/ of start $attempt;/,\$p" "$run_dir/logs/$1/agent.log" | awk '
+        $1 == "rank" { rank = $3 }
+        $1 == "exitcode" && $3 != -15 { print rank, $3 < 0 ? 128 - $3 : $3 }'
+}

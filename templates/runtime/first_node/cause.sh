@@ -37,4 +37,3 @@ find_cause() {    # sets node, first_rank, status and file
     if [[ ! -s $file ]]; then file=$run_dir/logs/$node/agent.log; fi
     if [[ ! -s $file ]]; then file=$attempt_dir/launcher.log; fi
 }
-lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }

@@ -34,3 +34,4 @@ record_outcome() {    # record_outcome WORD STATUS
     printf '%-80s\n' "$*" 1<>"$attempt_dir/reserved" || :
     mv "$attempt_dir/reserved" "$attempt_dir/outcome" || :
 }
+lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' "$1"; }
