@@ -108,7 +108,7 @@ def _make_control(path: str, field: dict[str, Any]) -> Control:
         widget = "choice"
     elif all(of_type == "string" for of_type in types):
         widget = "text"
-    elif all(isinstance(of_type, list) for of_type in types):
+    elif types == ["string", "number", "boolean"]:
         widget = "block"
     elif "integer" in types or "number" in types:
         widget = "yaml"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
@@ -65,24 +64,41 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
     required = [name for name, field in keys.items() if field.required]
     if required and "extends" in keys:  # the rest may stand in what it extends
         # Editors name what is missing; of two ways to be valid they would name the nearer one.
-        schema |= {"if": {"not": {"required": ["extends"]}}, "then": {"required": required}}
+        schema |= {"if": {"properties": {"extends": False}}, "then": _require(required)}
     elif required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    conditions = list(_describe_choices(cls))
-    conditions += [{"not": {"required": [old, new]}} for old, new in renamed.items()]
+    excluding, conditions = _describe_choices(cls)
+    for old, new in renamed.items():
+        excluding.setdefault(old, []).append(new)
+    if excluding:
+        schema["dependencies"] = {
+            key: {"properties": dict.fromkeys(others, False)} for key, others in excluding.items()
+        }
     if conditions:
         schema["allOf"] = conditions
     return schema
 
 
-def _describe_choices(cls: type) -> Iterator[Schema]:
-    """Say which keys exclude each other. That one is there, what is extended may say."""
+def _describe_choices(cls: type) -> tuple[dict[str, list[str]], list[Schema]]:
+    """Return which keys exclude which others, and of which one must be there.
+
+    That one is there where at most one may be, what is extended may say.
+    """
+    excluding: dict[str, list[str]] = {}
+    conditions: list[Schema] = []
     for keys, least, most in getattr(cls, "key_limits", ()):
         if most == 1:
-            yield from ({"not": {"required": list(pair)}} for pair in combinations(keys, 2))
+            for one, other in combinations(keys, 2):
+                excluding.setdefault(one, []).append(other)
         elif least:
-            yield {"anyOf": [{"required": [key]} for key in keys]}
+            conditions.append({"anyOf": [_require([key]) for key in keys]})
+    return excluding, conditions
+
+
+def _require(keys: list[str]) -> Schema:
+    """Keys that must be there; ajv with `strict: true` wants to see each of them beside that."""
+    return {"properties": dict.fromkeys(keys, True), "required": keys}
 
 
 def _describe_field(field: Field, default: Any, definitions: dict[str, Schema]) -> Schema:
@@ -128,18 +144,24 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         any_case = has_any_case(get_args(of_type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
     if isinstance(rule, FreeText):
-        text = {"type": ["string", "number", "boolean"], **_forbid(CONTROL_IN_TEXT)}
+        text = _describe_scalar(CONTROL_IN_TEXT)
         if not rule.expandable:
             return text
-        return {"anyOf": [text, _describe_kind(Kind(Expandable), definitions)]}
+        return {"anyOf": [*text["anyOf"], _describe_kind(Kind(Expandable), definitions)]}
     if of_type is bool:
         return {"type": "boolean"}
     if of_type in (int, float) and not isinstance(rule, Parsed):
         number = {"type": "integer" if of_type is int else "number"}
         return number | _describe_range(rule, "minimum", "maximum")
     if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
-        return {"type": ["string", "number", "boolean"], "examples": list(rule.examples)}
+        return _describe_scalar(None) | {"examples": list(rule.examples)}
     return {"type": "string"} | _describe_text(rule)
+
+
+def _describe_scalar(forbidden: re.Pattern[str] | None) -> Schema:
+    """Text, a number or a truth value: one type in each, as ajv with `strict: true` wants it."""
+    text = {"type": "string"} | (_forbid(forbidden) if forbidden else {})
+    return {"anyOf": [text, {"type": "number"}, {"type": "boolean"}]}
 
 
 def _describe_list_as_text(kind: Kind) -> Schema:
@@ -148,7 +170,7 @@ def _describe_list_as_text(kind: Kind) -> Schema:
     assert member is not None
     others = [one for one in kind.members if one != member]
     if isinstance(member.rule, FreeText):
-        return {"type": ["string", "number", "boolean"], **_forbid(CONTROL)}
+        return _describe_scalar(CONTROL)
     if member.type is int:
         return _describe_kind(member, {})
     if isinstance(member.rule, Pattern):

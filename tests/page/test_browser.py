@@ -3,10 +3,6 @@
 Needs Chromium, playwright and npm, which fetches Pyodide and axe once into the user's cache.
 """
 
-import os
-import shutil
-import subprocess
-import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Any
 
 import pytest
 from browsers import keep_picture
+from npm import fetch_package
 from spec_corpus import corpus
 from support import EXAMPLES, jobgen, working_in
 
@@ -33,22 +30,6 @@ SCRIPT = """\
 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=localhost:29500 train.py
 """
 WIDTHS = (390, 768, 1280, 1920)
-
-
-def fetch_package(name: str, version: str) -> Path:
-    """Return the folder of an npm package, fetched once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "jobgen-tests")
-    folder = cache / f"{name}-{version}"
-    if not folder.exists():
-        if shutil.which("npm") is None:
-            assert not os.environ.get("CI"), "npm is not installed"
-            pytest.skip("npm is not installed")
-        cache.mkdir(parents=True, exist_ok=True)
-        pack = ["npm", "pack", "--silent", f"{name}@{version}"]
-        subprocess.run(pack, cwd=cache, check=True, capture_output=True, timeout=300)
-        with tarfile.open(cache / f"{name}-{version}.tgz") as archive:
-            archive.extractall(folder, filter="data")
-    return folder / "package"
 
 
 @pytest.fixture(scope="module")

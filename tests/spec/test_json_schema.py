@@ -5,12 +5,15 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+from npm import fetch_package
 from spec_corpus import corpus
 from support import EXAMPLES, ROOT, jobgen, load
 
@@ -149,7 +152,8 @@ def test_keys_that_exclude_each_other_are_declared_once() -> None:
         for cls in {cls for cls in walk_classes(root) if hasattr(cls, "key_limits")}:
             for keys, least, most in cls.key_limits:  # type: ignore[attr-defined]
                 definition = SCHEMAS["job"]["definitions"] | SCHEMAS["site"]["definitions"]
-                conditions = {"allOf": definition[cls.__name__]["allOf"]}
+                own = definition[cls.__name__].items()
+                conditions = {k: v for k, v in own if k in ("allOf", "dependencies")}
                 validator = Draft7Validator(conditions)
                 assert validator.is_valid({keys[0]: 1})
                 assert validator.is_valid(dict.fromkeys(keys, 1)) == (len(keys) <= most), cls
@@ -258,7 +262,17 @@ def test_the_schema_accepts_whatever_profile_jobgen_accepts(profile: dict[str, A
 # draft-07's own, of which a strict validator such as ajv knows no other.
 KEYWORDS = {
     *("$schema", "$comment", "$ref", "title", "description", "definitions", "type", "properties"),
-    *("additionalProperties", "propertyNames", "required", "not", "anyOf", "allOf", "if", "then"),
+    *(
+        "additionalProperties",
+        "dependencies",
+        "propertyNames",
+        "required",
+        "not",
+        "anyOf",
+        "allOf",
+        "if",
+        "then",
+    ),
     *("pattern", "enum", "examples", "default", "items", "minItems", "maxItems", "minimum"),
     "maximum",
 }
@@ -267,7 +281,7 @@ KEYWORDS = {
 def list_keywords(schema: Any) -> Iterator[str]:
     for key, value in schema.items() if isinstance(schema, dict) else ():
         yield key
-        if key in ("properties", "definitions"):
+        if key in ("properties", "definitions", "dependencies"):
             for inner in value.values():
                 yield from list_keywords(inner)
         elif key not in ("default", "enum", "examples"):
@@ -278,6 +292,44 @@ def list_keywords(schema: Any) -> Iterator[str]:
 def test_a_strict_validator_knows_every_word_of_the_schemas() -> None:
     for what in ROOTS:
         assert set(list_keywords(json.loads(write_schema(what)))) <= KEYWORDS
+
+
+AJV_VERSION = "8.20.0"
+# Compiles a schema with all rules of strict mode; says of each document whether it is valid.
+IN_AJV = """\
+const Ajv = require(process.argv[1]).default;
+const [schema, documents] = JSON.parse(require("fs").readFileSync(0));
+const ajv = new Ajv({strict: true});
+const validate = ajv.compile(schema);
+console.log(JSON.stringify(documents.map(document => validate(document))));
+"""
+
+
+@pytest.mark.slow
+def test_ajv_takes_both_schemas_in_strict_mode_and_finds_as_jsonschema_does() -> None:
+    package = fetch_package("ajv", AJV_VERSION)
+    jobs, profiles = [], []
+    for text, _ in corpus():
+        try:
+            jobs.append(as_editors_read(yaml_nodes.parse(text, file="job.yaml")))
+            json.dumps(jobs[-1], allow_nan=False)
+        except SpecError:
+            continue
+        except ValueError:  # JSON has no such number
+            jobs.pop()
+    for path in PROFILES:
+        profiles.append(as_editors_read(yaml_nodes.read(str(path))))
+        profiles.append({**profiles[-1], "scheduler": "lsf"})
+    assert len(jobs) >= 250
+    for what, validator, documents in (("job", JOB, jobs), ("site", SITE, profiles)):
+        done = subprocess.run(
+            ["node", "-e", IN_AJV, str(package)],
+            input=json.dumps([json.loads(write_schema(what)), documents]),
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout) == list(map(validator.is_valid, documents)), what
 
 
 def test_a_missing_key_is_called_by_its_name() -> None:
