@@ -11,6 +11,10 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Heartbeat, Nodes, Plan, Start
 from jobgen.spec.model import NodeRange
 
+# What tells a process which GPUs it sees, by maker.
+_VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
+# An option that names the cores of each process of a node: --cpu-bind=list:0-7:8-15.
+_NAMES_CORES = re.compile(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)")
 LAUNCHERS = (*(row.launcher for row in SCHEDULERS.values()), "mpiexec")
 
 
@@ -18,7 +22,7 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     """Decide what starts the processes, and how they find one another."""
     launch, defaults = context.spec.launch, plan.defaults
     local = not context.site.can.batch
-    start = _choose_start(context, plan.nodes)
+    start = _choose_start(context, plan)
     if _needs_no_launcher(context, plan.nodes, start):
         start = start._replace(launcher="local")
     start = start._replace(
@@ -37,7 +41,7 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     )
 
 
-def _choose_start(context: Context, nodes: Nodes) -> Start:
+def _choose_start(context: Context, plan: Plan) -> Start:
     """What the spec says, else what the site does, else torchrun through the scheduler's own."""
     asked, site = context.spec.launch, context.site.launch
     torchrun_keys = tuple(
@@ -60,12 +64,19 @@ def _choose_start(context: Context, nodes: Nodes) -> Start:
         launcher = asked.launcher
     if site is None or site.launcher != launcher:
         return Start(mode, launcher, decided_by=keys)
+    whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
+    own = bool(_VISIBLE & (context.spec.environment.variables or {}).keys())
+    start = Start(mode, launcher, site.mpiexec, decided_by=keys)
     if mode != "direct":
-        return Start(mode, launcher, site.mpiexec, site.agent_options, decided_by=keys)
-    whole = all(group.gpus == len(site.devices or ()) for group in nodes.groups)
-    own = "CUDA_VISIBLE_DEVICES" in (context.spec.environment.variables or {})
+        each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
+        binds = whole and each_has_one and not own
+        return start._replace(
+            options=site.agent_options, numa_binding=site.numa_binding if binds else None
+        )
+    # A table of cores is one of whole nodes; a part of a node may have other cores.
+    options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
     devices = site.devices if whole and not own else None
-    return Start(mode, launcher, site.mpiexec, site.options, devices, keys)
+    return start._replace(options=options, devices=devices)
 
 
 def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
@@ -116,17 +127,15 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
     They are --cpu-bind=list:0-7:8-15 or mask_cpu:0xff,0xff00, and PALS's depth with --depth=8.
     """
     text = " ".join(words)
-    binding = re.search(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:|depth\b)(\S*)", text)
+    binding = _NAMES_CORES.search(text)
     depth = re.search(r"--depth[= ](\d+)", text)
-    if binding is None:
-        return
-    if binding[1] == "list:":
+    if binding is not None and binding[1] == "list:":
         yield from binding[2].split(":")
-    elif binding[1] == "mask_cpu:":
+    elif binding is not None:
         for mask in binding[2].split(","):
             numbers = [bit for bit in range(512) if int(mask, 16) >> bit & 1]
             yield _format_ranges(numbers)
-    elif depth:
+    elif depth and re.search(r"--cpu-bind[= ](?:verbose,)?depth\b", text):
         each = int(depth[1])
         yield from (
             _format_ranges(range(rank * each, (rank + 1) * each)) for rank in range(processes)

@@ -163,6 +163,7 @@ class Start(NamedTuple):
 
     `mode` is torchrun, with an agent on each node, or direct. `options` are the site's, for the
     launcher in direct mode; `devices` the order in which the processes of a node take its GPUs.
+    `numa_binding` is torchrun's, for torch that has it.
     """
 
     mode: str = "torchrun"
@@ -170,6 +171,7 @@ class Start(NamedTuple):
     flavor: str | None = None  # of mpiexec: pals, hydra or openmpi; None: the job finds out
     options: tuple[str, ...] = ()
     devices: tuple[int, ...] | None = None
+    numa_binding: str | None = None
     decided_by: tuple[str, ...] = ()  # the keys that decided the mode
     cores: tuple[str, ...] = ()  # of each process of a node, if the options say so, as 0-7
     rendezvous: str = "c10d"

@@ -220,6 +220,10 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         why = "so that each process runs on the cores, and drives the GPU, that are near each other"
         keys = [f"site.launch.{key}" for key in ("options", "devices")]
         yield Reason("binding: as the table of nodes has it", why, origins.of(keys))
+    if start.numa_binding:
+        why = "torchrun keeps each process to CPUs beside its GPU, if torch (2.9) and numactl can"
+        keys = ["site.launch.numa_binding"]
+        yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
     why = {
         "c10d": "agents meet at a store on the first node, in any order",
         "static": "agents are told their numbers, in the order of the allocation",

@@ -93,6 +93,8 @@ def list_features(plan: Plan) -> Iterator[str]:
         yield "gpu_part"
     if plan.launch.devices:
         yield "gpu_order"
+    if plan.launch.numa_binding:
+        yield "numa_binding"
     yield from _list_addresses(plan)
     if plan.nodes.preflight:
         yield "preflight"

@@ -81,6 +81,7 @@ class ScriptView(NamedTuple):
     container: ContainerCommand | None
     image_file: ShellPath | None
     devices: tuple[int, ...]
+    numa_binding: str | None
     gpu_part: int | None  # how many of a node's GPUs the job has, where nobody tells it which
     gpu_parts: tuple[int, ...]  # of each node, where they differ
     # The nodes, and how they meet.
@@ -174,6 +175,7 @@ def describe_script(plan: Plan) -> ScriptView:
         container=environment.container,
         image_file=environment.image_file if environment.container else None,
         devices=launch.devices or (),
+        numa_binding=launch.numa_binding,
         gpu_part=_same(pieces.gpu_parts),
         gpu_parts=pieces.gpu_parts if _same(pieces.gpu_parts) is None else (),
         required=tuple(_require(plan)),

@@ -49,3 +49,12 @@ def test_a_node_of_which_a_part_is_asked_for_has_its_gpus_in_order() -> None:
 @pytest.mark.parametrize("launch", ["{}", "{mode: torchrun}"])
 def test_torchruns_agents_leave_the_cores_to_torch(launch: str) -> None:
     assert first_node("lumi-g", f"launch={launch}", "resources.gpus_per_node=8")[1] == ()
+
+
+def test_a_table_of_cores_is_for_whole_nodes_alone() -> None:
+    """On a part of a node srun would refuse the mask, or bind to cores that are not the job's."""
+    direct = "launch={mode: direct}"
+    whole = first_node("lumi-g", direct, "resources.gpus_per_node=8")[1]
+    assert whole[:2] == ("49-55", "57-63")
+    assert first_node("lumi-g", direct, "resources.gpus_per_node=2", "queue=small-g")[1] == ()
+    assert first_node("alcf-polaris", "resources.gpus_per_node=2")[1] == ("0-7", "8-15")
