@@ -80,9 +80,9 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
     assert "has ended already" in again.stderr
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize(("nodes", "watched"), [(1, True), (2, True), (2, False)])
 def test_nothing_is_left_of_a_killed_script(
-    tmp_path: Path, nodes: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nodes: int, watched: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -90,12 +90,24 @@ def test_nothing_is_left_of_a_killed_script(
     wait = f"run.args.sleep-until={tmp_path}/go"
     job = run(tmp_path, "--set", wait, resources={"nodes": nodes, "walltime": "2m"})
     job.wait_for(lambda: len(job.ranks()) == 2 * nodes)
+    watchers = [
+        int(line.split()[0])
+        for line in subprocess.run(
+            ["pgrep", "-af", "script clean_up"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        if job.id in line
+    ]
+    assert len(watchers) == nodes
+    if not watched:  # as if they slept, or were killed too
+        for pid in watchers:
+            os.kill(pid, signal.SIGSTOP)
     os.kill(json.loads((job.run_dir / "job.json").read_text())["pid"], signal.SIGKILL)
-    if nodes > 1:  # they would notice within half a minute
+    if not watched:
         ended = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
         assert ended.returncode == 0, ended.stderr
-        assert not alive(job)
-    job.wait_for(lambda: not alive(job) and not any(temporary.iterdir()), seconds=10)
+        for pid in watchers:
+            os.kill(pid, signal.SIGCONT)
+    job.wait_for(lambda: not alive(job) and not any(temporary.iterdir()), seconds=5)
     assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 5
 
 

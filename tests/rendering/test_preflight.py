@@ -1,6 +1,7 @@
 """The program that compares the nodes: its sentences, and what nodes tell each other."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -250,12 +251,16 @@ def test_packages_are_those_of_all_folders_that_exist(
     assert program.list_packages() == ["a-1", "b-2"]
 
 
+SECRET = "d9428888-122b-4f1c-8f0c-2d1f6a8f1b7e"
+
+
 @pytest.fixture
-def place(program: ModuleType, tmp_path: Path) -> Any:
+def place(program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Where the first of three nodes stands, all on this machine."""
     (tmp_path / "nodes").write_text("n1\nn2\nn3\n")
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
+    monkeypatch.setenv("JOBGEN_SECRET", SECRET)
     words = ["0", "4", port, "127.0.0.1", "127.0.0.1", "lo", str(tmp_path), str(tmp_path)]
     return program.read_place(words)
 
@@ -403,6 +408,33 @@ def test_strangers_are_no_nodes(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_report_counts_only_with_the_secret_of_the_job(program: ModuleType, place: Any) -> None:
+    """Whoever knows the job's id knows its port, and can write a report that is well formed."""
+    first = program.First(place)
+    said = {"index": 1, "report": report_of(place._replace(rank=1)), "port": 1}
+    stranger = place._replace(secret=b"guessed")
+    real = program.seal(place, "clock")
+    lines = [json.dumps(said) + "\n", program.seal(stranger, said), real.replace("clock", "cluck")]
+    for line in lines:
+        with socket.create_connection(("127.0.0.1", place.port)) as talk:
+            talk.sendall(line.encode())
+            talk.settimeout(10)
+            assert talk.recv(100) == b""
+    assert first.reports == {}
+    first.door.close()
+    answer = program.seal(place, {"faults": []})
+    assert program.unseal(place, answer) == {"faults": []}
+    with pytest.raises(ValueError, match="stranger"):
+        program.unseal(stranger, answer)
+
+
+def test_no_command_line_shows_the_secret_of_preflight() -> None:
+    """It is handed over as a variable, which only the job's owner can read."""
+    script = (PROGRAM.parent / "preflight.sh").read_text()
+    assert script.count("rendezvous_id") == 1
+    assert "JOBGEN_SECRET=${rendezvous_id-} python3 - " in script
+
+
 def test_a_report_is_of_the_node_that_the_job_has(program: ModuleType, place: Any) -> None:
     """A name that comes over the network is none of a file."""
     assert exchange(program, place, n2={"node": "../../n4"})[0]["faults"] == []
@@ -450,6 +482,7 @@ def test_two_nodes_meet_by_either_kind_of_address(tmp_path: Path, head: str) -> 
             [sys.executable, PROGRAM, str(index), *places],
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "JOBGEN_SECRET": SECRET},
         )
         for index in range(2)
     ]

@@ -176,10 +176,27 @@ def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path)
     assert done.stdout == "1 137\n2 3\n"
 
 
-@pytest.mark.parametrize(("mask", "loosened"), [("077", "0022"), ("027", "0027"), ("002", "0002")])
-def test_umask_is_loosened_where_it_is_pbs_own(tmp_path: Path, mask: str, loosened: str) -> None:
-    done = call(f"umask {mask}; loosen_umask; umask", "scheduler/pbs", folder=tmp_path)
-    assert done.stdout == f"{loosened}\n"
+@pytest.mark.parametrize(
+    ("mask", "mode", "loosened"),
+    [
+        ("077", 0o755, "0022"),
+        ("077", 0o2777, "0022"),  # what all may write to is not what they may write into
+        ("077", 0o2750, "0027"),
+        ("077", 0o700, "0077"),
+        ("027", 0o755, "0027"),  # the user's own, and not PBS's default
+        ("002", 0o700, "0002"),
+    ],
+)
+@pytest.mark.parametrize("where", [".", "runs/a", "runs/a/7"])
+def test_umask_is_loosened_as_far_as_the_folder_is_open(
+    tmp_path: Path, mask: str, mode: int, loosened: str, where: str
+) -> None:
+    """PBS's default is 077: who may read the folder may read the logs, and nobody else may."""
+    (tmp_path / where).mkdir(parents=True, exist_ok=True)
+    (tmp_path / where).chmod(mode)
+    program = f"JOB_NAME=a job_id=7; umask {mask}; loosen_umask; umask"
+    done = call(program, "scheduler/pbs", folder=tmp_path)
+    assert done.stdout == f"{loosened}\n", done.stderr
 
 
 def test_a_process_that_is_left_behind_is_ended(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import glob
 import hashlib
+import hmac
 import json
 import os
 import platform
@@ -27,6 +28,7 @@ Verdict = Dict[str, Any]  # "faults"; where there are none, the "port" of the al
 
 WAIT = 240  # seconds for all nodes to have come: the slowest file system has loaded torch by then
 REACH = 5  # seconds to connect to a node that is known to listen
+LONGEST = 1 << 22  # characters that a node may say: many packages are some 100,000
 CLOCK = 2.0  # seconds that two clocks may differ
 ROOM = {"TMPDIR": 0.1, "run folder": 1.0}  # GB that must be free
 FIREWALL = "set launch.interface, or ask whether a firewall stands between nodes"
@@ -44,6 +46,7 @@ class Place(NamedTuple):
     attempt: str
     run_dir: str
     names: list[str]  # of all nodes
+    secret: bytes  # of the rendezvous, which the job's processes alone can read
 
     @property
     def node(self) -> str:
@@ -57,7 +60,23 @@ def read_place(words: list[str]) -> Place:
     head, address, interface, attempt, run_dir = words[3:]
     with open(os.path.join(attempt, "nodes")) as lines:
         names = lines.read().split()
-    return Place(rank, gpus, port, head, address, interface, attempt, run_dir, names)
+    secret = os.environ["JOBGEN_SECRET"].encode() or os.urandom(16)  # one node meets nobody
+    return Place(rank, gpus, port, head, address, interface, attempt, run_dir, names, secret)
+
+
+def seal(place: Place, said: object) -> str:
+    """A line that nobody can write without the secret."""
+    text = json.dumps(said)
+    return f"{hmac.new(place.secret, text.encode(), 'sha256').hexdigest()} {text}\n"
+
+
+def unseal(place: Place, line: str) -> Any:
+    """What a line says; ValueError if a stranger has written it."""
+    mark, _, text = line.rstrip("\n").partition(" ")
+    known = hmac.new(place.secret, text.encode(), "sha256").hexdigest()
+    if not hmac.compare_digest(mark.encode(), known.encode()):
+        raise ValueError("it is of a stranger")
+    return json.loads(text)
 
 
 def find_driver() -> str | None:
@@ -166,8 +185,8 @@ class First:
         talk.settimeout(WAIT + 60)
         strange = (OSError, ValueError, LookupError, TypeError)
         with contextlib.suppress(*strange), talk, talk.makefile("rw") as lines:
-            for line in lines:
-                said = json.loads(line)
+            for line in iter(lambda: lines.readline(LONGEST), ""):
+                said = unseal(self.place, line)
                 answer: float | Verdict = time.time()
                 if said != "clock":
                     report = {**said["report"], "node": self.place.names[said["index"]]}
@@ -175,7 +194,7 @@ class First:
                     self.add(said["index"], report)
                     self.decided.wait()
                     answer = self.verdict
-                lines.write(json.dumps(answer) + "\n")
+                lines.write(seal(self.place, answer))
                 lines.flush()
                 if self.decided.is_set():
                     self.told.release()
@@ -318,10 +337,10 @@ def converse(talk: socket.socket, place: Place, report: Report) -> Verdict:
     with talk.makefile("rw") as lines, serve(0) as opened:
 
         def ask(said: object) -> Any:
-            lines.write(json.dumps(said) + "\n")
+            lines.write(seal(place, said))
             lines.flush()
             try:
-                return json.loads(lines.readline())
+                return unseal(place, lines.readline())
             except ValueError:
                 raise ConnectionError("it hangs up, or is another program") from None
 

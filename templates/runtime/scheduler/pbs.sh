@@ -1,14 +1,14 @@
 find_job() {    # sets job_id, and job_number, from which the port follows
     [[ -n ${PBS_JOBID-} ]] || die "this is no PBS job; submit this file with qsub"
     cd "$PBS_O_WORKDIR"
-    loosen_umask
     # A task of an array is 12[3].server: brackets are patterns to many a tool.
-    job_id=${PBS_JOBID%%.*}
-    job_id=${job_id/[/_}
-    job_id=${job_id/]/}
+    job_id=${PBS_JOBID%%.*} && job_id=${job_id/[/_} && job_id=${job_id/]/}
     job_number=${job_id%_*}
+    loosen_umask
     optional find_task
 }
-loosen_umask() {    # 077 is PBS's own default, and would hide the logs from everybody else
-    if [[ $(umask) == 0077 ]]; then umask 022; fi
+loosen_umask() {    # 077 is PBS's own default: who may read the job's folder may read its logs
+    local folders=("${run_dir:-runs/$JOB_NAME/$job_id}" "runs/$JOB_NAME" .) mode
+    read -r mode < <(stat -c %a "${folders[@]}" 2>/dev/null)
+    if [[ $(umask) == 0077 ]]; then umask "$(printf %o $((022 | ~0$mode & 077)))"; fi
 }

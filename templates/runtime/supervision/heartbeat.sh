@@ -8,7 +8,7 @@ clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
     local turn=0 over=0
     set +e
     find_node "$3"
-    while is_there "$1" && kill -0 "${script_pid:-$1}" 2>/dev/null; do
+    while is_there "$1" && is_there "${script_pid:-$1}"; do
         if ((turn++ % BEAT == 0)); then
             if [[ -e $attempt_dir/outcome ]] && ((++over > 3)); then kill -TERM "$1"; fi
             if (($4 == 0)) && { ((node_rank == 0)) || ! cut_off; }; then
