@@ -1,8 +1,11 @@
 """`jobgen check --all`, and the hook of pre-commit that runs it, on a repository of many files."""
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -34,7 +37,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("k8s/job.yaml").write_text(
         "apiVersion: batch/v1\nkind: Job\nname: x\nrun: 1\nresources: 2\n"
     )
-    Path("by-hand/job.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun python a.py\n")
+    Path("by-hand/job.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun -K python a.py\n")
     assert jobgen("render", "quickstart.yaml", "-o", "quickstart.sh").code == 0
     assert jobgen("render", "exp/job.yaml", "-o", "exp/job.sbatch").code == 0
     git("init", "-q")
@@ -52,10 +55,51 @@ def change(path: str, old: str, new: str) -> None:
     Path(path).write_text(edited((old, new), text=Path(path).read_text()))
 
 
-@pytest.mark.usefixtures("repository")
+@pytest.fixture
+def pre_commit(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The same with pre-commit itself, which installs jobgen from a repository of this tree."""
+    if importlib.util.find_spec("pre_commit") is None:
+        assert not os.environ.get("CI"), "pre-commit is not installed"
+        pytest.skip("pre-commit is not installed")
+    source = tmp_path_factory.mktemp("jobgen")
+    for name in ("jobgen", "templates", "docs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".pre-commit-hooks.yaml", "pyproject.toml", "hatch_build.py"):
+        shutil.copy(ROOT / name, source)
+    for name in ("README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    git("-C", str(source), "init", "-q")
+    git("-C", str(source), "add", ".")
+    assert git("-C", str(source), "commit", "-qm", "jobgen") == 0
+    revision = (source / ".git" / "HEAD").read_text().split()[-1]
+    config = {
+        "repo": str(source),
+        "rev": (source / ".git" / revision).read_text().strip(),
+        "hooks": [{"id": "jobgen-check"}, {"id": "jobgen-lint"}],
+    }
+    Path(".pre-commit-config.yaml").write_text(yaml.safe_dump({"repos": [config]}))
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path_factory.mktemp("pre-commit")))
+    # The hook's libraries, and hatchling, are those of this Python: nothing is downloaded.
+    monkeypatch.setenv("PYTHONPATH", sysconfig.get_path("purelib"))
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # pip's way to say that there is none
+    for name in ("PIP_NO_DEPS", "PIP_NO_INDEX"):
+        monkeypatch.setenv(name, "1")
+    Path(".git/hooks/pre-commit").unlink()
+    install = [sys.executable, "-m", "pre_commit", "install", "--install-hooks"]
+    done = subprocess.run(install, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    git("add", ".")
+    assert git("commit", "-qm", "hooks") == 0
+    return repository
+
+
+@pytest.mark.parametrize("hook", ["repository", pytest.param("pre_commit", marks=pytest.mark.slow)])
 def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
-    subtests: pytest.Subtests,
+    hook: str, request: pytest.FixtureRequest, subtests: pytest.Subtests
 ) -> None:
+    request.getfixturevalue(hook)
     blocked = {
         "a changed spec of any name": lambda: change("quickstart.yaml", "nodes: 2", "nodes: 3"),
         "a changed base": lambda: change("base.yaml", "nodes: 2", "nodes: 3"),
@@ -76,6 +120,10 @@ def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
             "name: a b\nrun: 1\nresources: 2\n"
         ),
     }
+    if hook == "pre_commit":  # which lints, too
+        blocked["a fault in a hand-written script"] = lambda: change(
+            "by-hand/job.sbatch", "-K ", ""
+        )
     for cases, code in ((blocked, 1), (passed, 0)):
         for name, act in cases.items():
             with subtests.test(name):
