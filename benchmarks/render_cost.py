@@ -1,11 +1,12 @@
 """What rendering costs: one script, cold, in units of an empty interpreter; and a thousand, warm.
 
     python benchmarks/render_cost.py            # prints both figures
-    python benchmarks/render_cost.py --check    # and fails above the limits that README states
+    python benchmarks/render_cost.py --check    # and fails above the limits, three times in a row
 
-A cold figure is the median of paired ratios of CPU time (user and system), `jobgen render` over
-`python -c pass` of the same environment, in turn, so that a machine's speed and its other work
-cancel out. Run from a checkout, after `pip install .`.
+Both are ratios of CPU time (user and system) to that of `python -c pass` in the same environment,
+measured in turn with it, so that a machine's speed cancels out. What else the machine does at the
+time only adds to them: so a check measures again before it fails. Run from a checkout, after
+`pip install .`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import tempfile
 from pathlib import Path
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "slurm-2x8.yaml"
-COLD_LIMIT = 10.0  # empty interpreters
-WARM_LIMIT = 1.5  # ms for each spec
+COLD_LIMIT = 9.5  # empty interpreters, for one command
+WARM_LIMIT = 0.11  # empty interpreters, for each spec of one command that renders many
+TRIALS = 3
 
 
 def cpu_seconds(argv: list[str]) -> float:
@@ -34,19 +36,21 @@ def cpu_seconds(argv: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def cold(pairs: int) -> float:
+def measure_empty() -> float:
+    """CPU time of an interpreter that does nothing."""
+    return cpu_seconds([sys.executable, "-c", "pass"])
+
+
+def measure_cold(pairs: int) -> float:
     """CPU time of `jobgen render` over that of `python -c pass`."""
     render = [sys.executable, "-m", "jobgen", "render", str(EXAMPLE)]
     cpu_seconds(render)
-    ratios = []
-    for _ in range(pairs):
-        empty = cpu_seconds([sys.executable, "-c", "pass"])
-        ratios.append(cpu_seconds(render) / empty)
-    return statistics.median(ratios)
+    return statistics.median(cpu_seconds(render) / measure_empty() for _ in range(pairs))
 
 
-def warm(specs: int) -> float:
-    """Milliseconds of CPU time a spec where one command renders many, its start included."""
+def measure_warm(specs: int) -> tuple[float, float]:
+    """CPU time a spec where one command renders many, its start included: as a ratio, and in ms."""
+    empty = [measure_empty() for _ in range(10)]
     with tempfile.TemporaryDirectory() as folder:
         text = EXAMPLE.read_text()
         paths = []
@@ -57,7 +61,8 @@ def warm(specs: int) -> float:
         seconds = cpu_seconds(
             [sys.executable, "-m", "jobgen", "render", "--out-dir", f"{folder}/out", *paths]
         )
-        return seconds * 1000 / specs
+    empty += [measure_empty() for _ in range(10)]
+    return seconds / specs / statistics.median(empty), seconds * 1000 / specs
 
 
 def main() -> None:
@@ -67,10 +72,16 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15, help="cold pairs to measure")
     parser.add_argument("--specs", type=int, default=1000, help="specs of the warm run")
     args = parser.parse_args()
-    ratio, milliseconds = cold(args.pairs), warm(args.specs)
-    print(f"cold render: {ratio:.1f} x `python -c pass` (limit {COLD_LIMIT:g})")
-    print(f"warm render: {milliseconds:.2f} ms a spec, of {args.specs} (limit {WARM_LIMIT:g})")
-    if args.check and (ratio > COLD_LIMIT or milliseconds > WARM_LIMIT):
+    for _ in range(TRIALS if args.check else 1):
+        cold, (warm, milliseconds) = measure_cold(args.pairs), measure_warm(args.specs)
+        print(f"cold render: {cold:.1f} x `python -c pass` (limit {COLD_LIMIT:g})")
+        print(
+            f"warm render: {warm:.3f} x `python -c pass` a spec, of {args.specs} "
+            f"(limit {WARM_LIMIT:g}), {milliseconds:.2f} ms here"
+        )
+        if cold <= COLD_LIMIT and warm <= WARM_LIMIT:
+            return
+    if args.check:
         sys.exit("over the limit")
 
 

@@ -73,7 +73,7 @@ def _escape_quoted(text: str) -> str:
 
 def _quote_words(values: Iterable[object]) -> Markup:
     """Several shell words."""
-    return Markup(" ").join(quote(value) for value in values)
+    return Markup(" ".join(map(quote, values)))
 
 
 def find_template_folder() -> str:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -50,10 +50,15 @@ def digest_text(text: str) -> str:
 
 def assemble(plan: Plan, folder: str) -> str:
     """Part 2 of `plan`'s script, from the files in `folder`."""
-    kind = textwrap.fill(f"Its kind: {describe_kind(plan)}.", 98)
+    features = list(list_features(plan))
+    return _join_parts(folder, describe_kind(plan, features), tuple(list_parts(plan, features)))
+
+
+@cache
+def _join_parts(folder: str, kind: str, parts: tuple[str, ...]) -> str:
+    kind = textwrap.fill(f"Its kind: {kind}.", 98)
     about = f"# {_ABOUT}\n{textwrap.indent(kind, '# ')}\n"
-    files = [_read(os.path.join(folder, f"{part}.sh")) for part in list_parts(plan)]
-    text = "\n".join([about, *files, _LAST])
+    text = "\n".join([about, *(_read(os.path.join(folder, f"{part}.sh")) for part in parts), _LAST])
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
 
@@ -66,12 +71,12 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
     return script[: match.start()], runtime
 
 
-def describe_kind(plan: Plan) -> str:
+def describe_kind(plan: Plan, features: Iterable[str]) -> str:
     """The scheduler, launcher and mode of a job, and its features."""
     nodes = "one node" if plan.nodes.total == 1 else "several nodes"
     launch = plan.launch
     words = [plan.scheduler, launch.launcher, launch.mode, nodes]
-    return ", ".join(words + [name.replace("_", " ") for name in list_features(plan)])
+    return ", ".join(words + [name.replace("_", " ") for name in features])
 
 
 def list_features(plan: Plan) -> Iterator[str]:
@@ -134,7 +139,7 @@ def _list_addresses(plan: Plan) -> Iterator[str]:
         yield "bracket"
 
 
-def list_parts(plan: Plan) -> Iterator[str]:
+def list_parts(plan: Plan, features: Iterable[str]) -> Iterator[str]:
     """The files of a job's runtime, in the order of a reader."""
     launch, alone = plan.launch, starts_alone(plan)
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
@@ -143,7 +148,7 @@ def list_parts(plan: Plan) -> Iterator[str]:
     yield "core"
     yield f"scheduler/{plan.scheduler}"
     yield "first_node/run_folder"
-    yield from (f"features/{name}" for name in list_features(plan))
+    yield from (f"features/{name}" for name in features)
     if not alone:
         launchers = {"srun": "srun", "mpiexec": "mpiexec"}
         yield f"launcher/{launchers.get(launch.launcher, 'each')}"
@@ -178,7 +183,6 @@ def list_parts(plan: Plan) -> Iterator[str]:
     yield "first_node/main"
 
 
-@cache
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         text = file.read()
