@@ -17,7 +17,7 @@ from jobgen.cli.options import (
     put_out,
     report_recoveries,
 )
-from jobgen.cli.remote import RemoteCommand
+from jobgen.cli.remote import RemoteCommand, RemoteReport
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -244,7 +244,7 @@ def logs(
         put_err(f"nothing of that kind has been printed yet; the files are in {where}")
 
 
-@click.command()
+@click.command(cls=RemoteReport)
 @jobs_argument
 @click.option(
     "-o",

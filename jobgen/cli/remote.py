@@ -8,14 +8,15 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobgen import __version__
-from jobgen.cli.options import put_err
+from jobgen.cli.options import put_err, put_out
 from jobgen.errors import SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable
+from jobgen.output import make_printable, write_file
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -66,15 +67,17 @@ class RemoteHost:
             hint = "write it as login.site or me@login.site:FOLDER, without blanks and '~'"
             raise UsageError(f"--host {text!r}: {hint}; FOLDER would be {self.folder!r}")
 
-    def run_jobgen(self, words: Sequence[str], files: str = "") -> int:
+    def run_jobgen(
+        self, words: Sequence[str], files: str = "", *, keep: list[bytes] | None = None
+    ) -> int:
         """Run a command of jobgen in the folder, with what it prints; return its exit code.
 
-        A submission sends packed `files` before. Raises SchedulerUnavailableError without a
-        connection, or without jobgen.
+        A submission sends packed `files` before. What is printed on stdout is added to `keep` where
+        that is given. Raises SchedulerUnavailableError without a connection, or without jobgen.
         """
         argv = ["bash", "-c", _PROGRAM, "bash", self.name, self.folder, __version__, *words]
         argv = ["ssh", "-T", self.name, shlex.join(["bash", "-c", _LOGIN, "bash", *argv])]
-        output = _RemoteOutput([_BEGUN, _SENT] if words[0] == "submit" else [_BEGUN])
+        output = _RemoteOutput([_BEGUN, _SENT] if words[0] == "submit" else [_BEGUN], keep)
         from jobgen.process import run_attached
 
         try:
@@ -108,8 +111,9 @@ class RemoteHost:
 class _RemoteOutput:
     """What a command there prints, but for marks, which tell how far it has come."""
 
-    def __init__(self, marks: list[bytes]) -> None:
+    def __init__(self, marks: list[bytes], keep: list[bytes] | None) -> None:
         self.marks = marks  # that have not come yet
+        self._keep = keep
         self._text = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -120,7 +124,9 @@ class _RemoteOutput:
             before, _, self._text = self._text.partition(self.marks.pop(0))
             put_err(before.decode(errors="replace"), end="")
         if not self.marks:
-            if sys.stdout.isatty():
+            if self._keep is not None:
+                self._keep.append(self._text)
+            elif sys.stdout.isatty():
                 sys.stdout.write(make_printable(self._decoder.decode(self._text)))
             else:
                 sys.stdout.buffer.write(self._text)
@@ -149,8 +155,6 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     files = [path, *known]
     words: list[str] = []
     if is_script(path):
-        from pathlib import Path
-
         script = read_script(Path(path))
         path = str(script.path.parent / script.header.spec)
         if not os.path.isfile(path):
@@ -196,7 +200,7 @@ def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:
 class RemoteCommand(click.Command):
     """A command with --host. The rest of its line is checked here, and runs there."""
 
-    _HERE = ("--host", "--send")  # options that are of no use there
+    _here: tuple[str, ...] = ("--host", "--send")  # options that are of no use there
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
@@ -212,10 +216,11 @@ class RemoteCommand(click.Command):
         """Parse as usual; keep the words given, but for those of no use there."""
         words = iter(list(args))
         kept: list[str] = []
+        joined = tuple(one if one[1:2] != "-" else f"{one}=" for one in self._here)
         for word in words:
-            if word in self._HERE:
+            if word in self._here:
                 next(words, None)
-            elif not word.startswith(tuple(f"{option}=" for option in self._HERE)):
+            elif not word.startswith(joined):
                 kept.append(word)
         ctx.meta["words"] = kept
         return super().parse_args(ctx, args)
@@ -232,3 +237,31 @@ class RemoteCommand(click.Command):
         tracked = params["send"] is not None
         files, more = pack_submission(params["path"], params["overrides"], tracked=tracked)
         return there.run_jobgen([*words, *more], files)
+
+
+class RemoteReport(RemoteCommand):
+    """`report`, which writes its page here."""
+
+    _here = ("--host", "-o", "--output")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Make it here, or there."""
+        output, wanted = ctx.params["output"], ("output", "as_text", "as_json")
+        if ctx.params["host"] is None:
+            return super().invoke(ctx)
+        if sum(map(bool, map(ctx.params.get, wanted))) != 1:
+            hint = "-o FILE, which is written here, --text and --json"
+            raise UsageError(f"report --host takes one of {hint}")
+        if output is None:
+            return super().invoke(ctx)
+        page: list[bytes] = []
+        there = RemoteHost(ctx.params["host"])
+        code = there.run_jobgen(["report", *ctx.meta["words"], "--output=-"], keep=page)
+        if code:
+            return code
+        if output == "-":
+            put_out(b"".join(page).decode(errors="replace"))
+        else:
+            write_file(Path(output), b"".join(page))
+            put_out(f"{os.path.relpath(output)}\n")
+        return 0
