@@ -9,18 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 
 from jobgen.capabilities import get_capabilities
+from jobgen.jobs.handling.elsewhere import note_folder
 from jobgen.jobs.record import PLAN, RECORD, RUNS, JobRecord, read_run_file, write_run_file
 from jobgen.rendering import header
 from jobgen.schedulers.base import folder_name
 
 
-def adopt_jobs() -> None:
-    """Record the jobs below ./runs that nobody has recorded; those of others are left alone."""
-    for path in glob(f"{RUNS}/*/*/{PLAN}"):
+def adopt_jobs(folder: str = ".") -> None:
+    """Record the jobs below a folder's runs that nobody has recorded, and note the folder.
+
+    Jobs of other users are left alone.
+    """
+    for path in glob(f"{escape(folder)}/{RUNS}/*/*/{PLAN}"):
         run_dir = Path(os.path.abspath(path)).parent
         array = re.fullmatch(r"(.*)_[0-9]+", run_dir.name)
         recorded = run_dir.with_name(array[1]) if array else run_dir
@@ -50,3 +54,4 @@ def _adopt_job(run_dir: Path) -> None:
     )
     write_run_file(job.run_dir / "script", read_run_file(run_dir / "attempts" / "0" / "script"))
     job.save()
+    note_folder(job.folder)

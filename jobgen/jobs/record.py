@@ -277,22 +277,21 @@ def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[st
 
     With `folders`, those below the `runs` of each.
     """
-    _adopt_jobs()
     jobs, damaged = [], []
-    for record in (
-        path for folder in folders for path in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")
-    ):
-        try:
-            jobs.append(read_record(record))
-        except UsageError as error:
-            damaged.append(str(error))
+    for folder in folders:
+        _adopt_jobs(folder)
+        for record in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}"):
+            try:
+                jobs.append(read_record(record))
+            except UsageError as error:
+                damaged.append(str(error))
     return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
 
 
-def _adopt_jobs() -> None:
+def _adopt_jobs(folder: str = ".") -> None:
     from jobgen.jobs.by_hand import adopt_jobs
 
-    adopt_jobs()
+    adopt_jobs(folder)
 
 
 def list_words() -> list[str]:

@@ -48,6 +48,24 @@ def test_a_task_of_an_array_leads_to_the_array(tmp_path: Path) -> None:
         assert jobgen("status", "7_1").out == "done\n"
 
 
+def test_its_folder_is_known_once_a_command_has_found_it_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    one, other = tmp_path / "one", tmp_path / "other"
+    start(one, "7", "7")
+    other.mkdir()
+    with working_in(other):
+        assert jobgen("list", "--all").out.count("\n") == 1
+    with working_in(one):
+        assert jobgen("list").code == 0
+    start(one, "8", "8")  # and what is started there later
+    with working_in(other):
+        out = jobgen("list", "--all").out
+    assert "../one/runs/a/7" in out
+    assert "../one/runs/a/8" in out
+
+
 def test_what_is_damaged_is_left_alone(tmp_path: Path) -> None:
     start(tmp_path, "7", "7")
     (tmp_path / "runs/a/7/plan.json").write_text('{"name": "b"}')

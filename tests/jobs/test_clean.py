@@ -75,6 +75,32 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     assert "--older soon: " in err
 
 
+def test_the_calls_of_functions_go_with_the_last_job_that_makes_them(here: Path) -> None:
+    def make_calls(job: JobRecord, calls: str) -> Path:
+        (here / calls).mkdir(parents=True, exist_ok=True)
+        (here / calls / "call.py").write_text("x" * 10**6)
+        spec = f"name: a\nrun:\n  script: {calls}/call.py\n"
+        (job.run_dir / "job.yaml").write_text(spec)
+        return here / calls
+
+    one, other = (f"runs/a/calls/20300101-00000{n}-0123456789ab" for n in (1, 2))
+    first = make_calls(record("1"), one)
+    make_calls(record("2", days=1), one)  # the first once more
+    second = make_calls(record("3"), other)
+    (here / "precious").mkdir()
+    away = "runs/a/calls/20300101-000003-0123456789ab"
+    linked = record("4")
+    (here / away).symlink_to(here / "precious")
+    make_calls(linked, away)
+    code, out, err = jobgen("clean", "--yes")
+    assert (code, out) == (0, "removed 1.0 MB of 3 jobs\n")
+    assert "1.0 MB  done  runs/a/3\n" in err
+    assert (first.exists(), second.exists(), ids()) == (True, False, ["2"])
+    assert (here / "precious" / "call.py").exists()
+    assert jobgen("clean", "--yes", "--older", "1s").code == 0
+    assert not first.exists()
+
+
 def test_what_is_kept_stays_with_the_record() -> None:
     job = record("1", word="failed 3")
     assert jobgen("clean", "--yes", "--keep", "checkpoints").code == 0

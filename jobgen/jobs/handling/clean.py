@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.jobs.code import name_copy
-from jobgen.jobs.record import RUNS, JobRecord
+from jobgen.jobs.record import RUNS, JobRecord, read_run_file
 from jobgen.jobs.run_folder import get_end, read_traces
 from jobgen.jobs.status import look
 from jobgen.schedulers.base import State
 
 # What `keep` leaves beside that: by it the job is known, and how it has ended.
 _RECORD = {"job.json", "job.yaml", "script", "plan.json", "state.json", "attempts", "code.diff"}
+# Where the calls of a function are, as the spec of its job has it (see `function`).
+_CALLS = re.compile(rf"{RUNS}/[A-Za-z0-9._-]+/calls/[0-9]+-[0-9]+-[0-9a-f]+(?=/call\.py)")
 
 
 class Waste(NamedTuple):
@@ -33,7 +37,7 @@ def find_waste(
     """Return what the jobs hold that have certainly ended, and did so `before` a time.
 
     With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
-    folder, and the record with it.
+    folder, and the record with it. The calls of a function go with the last job that makes them.
     """
     wastes = []
     for job, state, *_ in look(jobs).jobs:
@@ -45,10 +49,15 @@ def find_waste(
         folders = [part.run_dir for part in parts]
         if job.token:
             folders.append(Path(job.folder, name_copy(job.name, job.token)))
-        own = [folder for folder in folders if _is_own(folder, job)]
+        runs = Path(job.folder, RUNS)
+        own = [folder for folder in folders if _is_own(folder, runs)]
         paths = tuple(path for folder in own for path in _list_paths(folder, keep))
         if paths:
             wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
+    for index, calls in _list_calls(wastes):
+        one = wastes[index]
+        size = one.size + _measure(calls)
+        wastes[index] = one._replace(paths=(*one.paths, calls), size=size)
     return wastes
 
 
@@ -61,10 +70,24 @@ def remove_waste(waste: Waste) -> None:
             path.unlink(missing_ok=True)
 
 
-def _is_own(folder: Path, job: JobRecord) -> bool:
-    """Return whether a folder is there, below the job's `runs`, and no link leads elsewhere."""
-    runs = Path(job.folder, RUNS)
+def _is_own(folder: Path, runs: Path) -> bool:
+    """Return whether a folder is there, below `runs`, and no link leads elsewhere."""
     return folder.is_dir() and folder.resolve() == runs.resolve() / folder.relative_to(runs)
+
+
+def _list_calls(wastes: Sequence[Waste]) -> Iterator[tuple[int, Path]]:
+    """Yield where calls of functions are that no job makes but these, with the index of one."""
+    at = {waste.job.run_dir: index for index, waste in enumerate(wastes)}
+    for runs in {Path(waste.job.folder, RUNS) for waste in wastes}:
+        makers: dict[str, list[Path]] = {}
+        for record in runs.glob("*/*/job.yaml") if any(runs.glob("*/calls")) else ():
+            with contextlib.suppress(OSError):
+                for calls in set(_CALLS.findall(read_run_file(record).decode(errors="replace"))):
+                    makers.setdefault(calls, []).append(record.parent)
+        for calls, folders in makers.items():
+            path = runs.parent / calls
+            if all(folder in at for folder in folders) and _is_own(path, runs):
+                yield at[folders[0]], path
 
 
 def _list_paths(folder: Path, keep: Collection[str]) -> Iterator[Path]:

@@ -1,4 +1,7 @@
-"""The folders from which jobs were submitted: one file in the user's state directory."""
+"""The folders from which jobs were submitted: one file in the user's state directory.
+
+Where a job was started by plain sbatch or qsub, its folder is noted when a command finds it there.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from pathlib import Path
 from jobgen.jobs.record import RUNS
 
 
-def note_folder() -> None:
-    """Add the current folder, unless it is there; a home that cannot be written to has no list."""
-    folder = os.getcwd()
+def note_folder(folder: str = ".") -> None:
+    """Add a folder, unless it is there; a home that cannot be written to has no list."""
+    folder = os.path.abspath(folder)
     if "\n" in folder or folder in _read_lines():
         return
     with contextlib.suppress(OSError):
