@@ -134,7 +134,8 @@ _CAUSES = (
     Cause(
         "launcher",
         _SAID,
-        r"there is no (mpiexec|pbsdsh command) |mpiexec has set none of|this mpiexec is none of"
+        r"there is no (mpiexec|ibrun|pbsdsh command) |mpiexec has set none of"
+        r"|this mpiexec is none of"
         r"|rank \d+ is number \d+ on \S+, where this script has put another",
         "the launcher that starts the processes is not there, or is another than the script is for",
         "set launch.launcher to one that the site has, or load the module with its mpiexec",

@@ -168,7 +168,7 @@ class Start(NamedTuple):
 
     mode: str = "torchrun"
     launcher: str = "srun"
-    flavor: str | None = None  # of mpiexec: pals, hydra or openmpi; None: the job finds out
+    flavor: str | None = None  # of mpiexec: pals, hydra, openmpi, ibrun; None: the job finds out
     options: tuple[str, ...] = ()
     devices: tuple[int, ...] | None = None
     numa_binding: str | None = None
@@ -208,6 +208,8 @@ class Start(NamedTuple):
             "hydra": ("-bind-to", "none"),
             "openmpi": ("--bind-to", "none"),
         }
+        if self.flavor == "ibrun":
+            options["ibrun"] = ()
         if self.flavor and self.options:
             options[self.flavor] = self.words
         return options

@@ -22,10 +22,10 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         return limits.measure(group_nodes(loaded, profile, node), spec.resources.walltime)
 
     has_gpus = measure_on(profile.node).gpus
-    gpu_type = spec.resources.gpu_type or (profile.gpu_type if has_gpus else None)
+    asked = _spell_type(profile, spec.resources.gpu_type)
+    gpu_type = asked or (profile.gpu_type if has_gpus else None)
     queue, why_queue = spec.queue, ""
     if queue is None:
-        asked = spec.resources.gpu_type
         queue, why_queue = _choose_queue(profile, gpu_type, measure_on, asked=asked)
     node, about = describe_node(profile, queue, gpu_type)
     size = measure_on(node)
@@ -72,6 +72,14 @@ def decide(context: Context) -> Decision[SiteDefaults]:
             *([f"note: {defaults.network}"] if defaults.network else ()),
         ],
     )
+
+
+def _spell_type(profile: SiteProfile, asked: str | None) -> str | None:
+    """A type of GPU as the site spells it, where the spec differs by capitals alone."""
+    if asked is None or asked in (profile.gpu_types or {}):
+        return asked
+    known = {name.casefold(): name for name in profile.gpu_types or {}}
+    return known.get(asked.casefold(), asked)
 
 
 def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:

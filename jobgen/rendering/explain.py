@@ -213,6 +213,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     why = "what starts it on the nodes"
     if start.launcher == "mpiexec":
         flavors = {"pals": "PALS", "hydra": "MPICH's Hydra", "openmpi": "Open MPI"}
+        flavors["ibrun"] = "TACC's ibrun in its place"
         why += f"; whose it is: {flavors.get(start.flavor or '', 'the job finds out')}"
     launcher_keys = ("launch.launcher|site.launch.launcher",)
     yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))

@@ -111,6 +111,7 @@ class ScriptView(NamedTuple):
     share_cpus: bool
     flavor: str | None
     mpiexec: Mapping[str, bool]
+    ibrun: bool
     bindings: Mapping[str, tuple[str, ...]]
     started: tuple[int, ...]
     started_sum: int
@@ -209,6 +210,7 @@ def describe_script(plan: Plan) -> ScriptView:
         share_cpus=pieces.share_cpus,
         flavor=launch.flavor,
         mpiexec={kind: launch.flavor in (None, kind) for kind in launch.bindings},
+        ibrun=launch.flavor == "ibrun",
         bindings=launch.bindings,
         started=started if len(set(started)) > 1 else started[:1],
         started_sum=sum(started),

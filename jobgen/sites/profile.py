@@ -320,7 +320,8 @@ class SiteLaunch(NamedTuple):
         Address | None, "How nodes are reached, where not by the names that the scheduler gives."
     ] = None
     mpiexec: Annotated[
-        Literal["pals", "hydra", "openmpi"] | None, "Whose mpiexec it is; else the job finds out."
+        Literal["pals", "hydra", "openmpi", "ibrun"] | None,
+        "Whose mpiexec it is, or TACC's ibrun in its place; else the job finds out.",
     ] = None
     options: Annotated[
         tuple[Words, ...], "More options of the launcher, where it starts each process itself."

@@ -79,7 +79,7 @@ SITES: dict[str, list[str]] = {
     "unsw-katana": [],
     "uppmax-bianca": ["account=a", GPUS_2],
     "uppmax-pelle": ["account=a", "resources.gpu_type=l40s"],
-    "uq-bunya": ["account=a_b", "resources.gpu_type=a100", "resources.gpus_per_node=3", CPUS],
+    "uq-bunya": ["account=a_b", "resources.gpu_type=a100", GPUS_2, CPUS],
     "vsc-sofia": [GPUS_8],
 }
 FOLDER = ROOT / "tests" / "scripts" / "golden" / "sites"

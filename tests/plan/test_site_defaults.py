@@ -167,3 +167,16 @@ def test_submit_notes_what_render_notes(tmp_path: Path, monkeypatch: pytest.Monk
     assert (rendered.code, shown.code) == (0, 0)
     assert shown.err == rendered.err != ""
     assert shown.out.endswith(rendered.out)
+
+
+def test_a_type_of_gpu_may_be_written_in_any_case() -> None:
+    """Mahuika's own pages have a100:1 and A100:1; jobgen asks as the site's table does."""
+    plan = plan_for("reannz-mahuika", "resources.gpu_type=A100")
+    assert plan.requests.gpu_type == "a100"
+
+
+def test_taccs_ibrun_starts_what_mpiexec_would() -> None:
+    script = script_for("tacc-lonestar6")
+    assert '            exec ibrun -n 2 /bin/bash -l "$this_script" run_node ;;\n' in script
+    assert "find_mpiexec ibrun\n" in script
+    assert "exec mpiexec" not in script

@@ -1,8 +1,10 @@
-# Open MPI, PALS, and Hydra of MPICH and Intel MPI number what they start in variables of their own.
+# Open MPI, PALS, MVAPICH, and Hydra of MPICH and Intel MPI number what they start in variables of
+# their own.
 find_rank() {
-    rank=$(first_of OMPI_COMM_WORLD_RANK PALS_RANKID PMI_RANK)
+    rank=$(first_of OMPI_COMM_WORLD_RANK PALS_RANKID PMI_RANK MV2_COMM_WORLD_RANK)
     local_rank=$(
-        first_of OMPI_COMM_WORLD_LOCAL_RANK PALS_LOCAL_RANKID MPI_LOCALRANKID PMI_LOCAL_RANK
+        first_of OMPI_COMM_WORLD_LOCAL_RANK PALS_LOCAL_RANKID MPI_LOCALRANKID PMI_LOCAL_RANK \
+            MV2_COMM_WORLD_LOCAL_RANK
     )
 }
 first_of() {    # first_of VARIABLE...: the value of the first that has one
@@ -18,8 +20,12 @@ find_mpiexec() {    # find_mpiexec KIND: sets mpi, which kind it is
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
     load_environment
     unset TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR
-    command -v mpiexec >/dev/null || die "there is no mpiexec on $node"
     mpi=$1
+    if [[ $mpi == ibrun ]]; then
+        command -v ibrun >/dev/null || die "there is no ibrun on $node"
+        return
+    fi
+    command -v mpiexec >/dev/null || die "there is no mpiexec on $node"
     if [[ -n $mpi ]]; then return; fi
     case "$(mpiexec --version 2>&1) $(command -v mpiexec)" in
         *"Open MPI"* | *OpenRTE*) mpi=openmpi ;;
