@@ -22,7 +22,7 @@ from pathlib import Path
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "slurm-2x8.yaml"
 COLD_LIMIT = 9.5  # empty interpreters, for one command
-WARM_LIMIT = 0.11  # empty interpreters, for each spec of one command that renders many
+WARM_LIMIT = 0.12  # empty interpreters, for each spec of one command that renders many
 TRIALS = 3
 
 

@@ -6,8 +6,10 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def simplify(value: Any) -> Any:

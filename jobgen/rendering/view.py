@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -238,7 +239,8 @@ def indent_setup(text: str) -> tuple[str, ...]:
     lines = text.rstrip("\n").splitlines() if text.strip() else []
     try:
         for line in lines:
-            shlex.split(line, comments=True)
+            if re.search(r"[\\\"']", line):
+                shlex.split(line, comments=True)
     except ValueError:
         return tuple(lines)
     if "<<" in text:

@@ -171,6 +171,8 @@ def merge_directives(lines: Sequence[Directive], own: Sequence[str]) -> list[str
     for line in lines:
         if line == "#SBATCH hetjob" or line not in merged[_find_component(merged) :]:
             merged.append(line)
+    if not own:
+        return merged
     options = {_name_option(option) for line in own for option in _list_options(line)}
     merged = [line for line in merged if not options & {*map(_name_option, _list_options(line))}]
     return [*merged, *own]
