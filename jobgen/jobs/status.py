@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from jobgen import process, schedulers
@@ -289,21 +290,26 @@ def _stop(job: JobRecord) -> None:
     tasks = [job.task(index) for index in range(job.tasks)]
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *tasks)}
     if job.pid is not None and process.is_running(job.pid, job.started):
-        os.kill(job.pid, signal.SIGTERM)
+        _send_signal([job.pid], signal.SIGTERM)
     elif not (left := process.list_marked(marks)):
         raise RefusedError(f"job {job.id} has ended already")
     else:
-        for pid in left:
-            os.kill(pid, signal.SIGTERM)
+        _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + 60
     while process.is_running(job.pid, job.started) or process.list_marked(marks):
         if time.monotonic() > give_up:
             if job.pid is not None and process.is_running(job.pid, job.started):
-                os.killpg(job.pid, signal.SIGKILL)
-            for pid in process.list_marked(marks):
-                os.kill(pid, signal.SIGKILL)
+                _send_signal([-job.pid], signal.SIGKILL)
+            _send_signal(process.list_marked(marks), signal.SIGKILL)
             break
         time.sleep(0.1)
+
+
+def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes, or to groups by negative numbers, as far as they are there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _cancel_all(ids: list[str], scheduler: BatchScheduler) -> None:
