@@ -117,8 +117,8 @@ def check_queue(
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     queues = profile.queues or {}
     checked = [("every queue", profile.every_queue)]
-    if name is not None and name in queues:
-        checked.append((name, queues[name]))
+    if name is not None and (record := profile.find_queue(name)):
+        checked.append((name, record))
     elif name is not None and queues and loaded.spec.queue == name:
         message = f"the profile of {profile.title or 'this site'} knows no queue {name!r}"
         hint = f"it knows {', '.join(queues)}"

@@ -83,7 +83,7 @@ def _spell_type(profile: SiteProfile, asked: str | None) -> str | None:
 
 
 def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
-    return (profile.queues or {}).get(name or "") or SiteQueue()
+    return profile.find_queue(name) or SiteQueue()
 
 
 def _choose_queue(

@@ -413,9 +413,14 @@ class SiteProfile(NamedTuple):
         """What its scheduler can do."""
         return get_capabilities(self.scheduler)
 
+    def find_queue(self, name: str | None) -> SiteQueue | None:
+        """The queue of this name, also as QUEUE@SERVER; None where it is not known."""
+        queues = self.queues or {}
+        return queues.get(name or "") or queues.get((name or "").partition("@")[0])
+
     def charge_in(self, queue: str | None) -> Charge | None:
         """What a job in `queue` costs; None where it is not known."""
-        record = (self.queues or {}).get(queue or "")
+        record = self.find_queue(queue)
         return (record.charge if record else None) or self.charge
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:

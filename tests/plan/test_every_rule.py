@@ -170,7 +170,7 @@ class Walk:
         each = node.cpus_per_gpu or 1
         counts = sorted({-(-start // part) for start in starts for part in (1, most, most * each)})
         for nodes in counts:
-            for gpus in (most, 1, 0):
+            for gpus in (most, 1, 0, *(start for start in starts if 1 < start < most)):
                 cpus = gpus * each if gpus else 1
                 totals = {"nodes": nodes, "gpus": nodes * gpus, "cpus": nodes * cpus}
                 if nodes and all(

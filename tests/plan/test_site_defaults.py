@@ -11,6 +11,7 @@ import pytest
 from golden import SITES
 from support import EXAMPLES, jobgen, load
 
+from jobgen.errors import JobgenError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
@@ -180,3 +181,19 @@ def test_taccs_ibrun_starts_what_mpiexec_would() -> None:
     assert '            exec ibrun -n 2 /bin/bash -l "$this_script" run_node ;;\n' in script
     assert "find_mpiexec ibrun\n" in script
     assert "exec mpiexec" not in script
+
+
+def test_a_queue_may_be_named_with_its_server() -> None:
+    """As Casper's and MetaCentrum's pages do; its limits hold all the same."""
+    plan = plan_for("alcf-polaris", "queue=preemptable@polaris-pbs-01")
+    assert "#PBS -q preemptable@polaris-pbs-01\n" in render(plan)
+    assert "-r y" in plan.requests.site_directives
+    with pytest.raises(JobgenError, match="exceeds debug@polaris-pbs-01's 1h"):
+        plan_for("alcf-polaris", "queue=debug@polaris-pbs-01", "resources.walltime=3h")
+
+
+def test_short_jobs_on_aspire_go_where_a_class_takes_them() -> None:
+    """Classes for more than 4 GPUs begin after two hours in `normal`, at once in `ai`."""
+    assert plan_for("nscc-aspire2a").requests.queue == "ai"
+    assert plan_for("nscc-aspire2a", "resources.walltime=3h").requests.queue == "normal"
+    assert plan_for("nscc-aspire2a", "resources.nodes=1").requests.queue == "normal"

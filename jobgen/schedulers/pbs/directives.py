@@ -161,7 +161,7 @@ def _write_directive(text: str, reason: str, *keys: str) -> Directive:
 
 
 def _write_select(plan: Plan) -> list[Directive]:
-    queue = (plan.site.queues or {}).get(plan.requests.queue or "")
+    queue = plan.site.find_queue(plan.requests.queue)
     if queue is not None and queue.chunk == "gpu":
         chunk = _write_own(plan)
         why = "a chunk is one GPU in this queue, and all are on one node"
