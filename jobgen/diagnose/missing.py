@@ -5,10 +5,7 @@ Nothing of it is a message: it follows from what has not been written.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.diagnose import matching
@@ -16,12 +13,8 @@ from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
 from jobgen.diagnose.evidence import Evidence, Failure
 from jobgen.diagnose.matching import Match, find_cause
 from jobgen.diagnose.reading import Line
-from jobgen.errors import JobgenError, UsageError
-from jobgen.jobs import record, run_folder
+from jobgen.jobs import run_folder, status
 from jobgen.jobs.record import JobRecord
-from jobgen.schedulers.base import folder_name
-from jobgen.spec.load import load
-from jobgen.spec.model import After
 
 _DEPENDENCY = next(cause for cause in matching.CAUSES if cause.id == "dependency")
 
@@ -114,24 +107,10 @@ def find_rank_mismatch(
 
 def find_dependency(job: JobRecord) -> Match | None:
     """Return which of the jobs that `job` needs to end well did not, so that it was deleted."""
-    for job_id in _list_needed(job):
-        for path in Path(job.folder, record.RUNS).glob(f"*/{folder_name(job_id)}/{record.RECORD}"):
-            with contextlib.suppress(UsageError):
-                other = record.read_record(path)
-                ended = run_folder.read_outcome(other)
-                if ended and ended[0] != "done":
-                    last = run_folder.list_attempts(other.run_dir)[-1] / "outcome"
-                    return _DEPENDENCY, Line(last, 1, f"job {other.id} {' '.join(map(str, ended))}")
+    for kind, job_id in status.list_dependencies(job):
+        other = status.find_other(job, job_id) if kind == "afterok" else None
+        ended = run_folder.read_outcome(other) if other else None
+        if other and ended and ended[0] != "done":
+            last = run_folder.list_attempts(other.run_dir)[-1] / "outcome"
+            return _DEPENDENCY, Line(last, 1, f"job {other.id} {' '.join(map(str, ended))}")
     return None
-
-
-def _list_needed(job: JobRecord) -> list[str]:
-    """The ids of jobs that have to end well, by the spec and by how it was submitted."""
-    needed: list[str] = []
-    with contextlib.suppress(JobgenError):
-        after = load(os.path.relpath(job.run_dir / "job.yaml"), alone=True).spec.after
-        needed += map(str, (after.afterok if isinstance(after, After) else after) or ())
-    for word in job.argv:
-        for ids in re.findall(r"afterok:([^,\s]+)", word):
-            needed += ids.split(":")
-    return needed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,13 +30,26 @@ def read_lines(path: Path) -> Iterator[Line]:
         with path.open("rb") as file:
             head = file.read(_HEAD)
             yield from _split_lines(path, head, 1)
-            size = path.stat().st_size
+            about = os.fstat(file.fileno())
             number = 1 + head.count(b"\n")
-            while file.tell() < size - _TAIL:
-                number += file.read(min(1 << 20, size - _TAIL - file.tell())).count(b"\n")
-            yield from _split_lines(path, file.read(), number)
+            if (tail := about.st_size - _TAIL) > len(head):
+                number += _count_lines(path, len(head), tail, about.st_mtime_ns)
+                file.seek(tail)
+            yield from _split_lines(path, file.read(_HEAD + _TAIL), number)
     except OSError:
         return
+
+
+@lru_cache(maxsize=1024)  # the same log is looked at more than once
+def _count_lines(path: Path, begin: int, end: int, changed: int) -> int:
+    """How many lines end between two places of a file that was last changed then."""
+    count = 0
+    with path.open("rb") as file:
+        file.seek(begin)
+        while begin < end and (block := file.read(min(1 << 20, end - begin))):
+            begin += len(block)
+            count += block.count(b"\n")
+    return count
 
 
 def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:

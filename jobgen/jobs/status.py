@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from glob import iglob
 from typing import NamedTuple
 
 from jobgen import process, schedulers
-from jobgen.errors import RefusedError, SchedulerUnavailableError
-from jobgen.jobs import run_folder
+from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
+from jobgen.jobs import record, run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import Traces, list_open_chain
-from jobgen.schedulers.base import BatchScheduler, State, StateName, folder_name
+from jobgen.schedulers.base import DEPENDENT, BatchScheduler, State, StateName, folder_name
 
 # Linux takes 128 KiB in one argument, and 2 MiB in all.
 _MOST_IDS = 120_000  # characters
 # When all tasks of an array have ended, the first of these is the array's end.
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
+_DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
 
 
@@ -78,10 +81,11 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
                 last = before.jobs[number]
                 state = last.tasks[index] if job.tasks else last.state
             states.append(state or _judge_answer(one, left, answers[job.scheduler]))
+        state = _name_others(job, _combine(job, states) if job.tasks else states[0])
         if job.tasks:
-            statuses.append(JobStatus(job, _combine(job, states), 0, tuple(states)))
+            statuses.append(JobStatus(job, state, 0, tuple(states)))
         else:
-            statuses.append(JobStatus(job, states[0], part[0][1].attempts))
+            statuses.append(JobStatus(job, state, part[0][1].attempts))
     # Without an answer a failure is still known.
     needed = {
         job.scheduler
@@ -96,6 +100,45 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
 def read_marks(jobs: Sequence[JobRecord]) -> list[tuple[int, str]]:
     """Return what changes as soon as a job's script begins or ends, for each job and task."""
     return [(left.attempts, left.word) for job in jobs for _, left in _split(job)]
+
+
+def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
+    """Return the jobs that `job` comes after: of each the kind, such as `afterok`, and the id."""
+    if schedulers.is_local(job.scheduler):
+        return []
+    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
+    if not _DEPENDENCY.search(waits):
+        try:
+            with open(f"{job.run_folder}/script", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            return []
+        waits = schedulers.get_batch_scheduler(job.scheduler).dependencies(text)
+    return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
+
+
+def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
+    """Return the record of another job that was submitted from the same folder."""
+    for path in iglob(f"{job.folder}/{record.RUNS}/*/{folder_name(job_id)}/{record.RECORD}"):
+        with suppress(UsageError):
+            return record.read_record(path)
+    return None
+
+
+def _name_others(job: JobRecord, state: State) -> State:
+    """Of a job that waits for others: which they are, and how they stand by their own records."""
+    if state.name != "queued" or not state.reason.startswith(DEPENDENT):
+        return state
+    words = []
+    for _, job_id in list_dependencies(job):
+        other = find_other(job, job_id)
+        if other is None:
+            words.append(f"job {job_id}")
+            continue
+        outcome = run_folder.read_outcome(other)
+        begun = "running" if run_folder.read_traces(other).attempts else "not begun"
+        words.append(f"{other.name} {other.id} ({outcome[0] if outcome else begun})")
+    return state._replace(reason=f"it waits for {', '.join(words)}") if words else state
 
 
 def _split(job: JobRecord) -> list[tuple[JobRecord, Traces]]:
@@ -147,7 +190,7 @@ def _judge_local(job: JobRecord, left: Traces) -> State:
             return State("cancelled", "it had not begun")
         return State("failed", "its supervising script was killed")
     if os.path.exists(f"{left.run_dir}/waits"):
-        return State("queued", "it waits for another job")
+        return State("queued", DEPENDENT)
     if job.array and not left.attempts:
         return State("queued", "it waits for another task")
     return State("running", "", *run_folder.read_times(left))

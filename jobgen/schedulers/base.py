@@ -23,6 +23,8 @@ StateName = Literal[
     "unknown",
 ]
 ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node lost")
+# How the reason begins of a job that starts once others have come far enough.
+DEPENDENT = "it waits for another job"
 
 
 class State(NamedTuple):

@@ -27,8 +27,11 @@ PROGRAM = Path(__file__).parent / "programs" / "planted.py"  # what jobs ran, as
 _HERE = "{folder}"  # stands for the folder of submission
 _PART = re.compile(r"^-- ([0-9.]+) (\S+) --\n", re.MULTILINE)
 _MOST = 3600  # characters of a file; of a longer one the beginning and the end are kept
-# Scripts are long, and no evidence; of checkpoints it counts when they were written.
-_LEFT_OUT = re.compile(r".*\.(sbatch|pbs|sh|pt)|job\.yaml|train\.py|runs/.*/(script|state\.json)")
+# Scripts are long, and no evidence beyond the directives of the job's own; of checkpoints it counts
+# when they were written.
+_LEFT_OUT = re.compile(
+    r".*\.(sbatch|pbs|sh|pt)|job\.yaml|train\.py|runs/.*/(attempts/.*/script|state\.json)"
+)
 
 
 class Fault(NamedTuple):
@@ -98,6 +101,8 @@ def write_fault(name: str, fields: dict[str, str], *, folder: Path, paths: dict[
         if not path.is_file() or _LEFT_OUT.fullmatch(kept):
             continue
         text = path.read_bytes().decode(errors="replace").replace("\0", "?")
+        if path.name == "script":
+            text = "".join(re.findall(r"^#(?:SBATCH|PBS) .*\n", text, re.MULTILINE))
         if len(text) > _MOST:
             text = f"{text[: _MOST // 3]}\n... left out ...\n{text[-_MOST // 3 * 2 :]}"
         for real, other in {str(folder): _HERE, **paths}.items():

@@ -531,6 +531,32 @@ def test_the_reason_to_wait_and_the_expected_start_are_told(scheduler: Scheduler
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "line", "answer"),
+    [
+        ("slurm", "#SBATCH --dependency=afterok:5:6", "9|PENDING|Dependency|N/A|N/A\n"),
+        ("pbs", "#PBS -W depend=afterok:5:6", "Job Id: 9|job_state=H|depend=afterok:5:6\n"),
+    ],
+)
+def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
+    scheduler: Scheduler, kind: str, line: str, answer: str
+) -> None:
+    attempt(job("5", name="first", kind=kind))
+    one = job("9", name="last", kind=kind, submitted=9.0)
+    (one.run_dir / "script").write_text(f"#!/bin/bash\n{line}\n")
+    scheduler.says("squeue" if kind == "slurm" else "qstat", answer)
+    told = "it waits for first 5 (running), job 6\n"
+    assert jobgen("status") == (0, "queued\n", f"last 9:\n{told}")
+    attempt(job("6", name="second", kind=kind), "done 0")
+    job("7", name="third", kind=kind)
+    # What the command said is in the place of the script's.
+    other = "--dependency=afterany:6,afterok:7" if kind == "slurm" else "depend=afterany:6:7"
+    record = one.run_dir / "job.json"
+    record.write_text(record.read_text().replace('["x"]', f'["x", "{other}"]'))
+    told = "it waits for second 6 (done), third 7 (not begun)\n"
+    assert jobgen("status", "9") == (0, "queued\n", told)
+
+
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
     for id, name, submitted in (("5", "a", 3), ("6", "a", 2), ("7", "b", 1), ("8", "b", 4)):
         attempt(job(id, name=name, submitted=submitted), "done 0")

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-from jobgen.schedulers.base import State, StateName, folder_name
+from jobgen.schedulers.base import DEPENDENT, State, StateName, folder_name
 from jobgen.schedulers.pbs import qstat
 
 _STATES: dict[str, StateName] = {
@@ -91,7 +91,7 @@ def _read_hold(job: dict[str, str]) -> str:
     depend = job.get("depend", "")
     by = {"u": "its owner", "o": "an operator", "s": "the system"}
     hold = next((by[kind] for kind in job.get("Hold_Types", "") if kind in by), "")
-    return f"it waits for {depend}" if depend else f"the job is held by {hold or 'PBS'}"
+    return f"{DEPENDENT}: {depend}" if depend else f"the job is held by {hold or 'PBS'}"
 
 
 def _parse_time(word: object) -> float | None:

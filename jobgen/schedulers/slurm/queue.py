@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from jobgen.schedulers.base import ENDED, State, StateName
+from jobgen.schedulers.base import DEPENDENT, ENDED, State, StateName
 
 _WORDS: dict[StateName, str] = {
     "queued": "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
@@ -91,8 +91,9 @@ def _read_state(word: str, reason: str, *, start: float | None, end: float | Non
         reason = f"{word} {reason}".strip()
     if word in ("SUSPENDED", "STOPPED"):
         reason = "suspended"
-    if name == "queued" and reason in _STUCK:
-        reason += f": {_STUCK[reason]}"
+    if name == "queued":
+        reason = DEPENDENT if reason == "Dependency" else reason
+        reason += f": {_STUCK[reason]}" if reason in _STUCK else ""
     return State(name, reason, start, None if name == "queued" else end)
 
 
