@@ -99,57 +99,57 @@ class _Run:
         self.world, self.task = world, tasks.load_task(self.config)
         self.config = config = fix_length(self.config, self.task)
         self.arithmetic = choose_arithmetic(config, world.device)
-        self.own = Stepper(self.task, config, world, self.arithmetic)
+        self.stepper = Stepper(self.task, config, world, self.arithmetic)
         self.writer = Writer(
             self.checkpoints, world, keep=config.keep, keep_every=config.keep_every
         )
         self.resume()
-        self.log = Log(config, step=self.own.done, writes=world.main)
+        self.log = Log(config, step=self.stepper.done, writes=world.main)
 
     def resume(self) -> None:
         """Load the newest whole checkpoint; without one, the weights of --init-from."""
         self.watchdog.begins("reading checkpoints")
-        own, (path, skipped) = self.own, self.checkpoints.newest_whole(self.world)
+        stepper, (path, skipped) = self.stepper, self.checkpoints.newest_whole(self.world)
         for problem in skipped if self.world.main else ():
             print(f"skipped {problem}", flush=True)
         # No rank begins to write before rank 0 has tidied.
         self.world.first(lambda: self.checkpoints.tidy(path))
         if path is None:
             if self.config.init_from:
-                start_from(own.model, self.task, self.config.init_from)
+                start_from(stepper.model, self.task, self.config.init_from)
                 if self.world.main:
                     print(f"starting from the weights of {self.config.init_from}", flush=True)
             return
         state = self.world.first(lambda: read_state(path))
         tasks.compare_identity(self.task, state["identity"], path)
-        model, optimizer = get_state_dict(own.model, own.optimizer.all)
+        model, optimizer = get_state_dict(stepper.model, stepper.optimizer.all)
         read_into(path, {"model": model, "optimizer": optimizer["state"]}, self.world)
         set_state_dict(
-            own.model, own.optimizer.all, model_state_dict=model, optim_state_dict=optimizer
+            stepper.model, stepper.optimizer.all, model_state_dict=model, optim_state_dict=optimizer
         )
-        own.restore(state)
-        self.begun = self.saved = own.done
+        stepper.restore(state)
+        self.begun = self.saved = stepper.done
         if self.world.main:
-            print(f"continuing after step {own.done} from {path}", flush=True)
+            print(f"continuing after step {stepper.done} from {path}", flush=True)
 
     def until_done(self) -> None:
         """Take steps until the last one or a request to stop, and leave word of how it ended."""
-        config, own, log = self.config, self.own, self.log
+        config, stepper, log = self.config, self.stepper, self.log
         if self.world.main:
-            self.status.running(own.done)
+            self.status.running(stepper.done)
         self.watchdog.begins("the first forward and backward")
-        attention = own.settle()
+        attention = stepper.warm_up()
         reasons = f"{self.arithmetic.reasons}, attention: {attention or 'none of torch'}"
         log.start(
-            own.done,
+            stepper.done,
             **self.facts(),
-            nodes=own.stragglers.nodes,
+            nodes=stepper.stragglers.nodes,
             dtype=self.arithmetic.dtype,
             compiled=self.arithmetic.compiled,
             attention=attention,
         )
         log.say(f"arithmetic: {reasons}")
-        for line in filter(None, (own.deal.warn(), self.explain_validation())):
+        for line in filter(None, (stepper.deal.warn(), self.explain_validation())):
             log.say(line)
         profiler = Profiler(config, active=self.world.main)
         self.asked = explain_request(self.world.sum(self.requests.flags()))
@@ -159,45 +159,45 @@ class _Run:
         gc.freeze()
         gc.disable()
         try:
-            while own.done < config.steps and not self.asked:
+            while stepper.done < config.steps and not self.asked:
                 self.take_step(profiler)
         finally:
             gc.enable()
             gc.unfreeze()
-        self.note_step(own.finish())
+        self.note_step(stepper.read_numbers())
         self.save()
         self.note_save(self.writer.wait())
         self.leave_word(self.asked)
 
     def take_step(self, profiler: Profiler) -> None:
         """Take a step, and what is due after it: a collection, a checkpoint, a validation."""
-        config, own = self.config, self.own
+        config, stepper = self.config, self.stepper
         began = time.perf_counter()
-        self.watchdog.begins(f"step {own.done + 1}")
+        self.watchdog.begins(f"step {stepper.done + 1}")
         # A request is known a step late; then that step is to be finished and saved.
         needed = 3 * max(self.steps_s) + 2 * self.save_s
         no_validation = not self.requests.time_for(needed + self.val_s)
-        profiler.before(own.done + 1)
-        before = own.step([*self.requests.flags(needed=needed), no_validation])
+        profiler.before(stepper.done + 1)
+        previous = stepper.step([*self.requests.flags(needed=needed), no_validation])
         self.steps_s.append(time.perf_counter() - began)
-        self.note_step(before)
-        if traced := profiler.after(own.done):
+        self.note_step(previous)
+        if traced := profiler.after(stepper.done):
             self.log.say(traced)
         self.note_save(self.writer.poll())
-        if own.done % _STEPS_PER_COLLECTION == 0:
+        if stepper.done % _STEPS_PER_COLLECTION == 0:
             gc.collect(1)
-        last = own.done == config.steps
-        if last or own.done % config.save_every == 0:
+        last = stepper.done == config.steps
+        if last or stepper.done % config.save_every == 0:
             self.save()
-        if self.validates_after(own.done):
-            self.note_step(own.finish())
+        if self.validates_after(stepper.done):
+            self.note_step(stepper.read_numbers())
             if not self.asked and not self.no_time_to_validate:
                 self.validate()
 
     def validates_after(self, step: int) -> bool:
         """Return whether a validation is due after this step."""
         every = self.config.val_every
-        if not every or not self.own.val:
+        if not every or not self.stepper.val:
             return False
         return step % every == 0 or step == self.config.steps
 
@@ -212,7 +212,7 @@ class _Run:
             self.log.say(line)
         if numbers.problem is not None:
             problem = f"at step {numbers.step} {numbers.problem}"
-            if self.config.on_nan == "stop" or self.own.bad_steps.hopeless:
+            if self.config.on_nan == "stop" or self.stepper.bad_steps.hopeless:
                 raise FloatingPointError(f"{problem}; try a lower --lr or a larger --warmup-steps")
             self.log.say(f"{problem}; its items are skipped")
         self.log.step(numbers, seconds=self.steps_s[-1])
@@ -221,54 +221,56 @@ class _Run:
         """Measure the loss on the validation items."""
         began = time.perf_counter()
         self.watchdog.begins("validation")
-        loss = self.own.validate()
+        loss = self.stepper.validate()
         self.val_s = time.perf_counter() - began
-        self.log.write("val", self.own.done, loss=loss, val_s=self.val_s)
-        self.log.write("ranks", self.own.done, **self.own.stragglers.take())
-        if self.own.done == self.config.steps:
+        self.log.write("val", self.stepper.done, loss=loss, val_s=self.val_s)
+        self.log.write("ranks", self.stepper.done, **self.stepper.stragglers.take())
+        if self.stepper.done == self.config.steps:
             self.log.say(f"validation loss {loss:.4f}")
 
     def explain_validation(self) -> str | None:
         """Return a line when nothing validates though it was to be."""
-        if self.config.val_every and not self.own.val:
+        if self.config.val_every and not self.stepper.val:
             return "note: too few items to keep any for validation: there is none"
         return None
 
     def leave_word(self, asked: str | None) -> None:
         """Say how it ended, and show what the model makes."""
-        config, main, own, log = self.config, self.world.main, self.own, self.log
-        if own.stragglers.steps:
-            log.write("ranks", own.done, **own.stragglers.take())
-        if own.done < config.steps:
+        config, main, stepper, log = self.config, self.world.main, self.stepper, self.log
+        if stepper.stragglers.steps:
+            log.write("ranks", stepper.done, **stepper.stragglers.take())
+        if stepper.done < config.steps:
             if main:
                 self.status.ended(self.saved, reason=asked)
-            log.say(f"stopped after step {own.done} by {asked}; start again to continue")
+            log.say(f"stopped after step {stepper.done} by {asked}; start again to continue")
             return
-        if self.saved < own.done:
-            raise TrainerError(f"the weights after step {own.done} could not be saved")
+        if self.saved < stepper.done:
+            raise TrainerError(f"the weights after step {stepper.done} could not be saved")
         if main:
-            self.status.ended(own.done)
-        log.say(f"completed {own.done} steps; everything is in {config.out}")
+            self.status.ended(stepper.done)
+        log.say(f"completed {stepper.done} steps; everything is in {config.out}")
         self.watchdog.begins("a sample")
-        own.model.eval()
+        stepper.model.eval()
         # Compiled, it would be compiled anew for each length of the text.
         with run_uncompiled():
-            sample = self.task.sample(own.model) if main or own.strategy.lockstep else None
+            sample = self.task.sample(stepper.model) if main or stepper.strategy.lockstep else None
         if sample:
             log.say(f"--- a sample ---\n{sample}")
 
     def save(self) -> None:
         """Begin to write a checkpoint, and wait for its end where that is wanted."""
-        own = self.own
-        self.note_step(own.finish())  # A run that has failed saves nothing.
-        if own.done == self.begun:
+        stepper = self.stepper
+        self.note_step(stepper.read_numbers())  # A run that has failed saves nothing.
+        if stepper.done == self.begun:
             return
         self.watchdog.begins("a checkpoint")
-        self.begun = own.done
-        model, optimizer = get_state_dict(own.model, own.optimizer.all)
+        self.begun = stepper.done
+        model, optimizer = get_state_dict(stepper.model, stepper.optimizer.all)
         tensors = {"model": model, "optimizer": optimizer["state"]}
         about = {"config": self.config.as_json(), "identity": dict(self.task.identity())}
-        self.note_save(self.writer.start(own.done, tensors, own.state() | about | self.facts()))
+        self.note_save(
+            self.writer.start(stepper.done, tensors, stepper.state() | about | self.facts())
+        )
         if not self.config.async_save:
             self.note_save(self.writer.wait())
 
@@ -295,12 +297,12 @@ class _Run:
             "device": self.world.device.type,
             "device_name": name,
             "peak_flops": look_up_peak(name),
-            "flops_per_unit": self.task.flops_per_unit(self.own.model),
-            "parameters": self.own.parameters,
+            "flops_per_unit": self.task.flops_per_unit(self.stepper.model),
+            "parameters": self.stepper.parameters,
             "unit": self.task.unit,
             "units_per_item": self.task.units_per_item,
             "items": self.task.train_items,
-            "micro_batches": self.own.deal.counts,
+            "micro_batches": self.stepper.deal.counts,
             "torch": torch.__version__,
             **self.task.facts(),
         }

@@ -75,7 +75,7 @@ class Stepper:
         self.spikes = SpikeWatch(config.spike, world.device) if config.spike else None
         self.bad_steps = BadSteps()
         self.done = self.position = 0  # steps, and items of the data
-        self._since_line = 0  # steps
+        self._steps_since_line = 0  # steps
         self._pending: _Pending | None = None
 
     def step(self, requests: Sequence[float]) -> StepNumbers | None:
@@ -86,14 +86,14 @@ class Stepper:
         config, world = self.config, self.world
 
         # The learning rate.
-        rate = compute_learning_rate(self.done, config)
-        self.optimizer.set_learning_rate(rate)
+        learning_rate = compute_learning_rate(self.done, config)
+        self.optimizer.set_learning_rate(learning_rate)
 
         # Forward and backward, one micro-batch after another: gradients add up, on this rank, and
         # with the last backward over all ranks.
         loss_sum = torch.zeros((), dtype=torch.float64, device=world.device)
         for micro_batch in self.micro_batches:
-            batch, units = self.feed.take()
+            batch, units = self.feed.take_batch()
             # What is drawn at random depends on the place in the data alone: not on the ranks, nor
             # on what was drawn before. So no state of a generator has to be kept.
             self.seed(order.mix(config.seed, self.position + micro_batch.start))
@@ -106,10 +106,10 @@ class Stepper:
         self.strategy.reduce()
 
         # The norm of the whole gradient, which is shortened where it is too long.
-        norm = self.clip()
+        grad_norm = self.clip()
 
         # An update, unless loss or gradient is bad; the host does not wait to know.
-        bad = ~norm.isfinite()
+        bad = ~grad_norm.isfinite()
         if self.spikes:
             bad |= self.spikes.judge(self.sum_on_device(loss_sum) / units)
         self.optimizer.step(bad=bad)
@@ -118,25 +118,27 @@ class Stepper:
         # there by now.
         self.done += 1
         self.position += self.deal.items
-        self._since_line += 1
-        before = self.finish()
-        self._pending = self.send(loss_sum, norm, bad, requests, rate=rate, units=units)
-        return before
+        self._steps_since_line += 1
+        previous = self.read_numbers()
+        self._pending = self.send_numbers(
+            loss_sum, grad_norm, bad, requests, learning_rate=learning_rate, units=units
+        )
+        return previous
 
-    def send(
+    def send_numbers(
         self,
         loss_sum: Tensor,
-        norm: Tensor,
+        grad_norm: Tensor,
         bad: Tensor,
         requests: Sequence[float],
         *,
-        rate: float,
+        learning_rate: float,
         units: int,
     ) -> _Pending:
         """Begin to tell all ranks this step's numbers."""
         waited, memory, row, table_steps = 0.0, None, [], 0
         if self.config.line_due(self.done):
-            table_steps, self._since_line = self._since_line, 0
+            table_steps, self._steps_since_line = self._steps_since_line, 0
             waited, memory = self.feed.take_wait(), measure_memory(self.world.device)
             row = self.stragglers.make_row(self.clock.take(), waited, memory)
         sums = torch.tensor([0.0, 0.0, 0.0, *requests, *row], dtype=torch.float64)
@@ -144,13 +146,13 @@ class Stepper:
             sums = sums.pin_memory().to(self.world.device, non_blocking=True)
         sums[0] = loss_sum
         if self.world.main:  # all ranks have the same norm
-            sums[1], sums[2] = norm, bad
+            sums[1], sums[2] = grad_norm, bad
         numbers = StepNumbers(
-            self.done, self.position, math.nan, rate, math.nan, [], None, memory, waited
+            self.done, self.position, math.nan, learning_rate, math.nan, [], None, memory, waited
         )
         return _Pending(numbers, self.world.sum_later(sums), units, table_steps)
 
-    def finish(self) -> StepNumbers | None:
+    def read_numbers(self) -> StepNumbers | None:
         """Return what the last step has shown, unless that is known."""
         if self._pending is None:
             return None
@@ -214,7 +216,7 @@ class Stepper:
         if self.spikes:
             self.spikes.restore(state["losses"])
 
-    def settle(self) -> str | None:
+    def warm_up(self) -> str | None:
         """Run once for nothing what has an effect at its first run; returns the attention's kernel.
 
         DDP arranges its buckets anew after the first backward, which changes the order in which the

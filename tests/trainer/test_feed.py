@@ -114,7 +114,7 @@ def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> Non
                 int(item)
                 for rank, feed in enumerate(feeds)
                 for _ in dealt.micro_batches[rank]
-                for item in feed.take()[0][0]
+                for item in feed.take_batch()[0][0]
             ]
             for _ in range(count)
         ]
@@ -149,7 +149,7 @@ def test_the_order_of_items_does_not_depend_on_who_reads_them(
     for rank in range(len(shares)):
         feed = Feed(Numbers(), own, dealt, rank=rank, device=torch.device("cpu"))
         feed.move(start)
-        read += [int(item) for _ in dealt.micro_batches[rank] for item in feed.take()[0][0]]
+        read += [int(item) for _ in dealt.micro_batches[rank] for item in feed.take_batch()[0][0]]
     assert read == list_items(range(start, start + items), parts=[(100, 1)], seed=seed)
 
 

@@ -56,7 +56,7 @@ def make(world: World, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
 
 def take_steps(stepper: Stepper, count: int) -> list[float]:
     """Return the losses."""
-    shown = [stepper.step([]) for _ in range(count)] + [stepper.finish()]
+    shown = [stepper.step([]) for _ in range(count)] + [stepper.read_numbers()]
     return [numbers.loss for numbers in shown if numbers is not None]
 
 
@@ -67,11 +67,11 @@ def weights(stepper: Stepper) -> dict[str, torch.Tensor]:
 def test_numbers_come_a_step_late_and_each_once(make: Callable[..., Stepper]) -> None:
     stepper = make()
     assert stepper.step([1, 0]) is None
-    first, second = stepper.step([0, 1]), stepper.finish()
+    first, second = stepper.step([0, 1]), stepper.read_numbers()
     assert first is not None
     assert second is not None
     assert (first.step, first.requests, second.step, second.requests) == (1, [1, 0], 2, [0, 1])
-    assert stepper.finish() is None
+    assert stepper.read_numbers() is None
     assert (stepper.done, stepper.position) == (2, 16)
 
 
@@ -96,7 +96,9 @@ def test_the_host_does_not_wait_for_the_device_within_a_step(
     with _Waits() as waits:
         bool(torch.ones(()))
     assert waits.count == 1, "the hook sees it"
-    monkeypatch.setattr(stepper, "finish", lambda: None)  # reads what the step before has shown
+    monkeypatch.setattr(
+        stepper, "read_numbers", lambda: None
+    )  # reads what the step before has shown
     with _Waits() as waits:
         stepper.step([])
     assert waits.count == 0
@@ -114,7 +116,7 @@ def test_a_bad_step_changes_nothing_and_the_next_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(stepper.task, "loss", lambda model, batch: usual(model, batch) + math.inf)
         stepper.step([])
-    bad = stepper.finish()
+    bad = stepper.read_numbers()
     assert bad is not None
     assert "the loss is inf" in str(bad.problem)
     assert all(torch.equal(before[name], tensor) for name, tensor in weights(stepper).items())
@@ -158,7 +160,7 @@ def test_the_residual_stream_has_the_short_type(
     short, kept = run_forward(stepper)
     assert types == [torch.bfloat16] * 4
     # As it would be without: every sum along the stream in 32 bits.
-    monkeypatch.setattr("jobgen.trainer.text.transformer.shorten", lambda x: x)
+    monkeypatch.setattr("jobgen.trainer.text.transformer.cast_to_autocast", lambda x: x)
     wide, more = run_forward(stepper)
     assert types[4:] == [torch.float32] * 4
     # Each of nine norms keeps its input, 4 items of 16 tokens 128 wide, in half the bytes.
@@ -197,7 +199,7 @@ def test_compiled_it_computes_the_same_and_is_compiled_once_for_training_and_onc
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     stepper = make("--val-items", "5", "--compile", *flags)
-    stepper.settle()
+    stepper.warm_up()
     losses = take_steps(stepper, 3)
     trained = count_compiles()
     losses.append(stepper.validate())  # four items, and one that is left

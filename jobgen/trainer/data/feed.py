@@ -62,7 +62,7 @@ class Feed:
         self._places = self._list_micro_batches(position)
         self._made = deque(self._order() for _ in range(_AHEAD))
 
-    def take(self) -> tuple[Any, int]:
+    def take_batch(self) -> tuple[Any, int]:
         """Return the next micro-batch on the rank's device, and the units of its step on all."""
         began = time.perf_counter()
         batch, units = self._made.popleft().result()

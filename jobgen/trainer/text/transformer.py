@@ -133,10 +133,10 @@ class GPT(nn.Module):
         not count. With the number of the document of each token, tokens see their own document.
         """
         time, device = tokens.shape[1], tokens.device
-        x = shorten(self.wte(tokens))
+        x = cast_to_autocast(self.wte(tokens))
         rotations = None
         if self.wpe is not None:
-            x = x + shorten(self.wpe(torch.arange(time, device=device)))
+            x = x + cast_to_autocast(self.wpe(torch.arange(time, device=device)))
         else:
             rotations = make_rotations(self.shape.width // self.shape.heads, time, device)
         mask = None if documents is None else forbid_other_documents(documents)
@@ -159,7 +159,7 @@ class GPT(nn.Module):
         return functional.cross_entropy(logits, targets.flatten(), reduction="sum")
 
 
-def shorten(x: Tensor) -> Tensor:
+def cast_to_autocast(x: Tensor) -> Tensor:
     """Return the start of the residual stream in autocast's type, where that is in force.
 
     Embeddings are 32 bits wide; left so, every sum along the stream would be, at twice the memory.
