@@ -90,6 +90,7 @@ class Training(NamedTuple):
     last_step: int
     all_steps: int | None  # that were wanted
     device: str | None
+    arithmetic: str | None  # the type, whether compiled, which kernel for attention
     parameters: int | None
     ranks: int | None
     loss: float | None  # the last

@@ -125,6 +125,7 @@ class History:
             last_step=int(max(at)),
             all_steps=None if wanted is None else int(wanted),
             device=_read_text(start.get("device_name")) or _read_text(start.get("device")),
+            arithmetic=_describe_arithmetic(start),
             parameters=_read_whole(start.get("parameters")),
             ranks=_read_whole(start.get("world_size")),
             loss=finite[-1][0] if finite else None,
@@ -251,6 +252,15 @@ def _read_whole(value: object) -> int | None:
 
 def _read_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _describe_arithmetic(start: dict[str, Any]) -> str | None:
+    """`bf16, compiled, attention: cudnn`; None where the trainer has not said."""
+    dtype, attention = _read_text(start.get("dtype")), _read_text(start.get("attention"))
+    if dtype is None:
+        return None
+    words = [dtype, "compiled" if start.get("compiled") is True else "not compiled"]
+    return ", ".join([*words, *([f"attention: {attention}"] if attention else [])])
 
 
 def _read_list(value: object, count: int) -> tuple[float, ...] | None:

@@ -52,6 +52,7 @@ def metrics(
     draw = random.Random(seed)
     start: dict[str, Any] = {"kind": "start", "attempt": 0, "step": 0, "time": BEGAN + 40}
     start |= {"world_size": ranks, "device": "cuda", "device_name": "NVIDIA H200"}
+    start |= {"dtype": "bf16", "compiled": True, "attention": "cudnn"}
     start |= {"parameters": 124_439_808, "unit": "tokens", "items": 9000, "units_per_item": 1024}
     start |= {"micro_batches": [4] * ranks, "flops_per_unit": 8.6e8, "peak_flops": 9.89e14}
     start |= {"nodes": [f"n{rank // 4:03}" for rank in range(ranks)], "torch": "2.13.0"}

@@ -80,6 +80,8 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     assert training is not None
     assert training.least_loss == (0.5, 250)
     assert training.starts == (500,)
+    assert training.arithmetic == "bf16, compiled, attention: cudnn"
+    assert training.arithmetic in render_page(told, now=NOW)
     assert training.speed == pytest.approx(4096 * 64 / 0.2152, rel=0.02)
     assert run.ranks is not None
     assert run.ranks.speed == pytest.approx([training.speed / 64] * 64)
@@ -230,7 +232,7 @@ def test_no_text_breaks_out_of_its_place(told: Report, word: str, other: str) ->
                 notes=(attack, word, other),
                 settings={attack: word, other: attack},
                 places=tuple(place._replace(node=attack) for place in run.places),
-                training=run.training._replace(device=attack, unit=attack + word)
+                training=run.training._replace(device=attack, arithmetic=attack, unit=attack + word)
                 if run.training
                 else None,
             ),
