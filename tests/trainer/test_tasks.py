@@ -59,6 +59,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "own.py").write_text(OWN_TASK)
     (folder / "text.txt").write_text(TEXT)
+    (folder / "numbers.txt").write_text(" ".join(map(str, range(2000))))
+    with (folder / "chats.jsonl").open("w") as stream:
+        for number in range(400):
+            row = {"prompt": f"{number % 9} and one is", "completion": f" {number % 9 + 1}"}
+            stream.write(json.dumps(row) + "\n")
+    for name in ("text", "numbers"):
+        flags = ["--data", str(folder / f"{name}.txt"), "--tokenizer", "byte"]
+        commands.prepare(parse_flags([*flags, "--tokens", str(folder / name)]))
     return folder
 
 
@@ -78,6 +86,10 @@ def flags_of(folder: Path, request: pytest.FixtureRequest) -> Callable[[str], li
             "gpt": ["--task", "gpt", *text],
             "modern gpt": [*text, "--norm", "rms", "--positions", "rotary", "--no-tie"],
             "bytes": ["--tokenizer", "byte", *text],
+            "documents": ["--tokenizer", "byte", "--mask-documents", *text],
+            "mixture": ["--mix", f"{folder}/text=3,{folder}/numbers=1", *text[2:]],
+            "completions": ["--tokenizer", "byte", "--data", f"{folder}/chats.jsonl", *text[2:]],
+            "muon": ["--optimizer", "muon", "--schedule", "wsd", *text],
             "toy": ["--task", "toy"],
             "digits": ["--task", str(ROOT / "examples/digits_task.py"), "--model", "cnn"],
             "own": ["--task", str(folder / "own.py")],
@@ -107,6 +119,7 @@ def losses(out: Path) -> dict[int, float]:
 
 
 NAMES = ["gpt", "modern gpt", "bytes", "toy", "digits", "own", "hf"]
+NAMES += ["documents", "mixture", "completions", "muon"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,6 +140,54 @@ def test_a_task_trains_and_continues_to_the_same_bits(
     for part, tensor in read_whole(newest(tmp_path / "whole")).items():
         assert torch.equal(tensor, again[part]), part
     assert losses(tmp_path / "halves") == loss
+
+
+@pytest.mark.parametrize("how", ["a task without items for it", "--val-every 0"])
+def test_a_run_without_validation_completes(
+    how: str,
+    flags_of: Callable[[str], list[str]],
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = [*flags_of("bytes"), "--val-every", "0"]
+    if how.startswith("a task"):
+        own = (folder / "own.py").read_text()
+        assert 'val_items = "samples", 1, 4, 4' in own
+        own = own.replace('val_items = "samples", 1, 4, 4', 'val_items = "samples", 1, 4, 0')
+        (tmp_path / "none.py").write_text(own)
+        flags = ["--task", str(tmp_path / "none.py")]
+    train(tmp_path / "run", *flags, "--steps", "4", "--log-every", "1")
+    assert (tmp_path / "run" / "DONE").exists()
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    assert "val" not in {line["kind"] for line in lines}
+    said = "note: too few items to keep any for validation" in capsys.readouterr().out
+    assert said == how.startswith("a task"), "where it was not asked for"
+
+
+def count_compiles() -> int:
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+@pytest.mark.filterwarnings("default")  # of the compiler, about itself
+def test_a_compiled_run_is_compiled_once_for_training_and_once_for_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a compiler that captures as Inductor's does, and writes no C++: that takes a minute."""
+    usual = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **how: usual(f, backend="aot_eager", **how))
+    flags = ["--context", "16", "--batch-tokens", "64", "--tokens", str(tmp_path / "tokens")]
+    flags += ["--log-every", "1", "--save-every", "4", "--val-every", "2", "--val-items", "9"]
+    flags += ["--sample-tokens", "12", "--schedule", "constant"]
+    train(tmp_path / "plain", *flags, "--steps", "8")
+    for steps in ("4", "8"):
+        torch._dynamo.reset()
+        before = count_compiles()
+        train(tmp_path / "compiled", *flags, "--steps", steps, "--compile")
+        # Neither the items that are left in a validation, nor any length of the sample.
+        assert count_compiles() - before == 2
+    expected = losses(tmp_path / "plain")
+    assert losses(tmp_path / "compiled") == pytest.approx(expected, abs=1e-5)
 
 
 def test_two_processes_train_any_task_and_one_prepares_its_data(
