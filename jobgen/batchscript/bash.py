@@ -17,6 +17,7 @@ MAX_COMMANDS = 25_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
+_TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
 _PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
@@ -225,9 +226,16 @@ class _Reader:
         if index == start:
             return None
         self.index = index
+        return self.make_word(start, index)
+
+    def make_word(self, start: int, end: int) -> Word:
         begin = self.text.rfind("\n", 0, start)
         column = start - begin + (self.first_column - 1 if begin < 0 else 0)
-        return Word(self.text[start:index], self.line_at(start), column)
+        return Word(self.text[start:end], self.line_at(start), column)
+
+    def in_test(self) -> bool:
+        """Whether `[[` is open."""
+        return bool(self.words) and self.words[0].raw == "[[" and self.words[-1].raw != "]]"
 
     def finish(self, operator: str) -> None:
         """Put together the command that an operator ends."""
@@ -258,7 +266,9 @@ class _Reader:
                         self.open[-1][3] if self.open else "",
                     )
                 )
+        keywords = [] if words or operator != "\n" else self.keywords  # `then` at a line's end
         self.clear()
+        self.keywords = keywords
 
     def add(self, word: Word) -> None:
         """A word: a reserved one where a command may begin, or one of a command."""
@@ -325,6 +335,9 @@ class _Reader:
             elif self.text[self.index] == "#":
                 end = self.text.find("\n", self.index)
                 self.index = len(self.text) if end < 0 else end
+            elif self.in_test() and (match := _TEST_OPERATOR.match(self.text, self.index)):
+                self.words.append(self.make_word(self.index, match.end()))
+                self.index = match.end()
             elif match := _REDIRECT.match(self.text, self.index):
                 self.index = match.end()
                 self.redirect(match[0])

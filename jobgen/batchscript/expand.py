@@ -22,7 +22,11 @@ _ELEMENT = re.compile(r"\$\{(#?)([A-Za-z_]\w*)\[([@*]|\d+)\]\}", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[0-9])(:?)([-=])(.*)\}", re.ASCII | re.DOTALL)
 
 
-_WHICH = re.compile(r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+([\w.+-]+)\s*(?:\)|`)")
+# The path of what starts programs is its name as well; that of another command may be an argument.
+_WHICH = re.compile(
+    r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
+    r"(python[\d.]*|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
+)
 
 
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)

@@ -48,6 +48,11 @@ _WRAPPER_VALUES = {
     "nice": re.compile("-n"),
     "env": re.compile("-[uCS]"),
 }
+# Run a command in the environment of a project; their options that choose it and nothing else.
+_RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
+_RUNNER_VALUES = {"--extra", "--group", "--project", "-p", "--python", "--no-group", "--package"}
+_RUNNER_FLAGS = {"--frozen", "--locked", "--no-sync", "--active", "--no-dev", "--dev", "-q"}
+_RUNNER_FLAGS |= {"--all-extras", "--all-groups", "--offline", "--quiet", "-v", "--inexact"}
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch", "torchrun_jsc"}
 _TORCH_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
 
@@ -158,6 +163,7 @@ class Started(NamedTuple):
     program: tuple[Word, ...]
     assignments: tuple[Word, ...] = ()  # what env adds to the environment
     wrappers: tuple[str, ...] = ()  # other commands that run it, such as numactl
+    runner: tuple[Word, ...] = ()  # `uv run` and its like, with their options
 
     @property
     def name(self) -> str:
@@ -172,6 +178,7 @@ class Torchrun(NamedTuple):
     module: bool
     plain: bool  # --no-python
     program: tuple[Word, ...]
+    passes_rank: bool = False  # as --local-rank, which torch.distributed.launch does
 
     def value(self, *names: str) -> str | None:
         """What one of these options says, quotes undone; None where none is given."""
@@ -188,6 +195,7 @@ def unwrap(words: tuple[Word, ...]) -> Started:
     wrapper: tuple[Word, ...] = ()
     assignments: list[Word] = []
     wrappers: list[str] = []
+    runner: tuple[Word, ...] = ()
     while words:
         name = words[0].text.rpartition("/")[2]
         if name in _FLAGS:
@@ -206,12 +214,48 @@ def unwrap(words: tuple[Word, ...]) -> Started:
                 count += 2 if values and values.fullmatch(words[count].text) else 1
             wrappers.append(name)
             words = words[count + _WRAPPERS[name] :]
+        elif not runner and (count := _count_runner(words)):
+            runner, words = words[:count], words[count:]
+            if words and words[0].text == "--":
+                words = words[1:]
+            if words and (words[0].text == "-m" or words[0].text.endswith(".py")):
+                words = (Word("python3", words[0].line, words[0].column), *words)
+        elif _runs_agent(words):
+            folder = words[0].text.rpartition("/")[0]
+            agent = words[1]
+            if folder and "/" not in agent.text:
+                agent = Word(f"{folder}/{agent.raw}", agent.line, agent.column)
+            words = (agent, *words[2:])
         elif name in CONTAINERS and not wrapper:
             inner = _skip_container(name, words)
             wrapper, words = words[:inner], words[inner:]
         else:
             break
-    return Started(tuple(launchers), wrapper, words, tuple(assignments), tuple(wrappers))
+    return Started(tuple(launchers), wrapper, words, tuple(assignments), tuple(wrappers), runner)
+
+
+def _count_runner(words: tuple[Word, ...]) -> int:
+    """How many words are those of `uv run` or its like; 0 where it is none that is understood."""
+    texts = [word.text for word in words]
+    if texts[0].rpartition("/")[2] not in _RUNNERS or texts[1:2] != ["run"]:
+        return 0
+    count = 2
+    while count < len(texts) and texts[count].startswith("-") and texts[count] not in ("--", "-m"):
+        option, equals, _ = texts[count].partition("=")
+        if option in _RUNNER_VALUES:
+            count += 1 if equals else 2
+        elif option in _RUNNER_FLAGS:
+            count += 1
+        else:
+            return 0
+    return count if count < len(texts) else 0
+
+
+def _runs_agent(words: tuple[Word, ...]) -> bool:
+    """Whether it is Python with the file of an agent, as `python $(which torchrun)`."""
+    names = [word.text.rpartition("/")[2] for word in words[:2]]
+    agents = ("torchrun", "accelerate", "deepspeed", "composer")
+    return len(words) > 2 and names[0].startswith("python") and names[1] in agents
 
 
 def _skip_container(name: str, words: tuple[Word, ...]) -> int:
@@ -273,6 +317,12 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
     return len(words[index].text) > 1 and words[index].text[0] == "-"
 
 
+def _stands_for(words: tuple[Word, ...], index: int) -> bool:
+    """Whether a word is a variable right before the file that torchrun starts."""
+    following = words[index + 1].text if index + 1 < len(words) else ""
+    return bool(_VARIABLE.fullmatch(words[index].text)) and following.endswith(".py")
+
+
 def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
     """The agent that a command is, and how many of its words are its name."""
     texts = [word.text for word in program]
@@ -308,7 +358,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         return None
     options: dict[str, Word | None] = {}
     index = start
-    while index < len(program) and _is_option(program, index):
+    while index < len(program) and (_is_option(program, index) or _stands_for(program, index)):
         word = program[index]
         option, equals, _ = word.text.partition("=")
         index += 1
@@ -323,7 +373,9 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
             options[option] = program[index] if index < len(program) else None
             index += 1
     module = bool({"-m", "--module"} & options.keys())
-    return Torchrun(options, module, "--no-python" in options, program[index:])
+    passes = start > 1 and texts[start - 1] == "torch.distributed.launch"
+    passes = passes and "--use-env" not in options
+    return Torchrun(options, module, "--no-python" in options, program[index:], passes)
 
 
 def unwrap_nested(command: Command) -> Iterator[tuple[Started, Command]]:

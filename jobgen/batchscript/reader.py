@@ -36,6 +36,30 @@ _SHORT = {
     ),
     "pbs": {},
 }
+# sbatch takes the beginning of a long option for the whole, where it is that of one alone.
+_LONG = re.findall(
+    r"\S+",
+    "account array batch begin chdir clusters comment constraint container contiguous core- "
+    "spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency "
+    "distribution error exclude exclusive export export-file extra-node-info get-user-env gid "
+    "gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help "
+    "hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type mail-user "
+    "mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue "
+    "nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks- "
+    "per-socket open-mode output overcommit oversubscribe parsable partition power prefer "
+    "priority profile propagate qos quiet reboot requeue reservation segment signal sockets- "
+    "per-node spread-job switches tasks-per-node test-only thread-spec threads-per-core time "
+    "time-min tmp tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait- "
+    "all-nodes wckey wrap",
+)
+
+
+def _complete(option: str) -> str:
+    """The option that sbatch takes this one for."""
+    if option[2:] not in _LONG:
+        longer = [known for known in _LONG if known.startswith(option[2:])]
+        option = f"--{longer[0]}" if len(longer) == 1 else option
+    return "--ntasks-per-node" if option == "--tasks-per-node" else option
 
 
 class DirectiveOption(NamedTuple):
@@ -146,7 +170,9 @@ class Script:
             if not word.startswith("--"):
                 option, value = word[:2], word[2:]
                 option = short.get(option[1:], option)
-            elif equals:
+            elif short:
+                option = _complete(option)
+            if word.startswith("--") and equals:
                 yield column, option, value
                 continue
             if not value and index < len(words) and not re.match(r"-[-A-Za-z]", words[index]):
@@ -219,7 +245,7 @@ class Script:
         if self.scheduler != "slurm":
             return {}
         nodes, tasks, each = (
-            self._count("--nodes"),
+            self.nodes,
             self._count("--ntasks"),
             self._count("--ntasks-per-node"),
         )
@@ -240,6 +266,8 @@ class Script:
             "SLURM_NPROCS": tasks,
             "SLURM_NTASKS_PER_NODE": each,
             "SLURM_CPUS_PER_TASK": self._count("--cpus-per-task"),
+            "SLURM_CPUS_PER_GPU": self._count("--cpus-per-gpu"),
+            "SLURM_GPUS_PER_TASK": self._count("--gpus-per-task"),
             "SLURM_GPUS_ON_NODE": gpus,
             "SLURM_GPUS_PER_NODE": self._count("--gpus-per-node"),
             "SLURM_GPUS": self._count("--gpus"),
@@ -262,7 +290,7 @@ class Script:
                 return int(chunk[1]) if chunk else None
             return int(all_gpus) // (self.nodes or 1)
         gres = re.search(r"\bgpu(?::[\w.-]+)??:(\d{1,4})\b", self.value("--gres") or "", re.ASCII)
-        nodes = self._count("--nodes") or 1
+        nodes = self.nodes or 1
         each = self._count("--ntasks-per-node") or (self._count("--ntasks") or nodes) // nodes or 1
         per_task, total = self._count("--gpus-per-task"), self._count("--gpus")
         return (
@@ -319,8 +347,10 @@ class Script:
     def nodes(self) -> int | None:
         """How many nodes the job has; None where the script does not say it plainly."""
         if self.scheduler == "slurm":  # PBS counts chunks
-            match = re.match(r"(\d{1,6})$", self.value("--nodes") or "")
-            return int(match[1]) if match else None
+            nodes, tasks = self._count("--nodes"), self._count("--ntasks")
+            each = self.value("--ntasks-per-node")
+            # Slurm gives no more nodes than there are tasks.
+            return min(nodes, tasks) if nodes and tasks and not each else nodes
         select = self.resource("select") or self.resource("nodes")
         if select:
             counts = [re.match(r"(\d{1,6})(?=:|$)", chunk.strip()) for chunk in select.split("+")]

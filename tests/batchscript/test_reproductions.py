@@ -3,36 +3,18 @@
 The numbers are those of the findings: I1 to I13 of import, L1 to L9 of lint.
 """
 
+import subprocess
 from typing import Any
 
 import pytest
 import yaml
+from importing import import_body, make_script, refusal_of, spec_of
 
-from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.lint import check
 from jobgen.batchscript.reader import Script
-from jobgen.errors import SpecError
 
 TWO_NODES = ("#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32",)
-
-
-def make_script(body: str, *directives: str, shell: str = "#!/bin/bash") -> Script:
-    return Script("job.sbatch", "\n".join([shell, *directives, "", body, ""]))
-
-
-def import_body(body: str, *directives: str) -> Imported:
-    return import_script(make_script(body, *directives))
-
-
-def spec_of(body: str, *directives: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(import_body(body, *directives).yaml)
-    return loaded
-
-
-def refusal_of(script: Script) -> str:
-    with pytest.raises(SpecError) as refused:
-        import_script(script)
-    return str(refused.value)
 
 
 def rules_of(body: str, *directives: str) -> list[str]:
@@ -128,8 +110,13 @@ def test_i6_gpus_of_tasks_and_of_srun_are_those_of_the_nodes() -> None:
     spec = spec_of("srun python train.py", asked)
     assert spec["resources"]["gpus_per_node"] == 4
     assert spec["resources"]["memory_per_node"] == "40GB"
-    # Each task saw one GPU, so each process does.
-    assert "CUDA_VISIBLE_DEVICES=$LOCAL_RANK" in spec["run"]["command"][-1]
+    # Each task saw one GPU, so each process does; GPUs may have names instead of numbers.
+    lines = spec["run"]["command"][-1].partition("exec ")[0]
+    for visible, own in {"4,5,6": "5", "GPU-a,GPU-b": "GPU-b", "": "1"}.items():
+        shown = f"CUDA_VISIBLE_DEVICES={visible} LOCAL_RANK=1\n{lines}echo $CUDA_VISIBLE_DEVICES"
+        assert (
+            subprocess.run(["bash", "-c", shown], capture_output=True).stdout.decode() == f"{own}\n"
+        )
     spec = spec_of("srun --gpus-per-node=4 -N 2 -n 8 python train.py")
     assert spec["resources"] == {"nodes": 2, "gpus_per_node": 4}
 

@@ -6,16 +6,18 @@ import re
 import shlex
 from itertools import pairwise
 
+from jobgen.batchscript.bash import Command
+from jobgen.batchscript.convert.checks import check_folder, check_names, check_torch
 from jobgen.batchscript.convert.containers import settle_container, spell_container
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import (
-    MPI_LAUNCHERS,
     SPREADING,
     ImportedJob,
     ImportRefusedError,
     settle_launch,
 )
+from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
 from jobgen.batchscript.convert.program import (
     HARMLESS,
     Candidate,
@@ -28,37 +30,17 @@ from jobgen.batchscript.convert.program import (
 from jobgen.batchscript.convert.run import (
     RANKS,
     choose_words,
+    enter_project,
     name_first_node,
     settle_prefix,
     settle_run,
     write_program,
 )
-from jobgen.batchscript.convert.setup import (
-    GIVEN,
-    Setup,
-    Statement,
-    find_consumed,
-    split_statements,
-)
+from jobgen.batchscript.convert.setup import Setup, find_consumed
+from jobgen.batchscript.convert.statements import Statement, split_own, split_statements
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
-from jobgen.capabilities import get_capabilities
-
-# ShellVariables that are there in every job, or come from whoever submits.
-_AROUND = re.compile(
-    r"HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|HOSTNAME|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|RANDOM"
-    r"|SECONDS|UID|IFS|SLURM\w*|PBS\w*|JOBGEN_\w+|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES"
-    r"|MODULEPATH|CPATH|LIBRARY_PATH|LD_PRELOAD|CONDA_\w+|BASH\w*|OMP_NUM_THREADS|SCRATCH|WORK"
-    r"|NF|NR|FS|OFS"
-)
-
-
-_TORCH_SIGNS = re.compile(
-    r"torch|cuda|gpu|nccl|lightning|deepspeed|accelerate|transformers|megatron|ngpus|gres|rocm"
-    r"|colossal|fairseq|xpu",
-    re.IGNORECASE,
-)
 
 
 def choose_program(script: Script, draft: Draft) -> tuple[Candidate, int]:
@@ -170,6 +152,8 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
         if MPI_LAUNCHERS & {launcher.name for launcher in item.started.launchers}:
             message = "several programs, one after another, some of them by MPI"
             raise ImportRefusedError(script, item.line, message, "write a spec for each")
+    for item in candidates:
+        note_options(draft, item)
     statements = split_statements(script.commands)
     holding = [
         statement
@@ -191,13 +175,20 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
             if len(statement.commands) > 1 or started[0].wrapper:
                 message = "several programs, one after another, by launchers or in containers"
                 raise ImportRefusedError(script, statement.first, message, "write a spec for each")
-            command = statement.commands[0]
-            text = spell(command._replace(words=started[0].program))
+            command, one = statement.commands[0], started[0]
+            handed = any(list(launcher.passed) for launcher in one.launchers)
+            if one.assignments or handed or set(one.wrappers) - {"time", "exec", "nohup"}:
+                message = "several programs, one after another, with variables of their own"
+                raise ImportRefusedError(script, statement.first, message, "write a spec for each")
+            text = spell(command._replace(words=(*one.runner, *one.program)))
         texts.append(text)
     body = "\n".join(texts)
     needed = list_names(body)
     setup = Setup(script, draft, times=1, inside=False)
     setup.settle(statements[:first], needed)
+    runs = next((item for item in reversed(candidates) if item.started.runner), None)
+    if runs:
+        enter_project(job, runs)
     body = "\n".join([*setup.late, body])
     _note_after(job, statements[last + 1 :])
     inside = {name for statement in statements[first : last + 1] for name in statement.names}
@@ -207,10 +198,10 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
         body = f"unset {' '.join(RANKS)}\n{body}"
     draft.put("run.command", ["bash", "-c", body])
     draft.check(holding[0].first, texts[0], "it and what follows run in one shell, as they are")
-    _check_names(job, setup, body, inside)
+    check_names(job, setup, body, inside)
     python = [item for item in candidates if item.python or item.torchrun or item.agent]
-    _check_torch(job, python[-1] if python else chosen)
-    _check_folder(job, chosen)
+    check_torch(job, python[-1] if python else chosen)
+    check_folder(job, chosen)
     return True
 
 
@@ -250,6 +241,7 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         draft,
         times=times,
         inside="environment.container" in draft.values,
+        processes=job.nodes * (draft.values.get("launch.processes_per_node") or max(1, job.gpus)),
         consumed=find_consumed(script, launch),
     )
     words, verbatim = choose_words(job, chosen)
@@ -260,7 +252,10 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         for name, value in launcher.passed:
             needed |= {name} if value is None else list_names(value)
     image = spell_container(draft)
-    before = [item for item in statements[:index]]
+    before, after = [*statements[:index]], statements[index + 1 :]
+    if not chosen.step.loop:
+        first, rest = _split_own(job, own, chosen)
+        before, after = [*before, *first], [*rest, *after]
     inner = list(chosen.inner)
     setup.settle(before, needed | list_names(image))
     job.late[:0] = setup.late
@@ -270,21 +265,40 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         setup.moved = True
     if inner and not verbatim:
         _settle_inner(job, chosen, setup, needed)
+    if chosen.started.runner:
+        enter_project(job, chosen)
     if job.path:
         draft.setup([f"export PATH={job.path}:$PATH"])
     settle_run(job, chosen, setup, words, verbatim)
     _note_own(job, own, chosen)
     chosen_lines = {item.line for item in candidates if item.line == chosen.line}
-    _note_after(job, statements[index + 1 :])
+    _note_after(job, after)
     for other in candidates:
         listed = any(left.kind == "lost" and left.line == other.line for left in draft.left)
+        listed = listed or any(item.first <= other.line <= item.last for item in setup.kept)
         if other.line not in chosen_lines and other.line < own.first and not listed:
             draft.lose(other.line, spell(other.step.source), "another program, which is not run")
     inside = {name for item in inner for name, _, _ in item.variables()}
     whole = text + " " + image
-    _check_names(job, setup, whole, inside)
-    _check_torch(job, chosen)
-    _check_folder(job, chosen)
+    check_names(job, setup, whole, inside)
+    check_torch(job, chosen)
+    check_folder(job, chosen)
+
+
+def _split_own(
+    job: ImportedJob, own: Statement, chosen: Candidate
+) -> tuple[list[Statement], list[Statement]]:
+    """What stands before and after the program in its own statement, or in its function."""
+    source = chosen.step.source
+    before, after, whole = split_own(own, source)
+    if source.function:
+        body = [item for item in job.script.commands if item.function == source.function]
+        function = Statement(body[0].line, body[-1].last_line, tuple(body))
+        before, after, whole = split_own(function, source)
+    if not whole:
+        message = "the lines around the program cannot be taken apart"
+        raise ImportRefusedError(job.script, chosen.line, message)
+    return before, after
 
 
 def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set[str]) -> None:
@@ -295,8 +309,20 @@ def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set
         (i for i, item in enumerate(statements) if item.first <= chosen.row <= item.last),
         len(statements),
     )
-    inside = Setup(script, Draft(), times=setup.times, inside=setup.inside)
-    inside.settle(statements[:index], needed)
+    before, after = statements[:index], statements[index + 1 :]
+    if index < len(statements):
+        names = {chosen.started.name, chosen.command.name}
+        program = next((c for c in statements[index].commands if _runs(c, names)), None)
+        if program:
+            first, rest, whole = split_own(statements[index], program)
+            if not whole:
+                message = "the lines around the program cannot be taken apart"
+                raise ImportRefusedError(job.script, chosen.line, message)
+            before, after = [*before, *first], [*rest, *after]
+    inside = Setup(
+        script, Draft(), times=setup.times, inside=setup.inside, processes=setup.processes
+    )
+    inside.settle(before, needed)
     for left in inside.draft.left:
         if left.kind != "kept":
             job.draft.left.append(left._replace(line=chosen.line))
@@ -324,11 +350,16 @@ def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set
     setup.defined |= inside.defined | {
         name for item in chosen.inner for name, _, _ in item.variables()
     }
-    for statement in statements[index + 1 :]:
+    for statement in after:
         names = {item.name for item in statement.commands if item.words}
         if names - HARMLESS - {"deactivate", "exit", "conda", "wait"}:
-            text = "\n".join(script.lines[statement.first - 1 : statement.last])
+            text = statement.part or "\n".join(script.lines[statement.first - 1 : statement.last])
             job.draft.lose(chosen.line, text, "comes after the program")
+
+
+def _runs(command: Command, names: set[str]) -> bool:
+    """Whether a command of a string or file is the program, before its words are expanded."""
+    return bool({unwrap(command.words).name, command.name} & names) and bool(command.words)
 
 
 def _note_own(job: ImportedJob, own: Statement, chosen: Candidate) -> None:
@@ -366,131 +397,11 @@ def _is_quiet(statement: Statement) -> bool:
 def _note_after(job: ImportedJob, statements: list[Statement]) -> None:
     """What comes after the program."""
     for statement in statements:
-        text = "\n".join(job.script.lines[statement.first - 1 : statement.last])
-        if any(item.function for item in statement.commands):
+        lines = job.script.lines[statement.first - 1 : statement.last]
+        text = statement.part or "\n".join(lines)
+        if any(item.function for item in statement.commands) and not statement.part:
             continue
         if _is_quiet(statement):
             job.draft.keep(statement.first, text, "of no use after the program")
         else:
             job.draft.lose(statement.first, text, "comes after the program")
-
-
-def _check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
-    """Refuse a spec that uses a variable which the script sets and the spec does not."""
-    script, draft = job.script, job.draft
-    kept = draft.values.get("environment.setup", "")
-    text = " ".join(
-        [
-            text,
-            kept,
-            str(draft.values.get("run.script", "")),
-            str(draft.values.get("run.command", "")),
-        ]
-    )
-    used = list_names(text)
-    defined = setup.defined | inside | set(draft.values.get("environment.variables", {}))
-    aliases = find_first_node_names(script)
-    outer = []
-    for name in sorted(used - defined):
-        if name in script.variables.assigned and name not in script.given:
-            if GIVEN.fullmatch(name) or name in aliases:
-                continue
-            line = next(
-                (
-                    step.source.line
-                    for step in script.steps
-                    if name in {item for item, _, _ in step.source.variables()}
-                ),
-                0,
-            )
-            raise ImportRefusedError(
-                script,
-                line or 1,
-                f"the program uses ${name}, whose value is known only where the script sets it",
-                "write its value out",
-            )
-        if not _AROUND.fullmatch(name) and not GIVEN.fullmatch(name) and name not in script.given:
-            outer.append(name)
-    arrays = [
-        name
-        for name in outer
-        if re.search(rf"\$\{{#?{name}\[", text) and not re.search(rf"\b{name}=\(", kept)
-    ]
-    if arrays:
-        message = f"the program uses the array ${arrays[0]}, which another file sets"
-        raise ImportRefusedError(script, 1, message, "write its values out")
-    if outer:
-        names = ", ".join(f"${name}" for name in outer)
-        exported = re.search(r"(?m)^\s*(source|\.)\s", kept)
-        if exported:
-            draft.setup([f"export {' '.join(outer)}"])
-        draft.check(1, names, "the script does not set them: they come from where it is submitted")
-    if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):
-        shown = ", ".join(number.replace("{", "") for number in numbers)
-        draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
-    elif re.search(r"\$\{?[@*]", text):
-        message = "as if submitted without arguments: jobgen hands on none"
-        draft.check(1, "$@", message)
-    wrong = [
-        name
-        for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK")
-        if name in used and name not in script.given
-    ]
-    if wrong and draft.values.get("launch.mode") != "direct":
-        draft.check(1, ", ".join(wrong), "of another value under jobgen: one task a node")
-
-
-def _check_torch(job: ImportedJob, chosen: Candidate) -> None:
-    """Say where nothing in the script speaks of PyTorch."""
-    script = job.script
-    by_mpi = MPI_LAUNCHERS & {launcher.name for launcher in chosen.started.launchers}
-    if by_mpi and re.search(r"mpi4py|horovod|\bhvd\b", script.text):
-        return
-    program = chosen.started.name
-    strong = re.search(
-        r"torch|nccl|lightning|deepspeed|accelerate|transformers|megatron", script.text
-    )
-    pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
-    pythonic = pythonic or program in ("bash", "sh")
-    if not _TORCH_SIGNS.search(script.text) or not pythonic:
-        if not pythonic and (chosen.launched or not strong):
-            raise ImportRefusedError(
-                script,
-                chosen.line,
-                f"{name_program(chosen.started.program)!r} is not Python, as far as can be seen",
-                "jobgen starts PyTorch programs",
-            )
-        job.draft.check(
-            chosen.line,
-            name_program(chosen.started.program),
-            "jobgen's job ends where there is no torch",
-        )
-    if (
-        re.search(r"(?i)\btensorflow\b|\bjax\b|horovod", script.text)
-        and "torch" not in script.text.lower()
-    ):
-        job.draft.lose(
-            chosen.line,
-            name_program(chosen.started.program),
-            "TensorFlow, JAX or Horovod, it seems: jobgen's job ends where there is no torch",
-        )
-
-
-def _check_folder(job: ImportedJob, chosen: Candidate) -> None:
-    """Say that PBS starts a script in the home folder, where it does not leave it."""
-    script = job.script
-    starts_at_home = get_capabilities(script.scheduler or "slurm").starts_at_home
-    if not starts_at_home or re.search(
-        r"-d\s|wd\b|sandbox", str(job.draft.values.get("directives"))
-    ):
-        return
-    goes = any(
-        step.command.name in ("cd", "pushd")
-        and step.source.line < chosen.line
-        and (not step.command.words[1:] or re.match(r"[/$~\"']", step.command.words[1].raw))
-        for step in script.steps
-    )
-    if not goes:
-        program = name_program(chosen.started.program)
-        message = "PBS starts the script in the home folder; the spec's job, where it is submitted"
-        job.draft.check(chosen.line, program, message)

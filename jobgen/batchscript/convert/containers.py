@@ -7,7 +7,7 @@ from typing import Any
 
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.launch import ImportRefusedError
-from jobgen.batchscript.convert.setup import find_folder
+from jobgen.batchscript.convert.statements import find_folder
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import Started, unwrap
 from jobgen.batchscript.reader import Script

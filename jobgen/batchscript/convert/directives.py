@@ -100,7 +100,7 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
-    read = [item for item in script.directives if item.read and item.option]
+    read = _drop_repeated([item for item in script.directives if item.read and item.option])
     read = [item for item in read if (item.option, item.value) not in _OWN]
     read = [item for item in read if not _belongs_to_site(item, script, profile)]
     keys = dict(_KEYS[scheduler])
@@ -125,6 +125,19 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
         rest = _settle_pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, profile)
     for item in rest:
         _keep_verbatim(script, item, draft)
+
+
+def _drop_repeated(items: list[DirectiveOption]) -> list[DirectiveOption]:
+    """What the scheduler takes: of an option that is given again, the last one."""
+    kept: dict[tuple[str, int], DirectiveOption] = {}
+    component = 0
+    for number, item in enumerate(items):
+        component += item.option == "hetjob"
+        many = item.option in ("-l", "-W", "-v", "hetjob")  # of PBS: each adds something
+        key = (item.option, -1 - number if many else component)
+        kept.pop(key, None)
+        kept[key] = item
+    return sorted(kept.values(), key=lambda item: (item.line, item.column))
 
 
 def _belongs_to_site(item: DirectiveOption, script: Script, profile: SiteProfile) -> bool:
@@ -203,6 +216,11 @@ def _settle_slurm(
     counts, gpus, cpus = [], [], []
     for now in components:
         nodes = now.get("--nodes", 1)
+        if now.get("--ntasks", nodes) < nodes and "--ntasks-per-node" not in now:
+            line = next((item.line for item in items if item.option == "--ntasks"), 1)
+            shown = f"--nodes={nodes} --ntasks={now['--ntasks']}"
+            draft.check(line, shown, "Slurm gives no more nodes than there are tasks")
+            nodes = now["--ntasks"]
         tasks = now.get("--ntasks-per-node") or math.ceil(now.get("--ntasks", nodes) / nodes)
         gpu = now.get("--gpus-per-node") or now.get("--gpus-per-task", 0) * tasks
         gpu = gpu or now.get("--gpus", 0) // nodes

@@ -6,6 +6,7 @@ import re
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
 from jobgen.batchscript.convert.program import (
     Candidate,
     name_program,
@@ -15,96 +16,7 @@ from jobgen.batchscript.launchers import Launcher
 from jobgen.batchscript.reader import Script
 from jobgen.errors import Position, Problem, SpecError
 
-MPI_LAUNCHERS = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "aprun", "ibrun"}
-
-
 SPREADING = {"ssh", "pdsh", "clush", "pbsdsh", "pbs_tmrsh"}
-
-
-_SRUN_SAID = frozenset(
-    [
-        "-n",
-        "--ntasks",
-        "-N",
-        "--nodes",
-        "--ntasks-per-node",
-        "-c",
-        "--cpus-per-task",
-        "--gpus-per-node",
-        "--gpus-per-task",
-        "--gres",
-        "--gpus",
-        "-G",
-        "--kill-on-bad-exit",
-        "-K",
-        "-u",
-        "--unbuffered",
-        "-l",
-        "--label",
-        "--export",
-        "--mem",
-        "-p",
-        "--partition",
-        "-A",
-        "--account",
-        "-t",
-        "--time",
-        "-J",
-        "--job-name",
-        "--exclusive",
-        "--overlap",
-        "--exact",
-        "-w",
-        "--nodelist",
-        "--mpi",
-        "-o",
-        "--output",
-        "-e",
-        "--error",
-        "--wait",
-        "-W",
-        "--jobid",
-        "--distribution",
-        "-m",
-        "--cpus-per-gpu",
-        "--comment",
-        "--container-image",
-        "--container-mounts",
-        "--container-workdir",
-        "--environment",
-        "--cpu-bind",
-        "--gpu-bind",
-        "--cpu_bind",
-        "--mem-bind",
-        "--hint",
-        "--pty",
-        "--ntasks-per-gpu",
-        "--quiet",
-        "-Q",
-        "--verbose",
-        "-v",
-        "--qos",
-        "-q",
-        "--constraint",
-        "-C",
-        "--network",
-        "--threads-per-core",
-        "-ul",
-        "-lu",
-        "-O",
-        "--overcommit",
-        "--mem-per-gpu",
-        "--mem-per-cpu",
-        "--open-mode",
-        "--input",
-        "-i",
-        "--accel-bind",
-        "--gpus-per-socket",
-        "--propagate",
-        "-D",
-        "--chdir",
-    ]
-)
 
 
 class ImportRefusedError(SpecError):
@@ -170,7 +82,7 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
             "the spec's program runs on all nodes",
         )
     _settle_step_resources(job, chosen)
-    _note_mpi_options(job, chosen)
+    note_options(job.draft, chosen)
     if chosen.torchrun:
         _settle_torchrun(job, chosen)
         return
@@ -214,7 +126,11 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
         if each > 1 and (one == 1 or re.match(r"(single:1|closest|map_gpu)", bound)):
             amd = "ROCR" in script.text or "rocm" in script.text.lower()
             name = "ROCR_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES"
-            job.late.append(f"export {name}=$LOCAL_RANK")
+            # Names of GPUs, not their numbers, where Slurm gives those.
+            job.late += [
+                f"JOBGEN_GPUS=(${{{name}//,/ }})",
+                f"export {name}=${{JOBGEN_GPUS[LOCAL_RANK]:-$LOCAL_RANK}}",
+            ]
 
 
 def _settle_unknown_count(job: ImportedJob, chosen: Candidate) -> int | None:
@@ -256,54 +172,6 @@ def _settle_step_resources(job: ImportedJob, chosen: Candidate) -> None:
         cpus = number("-c", "--cpus-per-task")
         if cpus and not {"resources.cpus_per_node", "resources.cpus_per_gpu"} & values.keys():
             job.draft.put("resources.cpus_per_node", cpus * tasks)
-        for option, value in launcher.options:
-            mpi = option == "--mpi" and value not in (
-                "none",
-                "pmix",
-                "pmi2",
-                "pmix_v3",
-                "cray_shasta",
-            )
-            unknown = option not in _SRUN_SAID and not option.startswith(
-                ("--container", "--no-cont")
-            )
-            if option in (
-                "--cpu-bind",
-                "--cpu_bind",
-                "--mem-bind",
-                "--accel-bind",
-                "--hint",
-                "--distribution",
-                "-m",
-            ):
-                job.draft.check(chosen.line, f"{option}={value}", "jobgen binds by itself")
-            elif unknown or mpi or (option == "--export" and not value.startswith("ALL")):
-                shown = f"{option}={value}" if value else option
-                job.draft.check(chosen.line, shown, "an option of srun that is not kept")
-
-
-# What the spec says by its own keys, or jobgen by itself.
-_MPI_SAID = re.compile(
-    r"-?-(np?|c|ntasks|ppn|N|npernode|perhost|pernode|(host|machine)file|f|hosts?|H|x|g?env|genvall"
-    r"|allow-run-as-root|oversubscribe|l|q|v|prepend-rank|line-buffer|label|tag-output|report-bindings|display-(map|allocation))|-e"
-)
-_MPI_BINDS = re.compile(
-    r"-?-(cpu-bind|gpu-bind|mem-bind|bind-to|map-by|rank-by|depth|d|cc|ss)|-S|-j"
-)
-_UNBOUND = re.compile(r"none|slot|ppr:\d+:node")
-
-
-def _note_mpi_options(job: ImportedJob, chosen: Candidate) -> None:
-    """Name the options of mpiexec and its like that are not kept."""
-    for launcher in chosen.started.launchers:
-        for option, value in launcher.options if launcher.name in MPI_LAUNCHERS else ():
-            shown = f"{option} {value}".strip()
-            if _MPI_BINDS.fullmatch(option):
-                if not _UNBOUND.fullmatch(value):
-                    job.draft.check(chosen.line, shown, "jobgen binds by itself")
-            elif not _MPI_SAID.fullmatch(option):
-                reason = f"an option of {launcher.name} that is not kept"
-                job.draft.check(chosen.line, shown, reason)
 
 
 def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
@@ -326,6 +194,9 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
         draft.lose(chosen.line, name_program(chosen.started.program), message)
     elif nodes and nodes > job.nodes and not isinstance(values.get("resources.nodes"), dict):
         draft.check(chosen.line, f"--nnodes={nodes}", f"the directives ask for {job.nodes} nodes")
+    elif nnodes and text is None:
+        shown, reason = f"--nnodes={nnodes.text}", f"taken for the {job.nodes} of the directives"
+        draft.check(chosen.line, shown, reason)
     elif text and ":" in text:
         draft.check(chosen.line, f"--nnodes={text}", "the spec's number of nodes does not change")
     if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
@@ -418,7 +289,7 @@ def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
         if option in own or (option in agent.nodes and not several):
             if not equals and index < len(program):
                 index += 1
-            if several and option in own:
+            if option in own and (several or option in agent.port):
                 missing.pop(own[option], None)
                 words.append(Word(f'{option}="{own[option]}"', word.line, word.column))
             continue

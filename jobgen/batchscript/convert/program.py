@@ -214,6 +214,7 @@ PREPARING = frozenset(
     ]
 )
 _RAY = re.compile(r"(^|/)ray$")
+_DEEPEST = 8  # strings and files inside one another
 _HOROVOD = {"horovodrun"}
 
 
@@ -272,7 +273,10 @@ def _list_of(
     around: tuple[Command, ...],
     script: Script,
     source: tuple[str, int],
+    depth: int = 0,
 ) -> Iterator[Candidate]:
+    if depth > _DEEPEST:
+        return
     started = unwrap(command.words)
     if outer:
         started = started._replace(
@@ -280,6 +284,7 @@ def _list_of(
             wrapper=outer.wrapper or started.wrapper,
             wrappers=outer.wrappers + started.wrappers,
             assignments=outer.assignments + started.assignments,
+            runner=outer.runner or started.runner,
         )
     reads = started.name in ("bash", "sh")
     inner = [item for item in list_inner(started, command) if reads or "heredoc" not in item.inside]
@@ -302,8 +307,9 @@ def _list_of(
         for child in inner:
             if child.words:
                 row = child.line - first + 1 if not around else source[1]
+                place = source[0] or text, row
                 yield from _list_of(
-                    step, child, started, around or tuple(inner), script, (source[0] or text, row)
+                    step, child, started, around or tuple(inner), script, place, depth + 1
                 )
         return
     name = started.name
@@ -314,6 +320,8 @@ def _list_of(
         return
     if name in ("bash", "sh") and len(texts) == 1:
         return
+    if re.match(r"\$\(|`", texts[0]) and not re.match(r"(\$\([^()]*\)|`[^`]*`)/", texts[0]):
+        return  # what a command prints, such as `eval "$(conda shell.bash hook)"`
     nodes, per_node, total = _count(started, script)
     yield Candidate(
         step,

@@ -20,6 +20,7 @@ PLACEHOLDER = re.compile(
 )
 
 
+_NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$")
 
@@ -46,6 +47,10 @@ def refuse_unreadable(script: Script) -> None:
     shell = asked.rpartition("/")[2] if asked else shell
     if shell not in _BASH and shell != "env":
         raise ImportRefusedError(script, 1, f"a script for {shell}", "jobgen reads those for bash")
+    for item in script.directives if script.scheduler == "pbs" else ():
+        if _NQSV.match(f"{item.option} {item.value}"):
+            message = f"{item.text}: of NQSV, another scheduler than PBS"
+            raise ImportRefusedError(script, item.line, message)
     if re.search(r"\{\{.*?\}\}|\{%.*?%\}", script.text):
         line = next(i for i, text in enumerate(script.lines, 1) if re.search(r"\{\{|\{%", text))
         raise ImportRefusedError(

@@ -7,23 +7,25 @@ import shlex
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.first_node import find_first_node_names
-from jobgen.batchscript.convert.launch import ImportedJob, rewrite_agent
+from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError, rewrite_agent
 from jobgen.batchscript.convert.program import (
     HARMLESS,
     REPEATABLE,
     Candidate,
 )
-from jobgen.batchscript.convert.setup import (
-    GIVEN,
-    Setup,
-    find_words,
-)
-from jobgen.batchscript.expand import ShellVariables, list_names
+from jobgen.batchscript.convert.setup import GIVEN, Setup
+from jobgen.batchscript.expand import ShellVariables, list_names, split_segments
 from jobgen.batchscript.reader import Script
 
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
 
 
+# What torch.distributed.launch adds to the program's words; it was --local_rank before torch 2.
+_RANK_OPTION = '"--local${JOBGEN_SIGN}rank=$LOCAL_RANK"'
+_SIGN = (
+    "JOBGEN_SIGN=$(python3 -c 'from importlib.metadata import version;"
+    ' print("_-"[int(version("torch").split(".")[0]) > 1])\')'
+)
 _PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
 
 
@@ -68,11 +70,25 @@ def settle_prefix(job: ImportedJob, chosen: Candidate, setup: Setup) -> None:
             job.draft.check(chosen.line, name, "jobgen binds by itself")
 
 
+def enter_project(job: ImportedJob, chosen: Candidate) -> None:
+    """The environment that `uv run` and its like would run the program in, first on PATH."""
+    if chosen.started.wrapper:
+        message = f"{chosen.started.runner[0].text} run, and a container around it"
+        raise ImportRefusedError(job.script, chosen.line, message, "write what it runs")
+    runner = " ".join(word.raw for word in chosen.started.runner)
+    prefix = f"$({runner} python -c 'import sys; print(sys.prefix)')"
+    job.draft.setup([f'export PATH="{prefix}/bin:$PATH"'])
+
+
 def choose_words(job: ImportedJob, chosen: Candidate) -> tuple[tuple[Word, ...], str | None]:
     """The words of the program; or the text of a shell that runs it with what is around it."""
     if chosen.torchrun:
         agent = chosen.torchrun
         words = agent.program
+        if agent.passes_rank and words:
+            job.late.append(_SIGN)
+            rank = Word(_RANK_OPTION, words[0].line, words[0].column)
+            words = (words[0], rank, *words[1:])
         if agent.module:
             words = (Word("python3", 1, 1), Word("-m", 1, 1), *words)
         elif not agent.plain:
@@ -130,7 +146,7 @@ def settle_run(
         draft.check(chosen.line, name, "what it starts is not read; it runs as it is")
     raw = " ".join(word.raw for word in words)
     raw = name_first_node(raw, aliases)
-    texts = find_words(words, ShellVariables())
+    texts = _find_words(words, ShellVariables())
     live = any(text is None for text in texts) or bool(job.late)
     if live and not job.late:
         file = _find_script(texts, words, script)
@@ -211,3 +227,12 @@ def _take_interpreter(job: ImportedJob, words: tuple[Word, ...]) -> tuple[Word, 
         job.draft.setup([f"export PATH={folder}:$PATH"])
         return (Word("python3", words[0].line, words[0].column), *words[1:])
     return words
+
+
+def _find_words(words: tuple[Word, ...], variables: ShellVariables) -> list[str | None]:
+    """The texts of words; None for those that only the job can tell."""
+    return [variables.tell(word.raw) if not _globs(word) else None for word in words]
+
+
+def _globs(word: Word) -> bool:
+    return not word.literal and not any(item.live for item in split_segments(word.raw))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.program import HARMLESS, REPEATABLE, spell
-from jobgen.batchscript.expand import ShellVariables, list_names, split_segments, write_field
+from jobgen.batchscript.convert.statements import Statement, find_folder
+from jobgen.batchscript.expand import list_names, split_segments, write_field
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 
@@ -22,9 +22,20 @@ _PRESENT = re.compile(
     r"PATH|(LD_)?LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|HOME|TMPDIR"
     r"|CPATH|LD_PRELOAD|MODULEPATH|SLURM_\w+|PBS_\w+|LANG|LC_ALL|USER"
 )
-_LOWER = re.compile(r"[a-z_][a-z0-9_]*")
+# Names of this form are the rendered script's: to be kept, they are local to the setup.
+_LOWER = re.compile(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*")
 _BATCH_ONLY = re.compile(r"\b(srun|mpirun|mpiexec|sbatch|qsub|pbsdsh|scancel)\b")
 _PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
+# What modules and conda look at or set themselves, so that the order counts.
+_ORDERED = re.compile(
+    r"(?!(HF|TORCH|TRANSFORMERS|XDG|WANDB|TRITON|NLTK)_)"
+    r"(\w*(PATH|_ROOT|_HOME|_PREFIX)|(CONDA|MAMBA|MODULE|LMOD|SPACK|EASYBUILD|PYTHON(HOME|USER))\w*"
+    r"|CC|CXX|FC|VIRTUAL_ENV)"
+)
+# What has another value, or another effect, at another place of the script.
+_PLACED = re.compile(r"\$\((?!\()|`|\bPWD\b|\$RANDOM|[*?]")
+# What a process alone has, and no setup of a node.
+_OF_PROCESS = re.compile(r"((LOCAL|GROUP|ROLE|NODE)_)?(RANK|WORLD_SIZE)|TORCHELASTIC_\w+")
 _CHANGING = re.compile(r"\b(date|mktemp|uuidgen|shuf|openssl rand)\b|\$RANDOM|\$\$")
 
 
@@ -47,43 +58,6 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 
-class Statement(NamedTuple):
-    """Whole lines of a script that belong together, and the commands in them."""
-
-    first: int
-    last: int
-    commands: tuple[Command, ...]
-
-    @property
-    def names(self) -> set[str]:
-        """The variables that it sets."""
-        names = {name for command in self.commands for name, _, _ in command.variables()}
-        for command in self.commands:
-            if command.name in ("read", "mapfile", "readarray", "for", "local"):
-                names |= {word.text for word in command.words[1:] if word.text.isidentifier()}
-            if command.name == ":":
-                names |= set(re.findall(r"\$\{([A-Za-z_]\w*):?=", spell(command)))
-        return names
-
-
-def split_statements(commands: list[Command]) -> list[Statement]:
-    """Commands in statements: a loop, a function or a continued line is one."""
-    statements: list[Statement] = []
-    group: list[Command] = []
-    last = 0
-    for index, command in enumerate(commands):
-        group.append(command)
-        last = max(last, command.last_line)
-        following = commands[index + 1 : index + 2]
-        closed = not command.inside and command.end not in ("|", "|&", "&&", "||", "(")
-        if following and closed and following[0].line > last:
-            statements.append(Statement(group[0].line, last, tuple(group)))
-            group, last = [], 0
-    if group:
-        statements.append(Statement(group[0].line, max(last, group[-1].last_line), tuple(group)))
-    return statements
-
-
 class Setup:
     """The lines before the program, of which those are kept that something needs."""
 
@@ -94,6 +68,7 @@ class Setup:
         *,
         times: int,
         inside: bool,
+        processes: int | None = None,
         consumed: frozenset[str] = frozenset(),
     ) -> None:
         self.consumed = consumed  # variables whose words the launch is made of
@@ -101,6 +76,7 @@ class Setup:
         self.draft = draft
         self.times = times  # how often jobgen runs the setup: once a node, or once a process
         self.inside = inside  # a container
+        self.processes = processes or times  # how often it runs the lines right before the program
         self.defined: set[str] = set()
         self.late: list[str] = []  # lines for the shell of the program itself
         self.moved = False
@@ -109,11 +85,16 @@ class Setup:
             item.command.name == "set" and re.search(r"-\w*e|errexit", " ".join(item.command.texts))
             for item in script.steps
         )
+        self.kept: list[Statement] = []
         self._kept: list[str] = []
+        self._locals: set[str] = set()
         self._ordered = False  # a line is kept that those after it may depend on
+        self._entered = False  # what comes after this in PATH and its like comes after it there
+        self._all_late = False  # as is all that follows a line of that shell that has a place
 
     def settle(self, statements: list[Statement], needed: set[str]) -> None:
         """Put what is needed of `statements` into the draft, in order."""
+        program_names = set(needed)
         kept: list[Statement] = []
         for statement in reversed(statements):
             kind = self._classify(statement, needed)
@@ -127,11 +108,14 @@ class Setup:
                 text = self._text(statement)
                 self.draft.keep(statement.first, text, "of no use: nothing in the spec needs it")
         kept.reverse()
+        self.kept = kept
         for statement in kept:
             self._put(statement, needed)
+        self._hand_over(program_names | list_names("\n".join(self.late)))
 
     def _text(self, statement: Statement) -> str:
-        return "\n".join(self.script.lines[statement.first - 1 : statement.last])
+        lines = self.script.lines[statement.first - 1 : statement.last]
+        return statement.part or "\n".join(lines)
 
     def _classify(self, statement: Statement, needed: set[str]) -> str:
         """`keep` what the job needs, `drop` what it does not, `lost` what no setup can do."""
@@ -190,7 +174,7 @@ class Setup:
             return "drop"
         moves = effects and all(item.name in ("cd", "pushd") for item in effects)
         if moves and re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", text):
-            return "drop"
+            return "drop" if find_folder(self.script, statement.first) is None else "keep"
         if any(_ends_environment(item) for item in statement.commands):
             return "drop"
         return "keep" if effects else "drop"
@@ -224,7 +208,9 @@ class Setup:
         if name in ("module", "ml") and command.texts[1:2] in (["list"], ["avail"], ["show"]):
             return "show"
         if name in ("conda", "mamba", "micromamba", "pip", "pip3"):
-            if command.texts[1:2] in (["list"], ["info"], ["env"], ["freeze"], ["show"]):
+            if command.texts[1:2] in (["list"], ["info"], ["freeze"], ["show"]):
+                return "show"
+            if command.texts[1:3] == ["env", "list"]:
                 return "show"
             return "repeat" if "activate" in command.texts or "init" in command.texts else "once"
         if name in HARMLESS or (not name and command.words):
@@ -265,25 +251,36 @@ class Setup:
             self.draft.check(statement.first, text, "every node or process gets a value of its own")
         if re.search(r"\bBASH_SOURCE\b|\$\{?0\b", text):
             self.draft.check(statement.first, text, "jobgen's script lies in another folder")
-        lower = {name for name in names if _LOWER.fullmatch(name)}
         array = any(raw.startswith("(") for item in commands for _, _, raw in item.variables())
-        uses = list_names(whole) & self._late_names
+        array = array or any(
+            item.name in ("mapfile", "readarray") or item.texts[:2] == ["read", "-a"]
+            for item in commands
+        )
+        used = list_names(whole)
         loading = any(item.name in ("source", ".", "module", "ml", "conda") for item in commands)
         functions = any(item.function for item in commands)
-        if (lower or uses or array) and not functions:
-            self._late_names |= names
-            self.defined |= names
-            self.late += lines
+        late = self._all_late or array or bool(used & self._late_names)
+        late = late or any(map(_OF_PROCESS.fullmatch, used))
+        if late and not functions:
+            self._put_late(statement, lines, names)
             if loading:
                 self.draft.check(statement.first, text, "it runs in each process, right before it")
-            self.draft.keep(statement.first, text, "kept as it is, before the program")
             return
         self.defined |= names
+        own = {name for name in names if _LOWER.fullmatch(name)}
+        if own - self._locals:
+            self.draft.setup([f"local {' '.join(sorted(own - self._locals))}"])
+            self._locals |= own
+        names -= own
         simple = all(not item.words for item in commands) and alone
-        if simple:
+        if simple and names:
             lines[0] = f"export {lines[0].lstrip()}"
+        elif simple:
+            lines[-1] += " || true" if self._fragile and re.search(r"\$\(|`", whole) else ""
         elif alone and self._fragile and not self._is_export(commands[0]):
-            steady = commands[0].name in ("cd", "pushd", "conda", "module", "ml", "ulimit")
+            steady = commands[0].name in ("cd", "pushd", "module", "ml", "ulimit")
+            steady = steady or commands[0].texts[:2] == ["conda", "activate"]
+            steady = steady or commands[0].end == "&&"
             made = commands[0].name == "mkdir" and "-p" in commands[0].texts
             if not (steady or made or commands[0].redirects or commands[0].heredocs):
                 lines[-1] += " || true"
@@ -296,9 +293,36 @@ class Setup:
         steady_names = {"export", "cd", "mkdir", "ulimit", "unset", "declare", "umask", ""}
         if not {item.name for item in commands} <= steady_names:
             self._ordered = True
-        if self.inside and any(item.name in ("module", "ml", "conda") for item in commands):
+        self._entered = self._entered or any(map(_ORDERED.fullmatch, names))
+        if self.inside and not {item.name for item in commands} <= steady_names - {"mkdir"}:
             self.draft.check(statement.first, text, "it runs in the container")
         self.draft.keep(statement.first, text, "kept as it is in environment.setup")
+
+    def _hand_over(self, wanted: set[str]) -> None:
+        """Give the program what is local to the setup."""
+        lines = []
+        for name in sorted(self._locals):
+            exported = self._is_exported(name)
+            if name in wanted or exported:
+                self.draft.setup([f'export IMPORTED_{name}="${name}"'])
+                lines.append(f"{'export ' if exported else ''}{name}=$IMPORTED_{name}")
+        self.late[:0] = lines
+
+    def _put_late(self, statement: Statement, lines: list[str], names: set[str]) -> None:
+        """Keep a statement for the shell of each process, which runs after all of the setup."""
+        text, commands = self._text(statement), statement.commands
+        plain = all(self._is_export(item) for item in commands if item.words)
+        values = re.sub(r"\$\(\(.*?\)\)|'[^']*'", "", "\n".join(lines))
+        later = (self._list_later(statement) - names) & list_names("\n".join(lines))
+        if not plain or _PLACED.search(values) or later:
+            self._all_late = self._ordered = True
+        runs = [self._classify_command(item) for item in commands if item.words]
+        if self.processes > 1 and "once" in runs:
+            self.draft.lose(statement.first, text, "every process runs it, and not the job once")
+        self._late_names |= names
+        self.defined |= names
+        self.late += lines
+        self.draft.keep(statement.first, text, "kept as it is, before the program")
 
     @staticmethod
     def _is_export(command: Command) -> bool:
@@ -324,6 +348,8 @@ class Setup:
             value = "".join(item.text for item in field)
             if not any(item.live for item in field) and re.fullmatch(r"[\w./:@%+,=-]+", value):
                 line = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, line)
+                if _OF_PROCESS.fullmatch(name):
+                    line = re.sub(rf"(?<=\(\()(.*)\b{name}\b(.*\)\))", rf"\g<1>{value}\g<2>", line)
         return line
 
     def _replace_given(self, line: str) -> str:
@@ -341,7 +367,8 @@ class Setup:
             return False
         values = self.draft.values
         plain = [text for text in texts if text is not None]
-        if command.name in ("module", "ml") and not self._ordered and len(plain) == len(texts):
+        early = not self._ordered and not self._entered
+        if command.name in ("module", "ml") and early and len(plain) == len(texts):
             return self._map_module(plain)
         if command.name in ("source", ".", "conda") and len(texts) in (2, 3):
             return self._map_python(command)
@@ -358,8 +385,12 @@ class Setup:
             pairs = {name: value for name, value in pairs.items() if not GIVEN.fullmatch(name)}
             if any("\n" in value or not value.isprintable() for value in pairs.values()):
                 return False
+            before = self.defined - values.get("environment.variables", {}).keys()
+            if any(map(_LOWER.fullmatch, pairs)) or before & pairs.keys():
+                return False
             values.setdefault("environment.variables", {}).update(pairs)
             self.defined |= set(pairs)
+            self._entered = self._entered or any(map(_ORDERED.fullmatch, pairs))
             if not values["environment.variables"]:
                 del values["environment.variables"]
             return True
@@ -395,9 +426,7 @@ class Setup:
 
     def _map_python(self, command: Command) -> bool:
         values, variables = self.draft.values, self.script.variables
-        if {"environment.venv", "environment.conda"} & values.keys() or self._ordered:
-            return False
-        if "environment.setup" in values and re.search(r"\bconda\b", values["environment.setup"]):
+        if self._ordered or self._entered:
             return False
         words = [write_field(variables.join(word.raw)) for word in command.words]
         words = [word.replace('"', "").replace("'", "") for word in words]
@@ -417,6 +446,7 @@ class Setup:
         if not list_names(value) <= _ALWAYS:
             return False
         self.draft.put(key, value)
+        self._entered = True
         return True
 
 
@@ -448,28 +478,3 @@ def find_consumed(script: Script, text: str) -> frozenset[str]:
             names.add(name)
             open_ |= list_names(sources[name])
     return frozenset(names)
-
-
-def find_folder(script: Script, line: int) -> str | None:
-    """The folder that the script has gone to before a line; None where it is that of submission."""
-    folder = None
-    for step in script.steps:
-        if step.source.line < line and step.command.name in ("cd", "pushd"):
-            words = step.command.words[1:]
-            if not words:
-                folder = "$HOME"
-            elif re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", words[0].raw):
-                folder = None
-            else:
-                text = words[0].text
-                folder = f"{folder}/{text}" if folder and not re.match(r"[/$~]", text) else text
-    return folder
-
-
-def find_words(words: tuple[Word, ...], variables: ShellVariables) -> list[str | None]:
-    """The texts of words; None for those that only the job can tell."""
-    return [variables.tell(word.raw) if not _globs(word) else None for word in words]
-
-
-def _globs(word: Word) -> bool:
-    return not word.literal and not any(item.live for item in split_segments(word.raw))

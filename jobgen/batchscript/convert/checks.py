@@ -1,0 +1,161 @@
+"""What a spec needs and the script does not say: variables, PyTorch, the folder."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.batchscript.convert.first_node import find_first_node_names
+from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
+from jobgen.batchscript.convert.options import MPI_LAUNCHERS
+from jobgen.batchscript.convert.program import Candidate, name_program
+from jobgen.batchscript.convert.setup import GIVEN, Setup
+from jobgen.batchscript.expand import list_names
+from jobgen.capabilities import get_capabilities
+
+# ShellVariables that are there in every job, or come from whoever submits.
+_AROUND = re.compile(
+    r"IMPORTED_\w+|HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|HOSTNAME|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|RANDOM"
+    r"|SECONDS|UID|IFS|SLURM\w*|PBS\w*|JOBGEN_\w+|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES"
+    r"|MODULEPATH|CPATH|LIBRARY_PATH|LD_PRELOAD|CONDA_\w+|BASH\w*|OMP_NUM_THREADS|SCRATCH|WORK"
+    r"|NF|NR|FS|OFS"
+)
+
+
+# Variables that Slurm sets for one way to ask for resources, and not for another.
+_ASKED = re.compile(
+    r"SLURM_(CPUS_PER_GPU|GPUS|GPUS_PER_\w+|GPUS_ON_NODE|NTASKS_PER_\w+|MEM_PER_\w+|TRES_\w+"
+    r"|JOB_NUM_GPUS)(?<!NTASKS_PER_NODE)"
+)
+_TORCH_SIGNS = re.compile(
+    r"torch|cuda|gpu|nccl|lightning|deepspeed|accelerate|transformers|megatron|ngpus|gres|rocm"
+    r"|colossal|fairseq|xpu",
+    re.IGNORECASE,
+)
+
+
+def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
+    """Refuse a spec that uses a variable which the script sets and the spec does not."""
+    script, draft = job.script, job.draft
+    kept = draft.values.get("environment.setup", "")
+    text = " ".join(
+        [
+            text,
+            kept,
+            str(draft.values.get("run.script", "")),
+            str(draft.values.get("run.command", "")),
+        ]
+    )
+    used = list_names(text)
+    defined = setup.defined | inside | set(draft.values.get("environment.variables", {}))
+    aliases = find_first_node_names(script)
+    outer = []
+    for name in sorted(used - defined):
+        if name in script.variables.assigned and name not in script.given:
+            if GIVEN.fullmatch(name) or name in aliases:
+                continue
+            line = next(
+                (
+                    step.source.line
+                    for step in script.steps
+                    if name in {item for item, _, _ in step.source.variables()}
+                ),
+                0,
+            )
+            raise ImportRefusedError(
+                script,
+                line or 1,
+                f"the program uses ${name}, whose value is known only where the script sets it",
+                "write its value out",
+            )
+        if not _AROUND.fullmatch(name) and not GIVEN.fullmatch(name) and name not in script.given:
+            outer.append(name)
+    arrays = [
+        name
+        for name in outer
+        if re.search(rf"\$\{{#?{name}\[", text) and not re.search(rf"\b{name}=\(", kept)
+    ]
+    if arrays:
+        message = f"the program uses the array ${arrays[0]}, which another file sets"
+        raise ImportRefusedError(script, 1, message, "write its values out")
+    if outer:
+        names = ", ".join(f"${name}" for name in outer)
+        exported = re.search(r"(?m)^\s*(source|\.)\s", kept)
+        if exported:
+            draft.setup([f"export {' '.join(outer)}"])
+        draft.check(1, names, "the script does not set them: they come from where it is submitted")
+    if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):
+        shown = ", ".join(number.replace("{", "") for number in numbers)
+        draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
+    elif re.search(r"\$\{?[@*]", text):
+        message = "as if submitted without arguments: jobgen hands on none"
+        draft.check(1, "$@", message)
+    wrong = [
+        name
+        for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK")
+        if name in used and name not in script.given
+    ]
+    if wrong and draft.values.get("launch.mode") != "direct":
+        draft.check(1, ", ".join(wrong), "of another value under jobgen: one task a node")
+    asked = sorted(name for name in used - set(script.given) if _ASKED.fullmatch(name))
+    if asked:
+        message = "there only where the directives ask for it in these words"
+        draft.check(1, ", ".join(asked), message)
+
+
+def check_torch(job: ImportedJob, chosen: Candidate) -> None:
+    """Say where nothing in the script speaks of PyTorch."""
+    script = job.script
+    by_mpi = MPI_LAUNCHERS & {launcher.name for launcher in chosen.started.launchers}
+    if by_mpi and re.search(r"mpi4py|horovod|\bhvd\b", script.text):
+        if "torch" not in script.text.lower():
+            shown = name_program(chosen.started.program)
+            job.draft.check(chosen.line, shown, "jobgen's job ends where there is no torch")
+        return
+    program = chosen.started.name
+    strong = re.search(
+        r"torch|nccl|lightning|deepspeed|accelerate|transformers|megatron", script.text
+    )
+    pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
+    pythonic = pythonic or program in ("bash", "sh")
+    if not _TORCH_SIGNS.search(script.text) or not pythonic:
+        if not pythonic and (chosen.launched or not strong):
+            raise ImportRefusedError(
+                script,
+                chosen.line,
+                f"{name_program(chosen.started.program)!r} is not Python, as far as can be seen",
+                "jobgen starts PyTorch programs",
+            )
+        job.draft.check(
+            chosen.line,
+            name_program(chosen.started.program),
+            "jobgen's job ends where there is no torch",
+        )
+    if (
+        re.search(r"(?i)tensorflow|\bjax\b|horovod|keras|\bTF_|\bXLA_|\btf2?\b", script.text)
+        and "torch" not in script.text.lower()
+    ):
+        job.draft.lose(
+            chosen.line,
+            name_program(chosen.started.program),
+            "TensorFlow, JAX or Horovod, it seems: jobgen's job ends where there is no torch",
+        )
+
+
+def check_folder(job: ImportedJob, chosen: Candidate) -> None:
+    """Say that PBS starts a script in the home folder, where it does not leave it."""
+    script = job.script
+    starts_at_home = get_capabilities(script.scheduler or "slurm").starts_at_home
+    if not starts_at_home or re.search(
+        r"-d\s|wd\b|sandbox", str(job.draft.values.get("directives"))
+    ):
+        return
+    goes = any(
+        step.command.name in ("cd", "pushd")
+        and step.source.line < chosen.line
+        and (not step.command.words[1:] or re.match(r"[/$~\"']", step.command.words[1].raw))
+        for step in script.steps
+    )
+    if not goes:
+        program = name_program(chosen.started.program)
+        message = "PBS starts the script in the home folder; the spec's job, where it is submitted"
+        job.draft.check(chosen.line, program, message)

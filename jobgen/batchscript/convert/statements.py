@@ -1,0 +1,104 @@
+"""The statements of a script, and what stands around the program in its own."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobgen.batchscript.bash import Command
+from jobgen.batchscript.convert.program import HARMLESS, spell
+from jobgen.batchscript.reader import Script
+
+
+class Statement(NamedTuple):
+    """Whole lines of a script that belong together, and the commands in them."""
+
+    first: int
+    last: int
+    commands: tuple[Command, ...]
+    part: str = ""  # the text, where it is but a part of its lines
+
+    @property
+    def names(self) -> set[str]:
+        """The variables that it sets."""
+        names = {name for command in self.commands for name, _, _ in command.variables()}
+        for command in self.commands:
+            if command.name in ("read", "mapfile", "readarray", "for", "local"):
+                names |= {word.text for word in command.words[1:] if word.text.isidentifier()}
+            if command.name == ":":
+                names |= set(re.findall(r"\$\{([A-Za-z_]\w*):?=", spell(command)))
+        return names
+
+
+def split_statements(commands: list[Command]) -> list[Statement]:
+    """Commands in statements: a loop, a function or a continued line is one."""
+    statements: list[Statement] = []
+    group: list[Command] = []
+    last = 0
+    for index, command in enumerate(commands):
+        group.append(command)
+        last = max(last, command.last_line)
+        following = commands[index + 1 : index + 2]
+        closed = not command.inside and command.end not in ("|", "|&", "&&", "||", "(")
+        if following and closed and following[0].line > last:
+            statements.append(Statement(group[0].line, last, tuple(group)))
+            group, last = [], 0
+    if group:
+        statements.append(Statement(group[0].line, max(last, group[-1].last_line), tuple(group)))
+    return statements
+
+
+def find_folder(script: Script, line: int) -> str | None:
+    """The folder that the script has gone to before a line; None where it is that of submission."""
+    folder = None
+    for step in script.steps:
+        if step.source.line < line and step.command.name in ("cd", "pushd"):
+            words = step.command.words[1:]
+            if not words:
+                folder = "$HOME"
+            elif re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", words[0].raw):
+                folder = None
+            else:
+                text = words[0].text
+                folder = f"{folder}/{text}" if folder and not re.match(r"[/$~]", text) else text
+    return folder
+
+
+def split_own(own: Statement, program: Command) -> tuple[list[Statement], list[Statement], bool]:
+    """What of the program's own statement runs before it and after it, and whether that is all.
+
+    It is not all where a command runs in a block of its own, or in a pipe or a list with `||`.
+    """
+    commands = list(own.commands)
+    place = (program.place.line, program.place.column)
+    at = next((i for i, c in enumerate(commands) if (c.place.line, c.place.column) == place), 0)
+    before: list[Statement] = []
+    after: list[Statement] = []
+    whole = True
+    for index, command in enumerate(commands):
+        if index == at or _is_idle(command):
+            continue
+        low, high = min(index, at), max(index, at)
+        if any({"else", "elif"} & set(item.keywords) for item in commands[low + 1 : high + 1]):
+            continue  # of another branch
+        if all(item.end in ("|", "|&") for item in commands[low:high]):
+            continue  # of the program's own pipe
+        blocks = command.blocks == program.blocks[: len(command.blocks)]
+        previous = commands[index - 1].end if index else "\n"
+        alone = {"|", "|&", "||"}.isdisjoint((command.end, previous))
+        if not blocks or not alone or {"if", "elif", "while", "until"} & set(command.keywords):
+            whole = False
+            continue
+        statement = Statement(command.line, command.last_line, (command,), spell(command))
+        (before if index < at else after).append(statement)
+    return before, after, whole
+
+
+def _is_idle(command: Command) -> bool:
+    """Whether it only shows or tests something."""
+    writes = any(
+        item.operator.lstrip("0123456789&") in (">", ">>", ">|")
+        and item.target.text not in ("/dev/null", "&1", "&2", "1", "2")
+        for item in command.redirects
+    )
+    return bool(command.words) and command.name in HARMLESS and not writes

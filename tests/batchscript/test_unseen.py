@@ -1,0 +1,229 @@
+"""What import once got silently wrong on scripts that it was not tuned to, by class."""
+
+import subprocess
+
+import pytest
+from importing import import_body, make_script, refusal_of, spec_of
+
+from jobgen.batchscript.reader import Script
+
+GPUS = "#SBATCH --gres=gpu:4"
+
+
+def lost_of(body: str, *directives: str) -> list[str]:
+    return [left.text for left in import_body(body, *directives).left if left.kind == "lost"]
+
+
+def checked_of(body: str, *directives: str) -> list[str]:
+    return [str(left) for left in import_body(body, *directives).left if left.kind == "check"]
+
+
+# --- the program ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "agent", ["python $(which torchrun)", "/opt/env/bin/python `which torchrun`"]
+)
+def test_the_file_of_an_agent_is_the_agent(agent: str) -> None:
+    spec = spec_of(f"srun {agent} --nproc-per-node=4 train.py --lr 1", GPUS)
+    assert spec["run"] == {"script": "train.py", "args": ["--lr", "1"]}
+    assert ("PATH=/opt/env/bin" in str(spec.get("environment"))) == agent.startswith("/opt")
+
+
+def test_another_command_that_is_looked_for_stays_one() -> None:
+    spec = spec_of("python $(which my-tool) --lr 1", "#SBATCH --gres=gpu:1")
+    assert "python $(which my-tool) --lr 1" in spec["run"]["command"][-1]
+
+
+@pytest.mark.parametrize(
+    ("torch", "option"), [("1.13.1", "--local_rank=3"), ("2.10.0", "--local-rank=3")]
+)
+def test_launch_hands_on_the_local_rank(torch: str, option: str) -> None:
+    body = "python -m torch.distributed.launch --nproc_per_node=4 train.py --lr 1"
+    line = spec_of(body, GPUS)["run"]["command"][-1].replace("exec python3", "echo")
+    fake = f"""python3() {{ command python3 - <<<"version = lambda _: '{torch}';${{2#*;}}"; }}"""
+    shown = f"{fake}\nLOCAL_RANK=3\n{line}"
+    ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
+    assert ended.stdout == f"train.py {option} --lr 1\n"
+    kept = spec_of(body.replace("train.py", "--use_env train.py"), GPUS)["run"]
+    assert kept == {"script": "train.py", "args": ["--lr", "1"]}
+
+
+def test_options_of_torchrun_in_a_variable_are_not_pythons() -> None:
+    body = """if [[ $SLURM_NNODES -gt $MOST ]]; then
+  MULTI="--node_rank=$SLURM_NODEID"
+else
+  MULTI=""
+fi
+srun torchrun --nproc_per_node=4 ${MULTI} train.py"""
+    assert spec_of(body, GPUS)["run"]["script"] == "train.py"
+    assert any("MULTI" in text for text in checked_of(body, GPUS))
+
+
+@pytest.mark.parametrize("runner", ["uv run", "uv run --frozen --extra gpu --", "poetry run"])
+@pytest.mark.parametrize("program", ["torchrun --nproc-per-node=4 train.py", "python train.py"])
+def test_a_projects_environment_is_first_on_path(runner: str, program: str) -> None:
+    spec = spec_of(f"srun -n 1 {runner} {program}", GPUS)
+    assert f"$({runner.removesuffix(' --')} python -c " in spec["environment"]["setup"]
+    assert "train.py" in str(spec["run"])
+    assert "uv" not in str(spec["run"])
+
+
+def test_an_option_of_uv_that_is_more_than_a_choice_is_refused() -> None:
+    assert "no program" in refusal_of(make_script("uv run --env-file=.env python train.py", GPUS))
+
+
+def test_a_command_that_starts_itself_ends() -> None:
+    body = 'CMD="cd $PWD; $OTHER"\nfor node in $NODES; do ssh $node "cd $PWD; $CMD" & done; wait'
+    assert refusal_of(make_script(body))
+
+
+# --- what stands around the program --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "source env.sh; srun -n 4 python train.py",
+        "source env.sh && srun -n 4 python train.py",
+        'srun -n 4 bash -c "source env.sh; python train.py"',
+        "start() {\n  source env.sh\n  srun -n 4 python train.py\n}\nstart",
+        'if [[ -n "$MODE" ]]; then\n  source env.sh\n  srun -n 4 python train.py\nfi',
+    ],
+)
+def test_a_command_in_the_programs_own_lines_is_kept(body: str) -> None:
+    spec = spec_of(body, GPUS)
+    assert "source env.sh" in str(spec)
+
+
+def test_what_follows_the_program_in_its_own_line_is_named() -> None:
+    assert lost_of("srun -n 4 python train.py; rm -rf out", GPUS) == ["rm -rf out"]
+
+
+def test_lines_before_the_program_keep_their_order() -> None:
+    body = """n=0
+while [[ $n -lt 2 && ! -e data ]]; do
+  rsync -a $SOURCE/ data
+  n=$((n + 1))
+done
+tar -xf data/train.tar
+torchrun --nproc-per-node=4 train.py --tries $n"""
+    spec = spec_of(body, GPUS)
+    setup = spec["environment"]["setup"]
+    assert setup.index("local n") < setup.index("rsync") < setup.index("tar -xf")
+    assert "n=$IMPORTED_n" in spec["run"]["command"][-1]
+    assert not lost_of(body, GPUS)
+
+
+def test_a_variable_in_lower_case_reaches_the_program_from_the_setup() -> None:
+    body = (
+        "out=$(echo runs)/x\nmkdir -p $out\nexport mode=fast\ntorchrun --nproc-per-node=4 t.py $out"
+    )
+    spec = spec_of(body, GPUS)
+    setup, line = spec["environment"]["setup"], spec["run"]["command"][-1]
+    shown = (
+        f"setup() {{\n{setup}\n}}\nmkdir() {{ :; }}; setup; echo ${{out-none}}\n"
+        + line.replace("exec python3 t.py", 'echo "$(printenv mode)"')
+    )
+    ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
+    assert ended.stdout == "none\nfast runs/x\n"
+
+
+def test_a_folder_of_submission_that_the_script_goes_back_to_is_gone_back_to() -> None:
+    body = "cd /data\ncd $SLURM_SUBMIT_DIR\nsrun python train.py"
+    assert "cd $SLURM_SUBMIT_DIR" in spec_of(body)["environment"]["setup"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["export PATH=/opt/conda/bin:$PATH", "export CONDA_ENVS_PATH=/envs", "export MODULEPATH=/m"],
+)
+def test_what_a_path_leads_to_comes_after_it(first: str) -> None:
+    setup = spec_of(f"{first}\nmodule load cuda\nsource activate mine\nsrun python t.py")[
+        "environment"
+    ]
+    assert not {"modules", "conda"} & setup.keys()
+    assert setup["setup"].index("module load") < setup["setup"].index("source activate mine")
+
+
+def test_a_module_after_an_environment_stays_after_it() -> None:
+    spec = spec_of("module load a\nsource activate mine\nmodule load b\nsrun python t.py")
+    assert spec["environment"]["modules"] == ["a"]
+    assert "module load b" in spec["environment"]["setup"]
+
+
+def test_a_condition_that_directives_decide_is_decided() -> None:
+    body = """if [ -z "$SLURM_GPUS_PER_NODE" ]; then
+  EACH=1
+else
+  EACH=$SLURM_GPUS_PER_NODE
+fi
+srun torchrun --nproc-per-node=$EACH train.py"""
+    assert not checked_of(body, "#SBATCH --gpus-per-node=4")
+
+
+def test_an_environment_is_made_where_the_script_makes_it() -> None:
+    body = "conda env create -f e.yml\nconda env list\nconda activate mine\nsrun python t.py"
+    setup = spec_of(body)["environment"]["setup"]
+    assert "conda env create" in setup
+    assert "conda env list" not in setup
+
+
+def test_what_runs_in_the_container_is_named() -> None:
+    body = "mkdir -p out\nsingularity exec --nv image.sif python train.py"
+    assert any("mkdir" in text and "container" in text for text in checked_of(body, GPUS))
+
+
+def test_a_program_that_the_setup_runs_is_not_another_that_is_not_run() -> None:
+    body = 'eval "$(conda shell.bash hook)"\npython prepare.py\ntorchrun --nproc-per-node=4 t.py'
+    assert lost_of(body, GPUS) == []
+    assert "python prepare.py" in spec_of(body, GPUS)["environment"]["setup"]
+
+
+# --- directives ----------------------------------------------------------------------------
+
+
+def test_options_of_sbatch_by_their_other_names() -> None:
+    asked = "#SBATCH --tasks-per-node=4 --part=gpu --acc=mine"
+    spec = spec_of("srun python train.py", asked, GPUS)
+    assert (spec["queue"], spec["account"]) == ("gpu", "mine")
+    assert spec["launch"] == {"mode": "direct"}  # a process for each GPU
+
+
+def test_of_an_option_that_is_given_twice_the_last_counts() -> None:
+    spec = spec_of("python t.py", "#SBATCH --gres=gpu:v100:4", "#SBATCH --gres=gpu:1")
+    assert spec["resources"] == {"gpus_per_node": 1}
+
+
+def test_no_more_nodes_than_tasks() -> None:
+    asked = ("#SBATCH -N 4 -n 1", GPUS)
+    body = "srun torchrun --nproc-per-node=4 t.py"
+    assert "nodes" not in spec_of(body, *asked)["resources"]
+    assert any("no more nodes" in text for text in checked_of(body, *asked))
+
+
+def test_a_port_of_an_agent_stays_one() -> None:
+    line = spec_of("deepspeed --master_port=32150 train.py", GPUS)["run"]["command"]
+    assert '--master_port="$MASTER_PORT"' in line[-1]
+
+
+def test_variables_that_follow_from_directives_are_known_or_named() -> None:
+    body = "srun python t.py --workers $SLURM_CPUS_PER_GPU --memory $SLURM_MEM_PER_GPU"
+    asked = ("#SBATCH --gpus-per-node=1 --cpus-per-gpu=6",)
+    assert "--workers 6" in spec_of(body, *asked)["run"]["command"][-1]
+    assert any("SLURM_MEM_PER_GPU" in text for text in checked_of(body, *asked))
+
+
+def test_nqsv_is_not_pbs() -> None:
+    text = "#!/bin/bash\n#PBS -q gpu\n#PBS -b 2\n#PBS -l elapstim_req=1:00:00\ntorchrun t.py\n"
+    assert "NQSV" in refusal_of(Script("job.pbs", text))
+
+
+def test_options_of_srun_are_named_in_a_sequence_too() -> None:
+    body = "srun --x11=first python a.py\nsrun python b.py"
+    assert any("--x11" in text for text in checked_of(body, "#SBATCH --gres=gpu:1"))
+
+
+def test_a_sequence_keeps_no_variable_of_a_launcher_unsaid() -> None:
+    body = "srun --export=ALL,A=1 python a.py\nsrun python b.py"
+    assert "variables of their own" in refusal_of(make_script(body, "#SBATCH --gres=gpu:1"))
