@@ -29,6 +29,7 @@ _FLAGS = {
 _FLAGS |= dict.fromkeys(("mpirun", "mpiexec.hydra", "orterun", "prun"), "") | {"ibrun": ""}
 _MPI_VALUES = re.compile(
     "--?(np?|ppn|N|npernode|ntasks|hostfile|machinefile|f|hosts?|H|map-by|bind-to|rank-by|cpu-bind|depth|d"
+    "|mem-bind|gpu-bind|npersocket|output-filename|timeout|prefix|rankfile|rf|iface|host-list|cc|S|j"
     "|env|x|wdir|rmk|launcher|bootstrap|mca|genv|gmca|pernode|perhost)"
 )
 _TWO_VALUES = {"mca", "genv", "gmca"}
@@ -39,6 +40,8 @@ _CONTAINER_VALUES = re.compile(
     r"|fuse-mount|security|network|hostname|image|module|entrypoint|user|name|conf|device|userns"
     r"|shm-size|ipc|ulimit|gpus|label|rc)"
 )
+# For these -e, -u and -w are flags.
+_SINGULARITY_VALUES = re.compile(_CONTAINER_VALUES.pattern.replace("-[BHWSovewum]", "-[BHWSo]"))
 # Run a command as it is; those with a number here take as many words of their own.
 _WRAPPERS = {"env": 0, "exec": 0, "nohup": 0, "time": 0, "stdbuf": 0, "timeout": 1, "nice": 0}
 _WRAPPERS |= {"numactl": 0, "sudo": 0, "setsid": 0, "ionice": 0, "taskset": 1, "command": 0}
@@ -260,13 +263,14 @@ def _runs_agent(words: tuple[Word, ...]) -> bool:
 
 def _skip_container(name: str, words: tuple[Word, ...]) -> int:
     """How many words are the container's: its command, options and image."""
-    index = 1
+    index, values = 1, _CONTAINER_VALUES
+    values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
     while index < len(words) and words[index].text.startswith("-"):
         index += 1
     if name not in ("shifter",) and index < len(words):
         index += 1  # exec, run, start
     while index < len(words) and words[index].text.startswith("-"):
-        index += 2 if _CONTAINER_VALUES.fullmatch(words[index].text) else 1
+        index += 2 if values.fullmatch(words[index].text) else 1
     given = name == "shifter" and any(word.text.startswith("--image") for word in words[:index])
     return min(len(words), index + (name != "shifter" or (not given and index < 2 and False)))
 

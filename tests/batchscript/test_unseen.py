@@ -5,6 +5,7 @@ import subprocess
 import pytest
 from importing import import_body, make_script, refusal_of, spec_of
 
+from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.reader import Script
 
 GPUS = "#SBATCH --gres=gpu:4"
@@ -178,6 +179,36 @@ def test_a_program_that_the_setup_runs_is_not_another_that_is_not_run() -> None:
     body = 'eval "$(conda shell.bash hook)"\npython prepare.py\ntorchrun --nproc-per-node=4 t.py'
     assert lost_of(body, GPUS) == []
     assert "python prepare.py" in spec_of(body, GPUS)["environment"]["setup"]
+
+
+def test_what_the_script_has_exported_by_set_is_exported() -> None:
+    body = "set -a\nsource settings.env\nset +a\nsrun python t.py"
+    assert "set -a\nsource settings.env || true\nset +a" in spec_of(body)["environment"]["setup"]
+    open_ = spec_of("set -a\nsource settings.env\nsrun python t.py")["environment"]["setup"]
+    assert open_.endswith("set +a\n")
+
+
+@pytest.mark.parametrize("body", ["alias go='python t.py'\nshopt -s expand_aliases\ngo --lr 1"])
+def test_an_alias_is_no_program(body: str) -> None:
+    assert "an alias" in refusal_of(make_script(body))
+
+
+def test_zsh_splits_no_values() -> None:
+    body = "srun python t.py data=$SETS"
+    assert "zsh" in refusal_of(make_script(f"SETS='a b'\n{body}", shell="#!/usr/bin/zsh"))
+    assert "data=a" in import_script(make_script(f"SETS=a\n{body}", shell="#!/bin/zsh")).yaml
+
+
+def test_a_flag_of_singularity_does_not_take_the_image() -> None:
+    spec = spec_of("srun singularity exec --nv -e image.sif python t.py", GPUS)
+    assert spec["environment"]["container"]["image"] == "image.sif"
+    assert spec["environment"]["container"]["options"] == ["-e"]
+
+
+def test_a_script_that_names_no_torch_is_named() -> None:
+    body = "module load tensorflow\nsrun python solve.py"
+    assert lost_of(body, GPUS) == ["python solve.py"]
+    assert lost_of(f"module load torch\n{body}", GPUS) == []
 
 
 # --- directives ----------------------------------------------------------------------------

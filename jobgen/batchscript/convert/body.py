@@ -90,6 +90,11 @@ def _refuse_others(script: Script, candidates: list[Candidate]) -> None:
         line = script.text.count("\n", 0, submits.end()) + 1
         message = "submits jobs, and is none itself"
         raise ImportRefusedError(script, line, message, "import what it submits")
+    aliases = re.findall(r"(?m)^\s*alias\s+(\w+)=", script.text)
+    for item in candidates:
+        if item.started.name in aliases:
+            message = f"starts {item.started.name!r}, an alias"
+            raise ImportRefusedError(script, item.line, message, "write what it stands for")
     for step in script.steps:
         if step.command.name == "julia":
             raise ImportRefusedError(

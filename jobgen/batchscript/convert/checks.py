@@ -31,6 +31,12 @@ _TORCH_SIGNS = re.compile(
     r"|colossal|fairseq|xpu",
     re.IGNORECASE,
 )
+# Other ways to compute on GPUs, where nothing speaks of PyTorch.
+_OTHERS = re.compile(
+    r"tensorflow|\bjax\b|horovod|keras|\bTF_|\bXLA_|\btf2?\b|\bdask|cupy|rapids|paddle|mindspore"
+    r"|mxnet|chainer|theano",
+    re.IGNORECASE,
+)
 
 
 def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
@@ -112,9 +118,7 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
             job.draft.check(chosen.line, shown, "jobgen's job ends where there is no torch")
         return
     program = chosen.started.name
-    strong = re.search(
-        r"torch|nccl|lightning|deepspeed|accelerate|transformers|megatron", script.text
-    )
+    strong = re.search(r"torch|lightning|deepspeed|accelerate|transformers|megatron", script.text)
     pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
     pythonic = pythonic or program in ("bash", "sh")
     if not _TORCH_SIGNS.search(script.text) or not pythonic:
@@ -130,14 +134,11 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
             name_program(chosen.started.program),
             "jobgen's job ends where there is no torch",
         )
-    if (
-        re.search(r"(?i)tensorflow|\bjax\b|horovod|keras|\bTF_|\bXLA_|\btf2?\b", script.text)
-        and "torch" not in script.text.lower()
-    ):
+    if _OTHERS.search(script.text) and "torch" not in script.text.lower():
         job.draft.lose(
             chosen.line,
             name_program(chosen.started.program),
-            "TensorFlow, JAX or Horovod, it seems: jobgen's job ends where there is no torch",
+            "not for PyTorch, it seems: jobgen's job ends where there is no torch",
         )
 
 

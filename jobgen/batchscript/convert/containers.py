@@ -137,8 +137,9 @@ def _settle_entered(script: Script, started: Started, draft: Draft, line: int) -
         elif word not in _AUTOMATIC and not word.startswith("--module"):
             options.append(word)
             if not equals and words and not words[0].startswith("-") and len(words) > 1:
+                short = "HSWo" if runtime in _RUNSCRIPTS else "HSWoe"
                 takes = re.fullmatch(
-                    r"-[HSWoe]|--(home|overlay|env|env-file|scratch|fuse-mount|network|hostname"
+                    rf"-[{short}]|--(home|overlay|env|env-file|scratch|fuse-mount|network|hostname"
                     r"|security|app|entrypoint|user|name|shm-size|ipc|ulimit|device)",
                     word,
                 )

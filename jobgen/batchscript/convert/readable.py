@@ -39,6 +39,15 @@ def find_placeholder(script: Script) -> tuple[int, str] | None:
     return None
 
 
+def _holds_blanks(script: Script) -> bool:
+    """Whether a variable is of several words, or an array."""
+    return any(
+        raw.startswith("(") or re.search(r"\s", raw)
+        for step in script.steps
+        for _, _, raw in step.source.variables()
+    )
+
+
 def refuse_unreadable(script: Script) -> None:
     """Raise a ImportRefusedError for a text that is not a script of bash, or not a whole one."""
     match = _SHELL.match(script.lines[0] if script.lines else "")
@@ -47,6 +56,9 @@ def refuse_unreadable(script: Script) -> None:
     shell = asked.rpartition("/")[2] if asked else shell
     if shell not in _BASH and shell != "env":
         raise ImportRefusedError(script, 1, f"a script for {shell}", "jobgen reads those for bash")
+    if shell == "zsh" and _holds_blanks(script):
+        message = "a script for zsh, which does not split values at their blanks"
+        raise ImportRefusedError(script, 1, message, "jobgen reads those for bash")
     for item in script.directives if script.scheduler == "pbs" else ():
         if _NQSV.match(f"{item.option} {item.value}"):
             message = f"{item.text}: of NQSV, another scheduler than PBS"

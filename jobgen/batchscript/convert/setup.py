@@ -7,9 +7,15 @@ import re
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.program import HARMLESS, REPEATABLE, spell
-from jobgen.batchscript.convert.statements import Statement, find_folder
+from jobgen.batchscript.convert.statements import (
+    Statement,
+    ends_environment,
+    exports_all,
+    find_folder,
+    writes_document,
+)
 from jobgen.batchscript.expand import list_names, split_segments, write_field
-from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.reader import Script
 
 # What every process gets from jobgen, whatever the script sets them to.
@@ -88,6 +94,7 @@ class Setup:
         self.kept: list[Statement] = []
         self._kept: list[str] = []
         self._locals: set[str] = set()
+        self._exporting = False  # by `set -a`
         self._ordered = False  # a line is kept that those after it may depend on
         self._entered = False  # what comes after this in PATH and its like comes after it there
         self._all_late = False  # as is all that follows a line of that shell that has a place
@@ -111,6 +118,8 @@ class Setup:
         self.kept = kept
         for statement in kept:
             self._put(statement, needed)
+        if self._exporting:
+            self.draft.setup(["set +a"])
         self._hand_over(program_names | list_names("\n".join(self.late)))
 
     def _text(self, statement: Statement) -> str:
@@ -150,7 +159,7 @@ class Setup:
             beside = any(item.end == "&" for item in statement.commands)
             if beside or _BATCH_ONLY.search(text):
                 return "lost"
-            if _writes_document(statement) and self.times > 1:
+            if writes_document(statement) and self.times > 1:
                 self.draft.check(statement.first, text, "every node writes this file")
                 return "keep"
             return "keep" if self.times == 1 else "lost"
@@ -162,6 +171,8 @@ class Setup:
 
     def _classify_repeatable(self, statement: Statement, names: set[str], text: str) -> str:
         """`drop` what has no effect on the program."""
+        if any(exports_all(item) is not None for item in statement.commands):
+            return "keep"
         effects = [item for item in statement.commands if item.name in REPEATABLE - _WITHOUT_EFFECT]
         if any(item.name == "trap" for item in statement.commands):
             return "lost"
@@ -175,7 +186,7 @@ class Setup:
         moves = effects and all(item.name in ("cd", "pushd") for item in effects)
         if moves and re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", text):
             return "drop" if find_folder(self.script, statement.first) is None else "keep"
-        if any(_ends_environment(item) for item in statement.commands):
+        if any(ends_environment(item) for item in statement.commands):
             return "drop"
         return "keep" if effects else "drop"
 
@@ -194,6 +205,11 @@ class Setup:
         )
         if command.end == "&":
             return "once"
+        if exports_all(command) is not None:
+            return "repeat"
+        inner = list_inner(started, command)
+        if inner and not writes and all(item.name in HARMLESS for item in inner):
+            return "show"
         if command.end == ")" and command.blocks and command.blocks[-1].opener == "case":
             return "show"  # a pattern
         if started.launchers:
@@ -240,6 +256,8 @@ class Setup:
             return
         for item in commands:
             self.moved = self.moved or item.name in ("cd", "pushd")
+            exporting = exports_all(item)
+            self._exporting = self._exporting if exporting is None else exporting
         names = {name for name in statement.names if not GIVEN.fullmatch(name) or name in needed}
         plain = alone and not commands[0].heredocs and not commands[0].keywords
         plain = plain and commands[0].end in ("\n", ";")
@@ -278,7 +296,7 @@ class Setup:
         elif simple:
             lines[-1] += " || true" if self._fragile and re.search(r"\$\(|`", whole) else ""
         elif alone and self._fragile and not self._is_export(commands[0]):
-            steady = commands[0].name in ("cd", "pushd", "module", "ml", "ulimit")
+            steady = commands[0].name in ("cd", "pushd", "module", "ml", "ulimit", "set")
             steady = steady or commands[0].texts[:2] == ["conda", "activate"]
             steady = steady or commands[0].end == "&&"
             made = commands[0].name == "mkdir" and "-p" in commands[0].texts
@@ -425,7 +443,7 @@ class Setup:
         return True
 
     def _map_python(self, command: Command) -> bool:
-        values, variables = self.draft.values, self.script.variables
+        variables = self.script.variables
         if self._ordered or self._entered:
             return False
         words = [write_field(variables.join(word.raw)) for word in command.words]
@@ -451,17 +469,6 @@ class Setup:
 
 
 _ALWAYS = {"HOME", "USER", "SCRATCH", "WORK", "PROJECT"}
-
-
-def _ends_environment(command: Command) -> bool:
-    return command.name in ("deactivate",) or command.texts[:2] == ["conda", "deactivate"]
-
-
-def _writes_document(statement: Statement) -> bool:
-    """Whether it only writes a here-document to a file."""
-    return all(
-        command.heredocs and command.name in ("cat", "tee") for command in statement.commands
-    )
 
 
 def find_consumed(script: Script, text: str) -> frozenset[str]:

@@ -89,7 +89,8 @@ def split_own(own: Statement, program: Command) -> tuple[list[Statement], list[S
         if not blocks or not alone or {"if", "elif", "while", "until"} & set(command.keywords):
             whole = False
             continue
-        statement = Statement(command.line, command.last_line, (command,), spell(command))
+        single = command._replace(function="", inside=(), blocks=(), keywords=())
+        statement = Statement(command.line, command.last_line, (single,), spell(command))
         (before if index < at else after).append(statement)
     return before, after, whole
 
@@ -102,3 +103,24 @@ def _is_idle(command: Command) -> bool:
         for item in command.redirects
     )
     return bool(command.words) and command.name in HARMLESS and not writes
+
+
+def exports_all(command: Command) -> bool | None:
+    """Whether all variables are exported from here on, or no longer; None if it says neither."""
+    if command.name != "set":
+        return None
+    text = " ".join(command.texts[1:])
+    if re.search(r"(^| )-\w*a|-o allexport", text):
+        return True
+    return False if re.search(r"(^| )\+\w*a|\+o allexport", text) else None
+
+
+def ends_environment(command: Command) -> bool:
+    return command.name in ("deactivate",) or command.texts[:2] == ["conda", "deactivate"]
+
+
+def writes_document(statement: Statement) -> bool:
+    """Whether it only writes a here-document to a file."""
+    return all(
+        command.heredocs and command.name in ("cat", "tee") for command in statement.commands
+    )
