@@ -371,7 +371,10 @@ def _note_own(job: ImportedJob, own: Statement, chosen: Candidate) -> None:
     """What stands beside the program in its own statement: output, pipes, other commands."""
     text = "\n".join(job.script.lines[own.first - 1 : own.last])
     job.draft.keep(own.first, text, "the program")
-    for command in own.commands:
+    place = chosen.step.source.place
+    at = next((i for i, item in enumerate(own.commands) if item.place is place), 0)
+    piped = [item for item in own.commands[at:] if item.line >= place.line]
+    for command in piped:
         for item in command.redirects:
             plain = item.operator.lstrip("0123456789&")
             if plain in (">", ">>", ">|") and item.target.text not in ("&1", "1", "2", "/dev/null"):
@@ -390,6 +393,10 @@ def _is_quiet(statement: Statement) -> bool:
     names = {item.name for item in statement.commands if item.words}
     ending = {"exit", "deactivate", "conda", "module", "export", "popd", "cd"}
     quiet = names <= HARMLESS | ending or names <= HARMLESS | {"kill", "jobs"}
+    quiet = quiet and not any(
+        item.name == "conda" and not {"activate", "deactivate"} & set(item.texts)
+        for item in statement.commands
+    )
     writes = any(
         item.operator.lstrip("0123456789") in (">", ">>")
         for command in statement.commands

@@ -118,10 +118,11 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
             job.draft.check(chosen.line, shown, "jobgen's job ends where there is no torch")
         return
     program = chosen.started.name
-    strong = re.search(r"torch|lightning|deepspeed|accelerate|transformers|megatron", script.text)
+    text = re.sub(r"(?m)(^|\s)#(?!SBATCH|PBS|!).*$|\s#\s.*$", "", script.text)
+    strong = re.search(r"torch|lightning|deepspeed|accelerate|transformers|megatron", text)
     pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
     pythonic = pythonic or program in ("bash", "sh")
-    if not _TORCH_SIGNS.search(script.text) or not pythonic:
+    if not _TORCH_SIGNS.search(text) or not pythonic:
         if not pythonic and (chosen.launched or not strong):
             raise ImportRefusedError(
                 script,
@@ -134,7 +135,7 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
             name_program(chosen.started.program),
             "jobgen's job ends where there is no torch",
         )
-    if _OTHERS.search(script.text) and "torch" not in script.text.lower():
+    if _OTHERS.search(text) and "torch" not in text.lower():
         job.draft.lose(
             chosen.line,
             name_program(chosen.started.program),

@@ -358,7 +358,7 @@ def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
 
 def _take_events(item: DirectiveOption, draft: Draft) -> bool:
     words = item.value.split(",") if item.option == "--mail-type" else list(item.value)
-    if words == ["NONE"] or words == ["n"]:
+    if words in (["NONE"], ["none"], ["n"]):
         return True
     words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
     words = [word.upper() if item.option == "--mail-type" else word for word in words]

@@ -207,6 +207,8 @@ class Setup:
             return "once"
         if exports_all(command) is not None:
             return "repeat"
+        if name == "scontrol" and "write" in command.texts:
+            return "once"
         inner = list_inner(started, command)
         if inner and not writes and all(item.name in HARMLESS for item in inner):
             return "show"
