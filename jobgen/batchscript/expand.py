@@ -251,7 +251,9 @@ class ShellVariables:
         self, name: str, fields: tuple[Field, ...] | None, *, array: bool = False, exported: bool
     ) -> None:
         """Set a variable; one that a script makes longer and longer is as good as not known."""
-        if fields and sum(len(part.text) for value in fields for part in value) > _LONGEST:
+        if name in _MOVING or (
+            fields and sum(len(part.text) for value in fields for part in value) > _LONGEST
+        ):
             fields = None
         self.values[name] = Variable(fields, array, exported)
 

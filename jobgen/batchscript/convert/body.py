@@ -187,6 +187,11 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
                 raise ImportRefusedError(script, statement.first, message, "write a spec for each")
             text = spell(command._replace(words=(*one.runner, *one.program)))
         texts.append(text)
+    for statement in statements[first : last + 1]:
+        loading = {"module", "ml", "conda", "source", "."}
+        if any(item.name in loading for item in statement.commands):
+            text = "\n".join(script.lines[statement.first - 1 : statement.last])
+            draft.lose(statement.first, text, "jobgen looks for PyTorch before it: load it first")
     body = "\n".join(texts)
     needed = list_names(body)
     setup = Setup(script, draft, times=1, inside=False)

@@ -34,6 +34,14 @@ HARMLESS = frozenset(
         "printenv",
         "which",
         "nvidia-smi",
+        "ibv_devinfo",
+        "ibstat",
+        "ibstatus",
+        "lspci",
+        "lsb_release",
+        "ps",
+        "top",
+        "groups",
         "rocm-smi",
         "amd-smi",
         "xpu-smi",
@@ -210,7 +218,6 @@ PREPARING = frozenset(
         "tensorboard",
         "vmstat",
         "iostat",
-        "top",
     ]
 )
 _RAY = re.compile(r"(^|/)ray$")

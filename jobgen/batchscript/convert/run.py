@@ -145,7 +145,7 @@ def settle_run(
         name = next((w.text for w in words if w.text.endswith(".sh")), words[0].text)
         draft.check(chosen.line, name, "what it starts is not read; it runs as it is")
     raw = " ".join(word.raw for word in words)
-    raw = name_first_node(raw, aliases)
+    raw = _name_own_node(job, chosen, name_first_node(raw, aliases))
     texts = _find_words(words, ShellVariables())
     live = any(text is None for text in texts) or bool(job.late)
     if live and not job.late:
@@ -179,6 +179,26 @@ def settle_run(
             draft.put("run.args", rest[1:] or None)
             return
     draft.put("run.command", plain)
+
+
+_OWN_NODE = re.compile(
+    r"\$HOSTNAME\b|\$\{HOSTNAME\}|\$\(hostname( -[sf]|--fqdn)?\)|`hostname( -[sf])?`"
+    r"|\$SLURMD_NODENAME\b|\$\{SLURMD_NODENAME\}"
+)
+_OWN_NUMBER = re.compile(r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b")
+
+
+def _name_own_node(job: ImportedJob, chosen: Candidate, text: str) -> str:
+    """The first node for its own name, which the script's shell has put in for all nodes."""
+    if job.nodes == 1 or not chosen.launched:
+        return text
+    if chosen.inner:
+        if match := _OWN_NODE.search(text):
+            job.draft.check(chosen.line, match[0], "that of each node")
+        return text
+    if match := _OWN_NUMBER.search(text):
+        job.draft.check(chosen.line, match[0], "that of each process; in the script, of the first")
+    return _OWN_NODE.sub("$MASTER_ADDR", text)
 
 
 def _find_script(texts: list[str | None], words: tuple[Word, ...], script: Script) -> int | None:

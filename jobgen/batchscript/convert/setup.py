@@ -42,7 +42,10 @@ _ORDERED = re.compile(
 _PLACED = re.compile(r"\$\((?!\()|`|\bPWD\b|\$RANDOM|[*?]")
 # What a process alone has, and no setup of a node.
 _OF_PROCESS = re.compile(r"((LOCAL|GROUP|ROLE|NODE)_)?(RANK|WORLD_SIZE)|TORCHELASTIC_\w+")
-_CHANGING = re.compile(r"\b(date|mktemp|uuidgen|shuf|openssl rand)\b|\$RANDOM|\$\$")
+_CHANGING = re.compile(
+    r"\b(date|mktemp|uuidgen|shuf|openssl rand|hostname)\b|\$RANDOM|\$\$|\$\{?HOSTNAME\b"
+    r"|\$\{?SLURM(D_NODENAME|_(PROCID|NODEID|LOCALID)\b)"
+)
 
 
 # What changes nothing outside, but variables.
