@@ -199,7 +199,12 @@ def diagnose_page() -> str:
 def sites_page() -> str:
     """The clusters that jobgen knows, a line each."""
     from jobgen.sites import search
-    from jobgen.sites.sheet import list_gpus
+    from jobgen.sites.sheet import (
+        describe_binding,
+        describe_network,
+        describe_queues,
+        list_gpus,
+    )
 
     grades = {"docs": "documentation", "scripts": "users' scripts"}
     lines = [
@@ -210,18 +215,33 @@ def sites_page() -> str:
         "year. No profile has been tried on its cluster yet. `jobgen sites show NAME` has queues,",
         "limits, network and sources; `jobgen sites capture` reads what your cluster says now.",
         "",
-        "| site | cluster | scheduler | GPUs of a node | network | from | as of |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| site | cluster | scheduler | GPUs of a node | from | as of |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    details = [
+        "",
+        "## What a GPU job gets",
+        "",
+        "The queues are those that jobgen chooses from by GPU type, nodes and walltime; the",
+        "document beside them has their names and limits. Where NCCL's plugin is of the job's",
+        "environment or of a container, the job has to bring it: header and `jobgen explain` say",
+        "how. An empty binding leaves processes to the scheduler and torch; where the network is",
+        "not known, NCCL may use TCP, as the script's header says.",
+        "",
+        "| site | queue | by which document | network | binding |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for name in sorted(path.stem for path in Path(search.BUILT_IN).glob("*.yaml")):
         profile = search.read(os.path.join(search.BUILT_IN, f"{name}.yaml")).profile
         if profile.verified is None:
             continue
-        network = profile.network.fabric if profile.network else "not known"
         cells = (f"`{name}`", profile.title, profile.can.title, ", ".join(list_gpus(profile)))
-        cells = (*cells, network, grades[profile.verified], profile.as_of)
+        cells = (*cells, grades[profile.verified], profile.as_of)
         lines.append(f"| {' | '.join(cell or '' for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        binding = describe_binding(profile)
+        more = (f"`{name}`", *describe_queues(profile), describe_network(profile))
+        details.append(f"| {' | '.join((*more, f'`{binding}`' if binding else ''))} |")
+    return "\n".join([*lines, *details]) + "\n"
 
 
 SPEC = """\

@@ -38,7 +38,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     if context.limits:
         if queue is None and size.gpus:
             breaches += _require_queue(context, gpu_type)
-        breaches += _check_queue(context, queue, size)
+        breaches += _check_queue(context, queue, size, gpu_type=gpu_type)
         breaches += limits.check_node(loaded, node, size, about=about, today=context.today)
         breaches += limits.check_lists(
             loaded,
@@ -146,7 +146,9 @@ def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
-def _check_queue(context: Context, queue: str | None, size: Size) -> Iterator[Breach]:
+def _check_queue(
+    context: Context, queue: str | None, size: Size, *, gpu_type: str | None
+) -> Iterator[Breach]:
     """Yield what is wrong with the queue."""
     loaded, profile = context.loaded, context.site
     # A QoS has limits of its own, and a directive of the user's may name one.
@@ -158,7 +160,13 @@ def _check_queue(context: Context, queue: str | None, size: Size) -> Iterator[Br
     others = []
     if loaded.spec.queue is None:  # what jobgen does not choose by itself
         queues = (profile.queues or {}).items()
-        others = [name for name, other in queues if other.limits and limits.accepts(other, size)]
+        others = [
+            name
+            for name, other in queues
+            if other.limits
+            and limits.accepts(other, size)
+            and (gpu_type is None or gpu_type in (other.gpu_types or (gpu_type,)))
+        ]
     for problem, doubt in limits.check_queue(loaded, profile, queue, size, context.today):
         if others and queue not in others:
             hint = f"{problem.hint}, or write queue: {' or '.join(others)}"

@@ -59,6 +59,47 @@ def list_gpus(profile: SiteProfile) -> list[str]:
     return list(dict.fromkeys(words for words in gpus if words))
 
 
+def describe_queues(profile: SiteProfile) -> tuple[str, str]:
+    """Return the queues that a GPU job gets, and the address of what says so."""
+    queues = profile.queues or {}
+    open_queues = {name: queue for name, queue in queues.items() if not queue.routed_from}
+    chosen = {name: queue for name, queue in open_queues.items() if queue.choose or queue.gpu_types}
+    words = ", ".join(chosen) or (f"named by the job: {', '.join(open_queues)}" if queues else "")
+    listed = [*(chosen or open_queues).values(), profile.every_queue]
+    sources = [*(queue.source for queue in listed), profile.node.source]
+    address = (profile.sources or {}).get(next(filter(None, sources), ""), "")
+    return words or "none is named", address
+
+
+def describe_network(profile: SiteProfile) -> str:
+    """Return the fabric, and the library that carries NCCL on it."""
+    network = profile.network
+    if network is None:
+        return "not known"
+    places = {
+        "module": " of the site's module",
+        "path": " at the site's path",
+        "container": " of a container",
+        "environment": " of the job's environment",
+    }
+    place = places.get(network.plugin_from or "", "")
+    return f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}{place}"
+
+
+def describe_binding(profile: SiteProfile) -> str:
+    """Return which cores and GPU a process gets; empty where the profile leaves it to others."""
+    launch = profile.launch
+    if launch is None:
+        return ""
+    order = ",".join(map(str, launch.devices or ()))
+    parts = [
+        f"GPUs {order}" if order else "",
+        " ".join(text for text in launch.options if "bind" in text or "depth" in text),
+        f"torchrun --numa-binding={launch.numa_binding}" if launch.numa_binding else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
 def _count_gpus(node: Node) -> str:
     kind = node.gpu or ("GPUs" if node.gpus else "")
     return f"{node.gpus} x {kind}" if node.gpus else kind
@@ -126,10 +167,7 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
         if profile.can.batch:
             yield ("not known to jobgen: NCCL may use TCP",)
         return
-    carried = f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}"
-    if network.plugin_from:
-        carried += f" of the {network.plugin_from}"
-    yield carried, marks.get(network.source or "", "")
+    yield describe_network(profile), marks.get(network.source or "", "")
     if network.how:
         yield network.how, ""
     for group in (network.always, network.one_node, network.several_nodes):
@@ -159,6 +197,8 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
     if launch is not None:
         what = "a process for each GPU" if launch.family == "direct" else "a torchrun agent a node"
         yield "launch", f"{what}, by {launch.launcher}", marks.get(launch.source or "", "")
+    if binding := describe_binding(profile):
+        yield "binding", binding, marks.get(launch.source or "" if launch else "", "")
     if profile.mail == "none":
         yield "e-mail", "sends none", cited.get("mail", "")
     if profile.internet:

@@ -13,6 +13,7 @@ from support import EXAMPLES, load
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.sites import search
+from jobgen.sites.sheet import describe_binding, describe_network, describe_queues
 
 PUBLISHED: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "published.yaml").read_text()
@@ -54,7 +55,7 @@ def test_every_difference_from_a_published_example_has_a_reason(subtests: pytest
 
 
 def test_the_facts_say_where_and_when_they_were_read() -> None:
-    assert len(PUBLISHED) >= 15
+    assert len(PUBLISHED) >= 29
     assert all(facts["source"] and facts["date"] for facts in PUBLISHED.values())
 
 
@@ -71,3 +72,20 @@ def test_every_slingshot_site_uses_its_plugin_or_says_what_is_missing() -> None:
 def test_gh200_on_slingshot_is_protected_from_wrong_sums() -> None:
     for site in GH200:
         assert plan_for(site).environment.variables["NCCL_PROTO"] == "^LL128", site
+
+
+def test_each_site_says_which_queue_network_and_binding_a_job_gets() -> None:
+    """The table of docs/reference/sites.md, and `sites show`."""
+    for site in SITES:
+        profile = search.load(site)
+        words, address = describe_queues(profile)
+        if profile.verified is not None:
+            assert words, site
+            assert address, site
+            known = describe_network(profile) != "not known"
+            assert known == (profile.network is not None), site
+    assert describe_queues(search.load("nci-gadi"))[0] == "gpuvolta, dgxa100, gpuhopper"
+    assert describe_binding(search.load("alcf-polaris")) == (
+        "GPUs 3,2,1,0; --depth=8 --cpu-bind depth"
+    )
+    assert "--numa-binding=exclusive" in describe_binding(search.load("lumi-g"))
