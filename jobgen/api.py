@@ -80,10 +80,14 @@ class Job(record.JobRecord):
         """Wait, and return what the function of `submit_function` has returned on rank 0.
 
         Raises what it has raised, with the traceback there as its cause, and JobFailedError if the
-        job has left neither.
+        job has left neither. Of an array each task has its own: UsageError.
         """
         from jobgen.jobs.handling.function import read_result
 
+        if self.tasks:
+            raise UsageError(
+                f"job {self.id} is an array; ask its tasks, such as job.task(0).result()"
+            )
         return read_result(self, self.wait().described)
 
     def cancel(self) -> None:

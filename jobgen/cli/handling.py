@@ -59,14 +59,26 @@ def rerun(
     put_out(format_json({"jobs": rows}) if as_json else "".join(f"{one.id}\n" for one in jobs))
 
 
-@click.command()
+class ShellCommand(click.Command):
+    """`shell`, of the latest job too: what stands behind `--` is never the job."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before `--`, and add the rest."""
+        at = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:at])
+        ctx.params["words"] = (*ctx.params["words"], *args[at + 1 :])
+        return rest
+
+
+@click.command(cls=ShellCommand)
 @job_argument
 @click.option("--node", metavar="N", help="This node, by name or number; else the first.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.
 
-    It begins in the folder of submission, and has $JOBGEN_RUN_DIR. Exits as the command does.
+    It is the latest job when none is named. The shell begins in the folder of submission, and has
+    $JOBGEN_RUN_DIR; jobgen exits as the command does.
     """
     from jobgen import find
     from jobgen.jobs.handling.inside import enter_job
@@ -90,12 +102,15 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     from jobgen.jobs.handling.inside import write_held_job
     from jobgen.process import run_here
 
-    return run_here(write_held_job(load_plan(spec, target, task)[1]))
+    loaded, plan = load_plan(spec, target, task)
+    return run_here(write_held_job(loaded.spec, plan))
 
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@click.option("--older", default="30d", help="Since its end, such as 12h; 30d by default.")
+@click.option(
+    "--older", metavar="TIME", help="Since its end, such as 12h; 30d by default, of jobs named any."
+)
 @click.option(
     "--keep",
     multiple=True,
@@ -106,7 +121,12 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def clean(
-    jobs: tuple[str, ...], older: str, keep: tuple[str, ...], failed: bool, yes: bool, as_json: bool
+    jobs: tuple[str, ...],
+    older: str | None,
+    keep: tuple[str, ...],
+    failed: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Remove run folders of jobs that have ended: of those named, or of all below ./runs.
 
@@ -122,7 +142,7 @@ def clean(
     from jobgen.spec.units import parse_duration
 
     try:
-        seconds = parse_duration(older)
+        seconds = parse_duration(older or "30d") if older or not jobs else 0
     except ValueError as error:
         raise UsageError(f"--older {older}: {error}") from None
     report_recoveries()
@@ -131,6 +151,11 @@ def clean(
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")
     waste = find_waste(known, before=time.time() - seconds, failed=failed, keep=keep)
+    going = {each.job.id for each in waste}
+    for job in known if jobs else ():
+        if job.id not in going:
+            why = "it is not known to have ended, or not as asked for, or nothing of it is left"
+            put_err(f"{job.id} stays: {why}")
     rows = [
         (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
         for each in waste

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from jobgen import schedulers
 from jobgen.jobs.record import JobRecord, write_run_file
 from jobgen.rendering import header
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import State, folder_name
 
 # Nodes give a sign of life every 20 s; a file server, its caches and clocks may be minutes behind.
 _ALIVE_SECONDS = 300
@@ -203,6 +203,12 @@ def note_cancel(job: JobRecord) -> None:
     """Keep that the job was cancelled: one that has not begun may leave no other trace."""
     with contextlib.suppress(OSError):  # another user's job, or a full disk
         write_run_file(job.run_dir / _CANCEL, "", sync=False)
+
+
+def is_cancelled(job: JobRecord) -> bool:
+    """Return whether jobgen has cancelled the job, or the array that it is a task of."""
+    folder = job.run_dir.with_name(folder_name(job.array or job.id))
+    return (folder / _CANCEL).exists()
 
 
 def keep_state(job: JobRecord, traces: Traces, state: State) -> None:

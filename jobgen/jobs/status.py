@@ -188,6 +188,8 @@ def _judge_local(job: JobRecord, left: Traces) -> State:
     if not alive:
         if job.array and not left.attempts:
             return State("cancelled", "it had not begun")
+        if run_folder.is_cancelled(job):  # before its script could note it, or it would not end
+            return State("cancelled")
         return State("failed", "its supervising script was killed")
     if os.path.exists(f"{left.run_dir}/waits"):
         return State("queued", DEPENDENT)

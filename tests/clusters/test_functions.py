@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import Pbs, Slurm
+from jobs import jobgen
 from support import ROOT
 
 MODULE = """
@@ -30,9 +31,9 @@ def give():
     return lambda: 0
 """
 PROGRAM = """
-import sys, traceback
+import functools, sys, traceback
 import jobgen, mine
-from jobgen.errors import JobFailedError, UsageError
+from jobgen.errors import JobFailedError, SpecError, UsageError
 
 spec = {
     "scheduler": sys.argv[1],
@@ -45,6 +46,11 @@ tasks = jobgen.map_function(mine.square, range(20), spec, warn=print)
 one = jobgen.submit_function(mine.add, [1], spec | {"name": "a-b"}, kwargs={"other": 2}, warn=print)
 assert one.result() == 3
 assert one.name == "a-b"
+array = jobgen.find(tasks[0].array)
+try:
+    array.result()
+except UsageError as error:
+    assert "ask its tasks, such as job.task(0).result()" in str(error)
 results = []
 for task in tasks:
     try:
@@ -56,6 +62,12 @@ for task in tasks:
         results.append("odd")
 assert results == [(n * n, 0) if n != 13 else "odd" for n in range(20)], results
 try:
+    jobgen.submit_function(mine.add, [1], spec | {"launch": {"processes_per_node": [1, 2]}})
+except SpecError:
+    pass
+else:
+    raise AssertionError
+try:
     jobgen.submit_function(mine.give, spec=spec).result()
 except JobFailedError as error:
     assert "its result cannot be pickled" in str(error)
@@ -63,6 +75,7 @@ else:
     raise AssertionError
 for function, args, words in (
     (lambda: 0, (), "define it at the top level of a module"),
+    (functools.partial(mine.add, 1), (), "is no function; give one of a module"),
     (mine.add, [lambda: 0], "cannot be pickled"),
 ):
     try:
@@ -85,6 +98,10 @@ def call(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
         timeout=400,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert len(list(cwd.glob("runs/*/calls/*"))) == 3
+    cleaned = jobgen("clean", "--yes", "square", "a-b", "give", env=env, cwd=cwd)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not list(cwd.glob("runs/*/calls/*"))
 
 
 @pytest.mark.slow

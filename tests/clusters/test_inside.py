@@ -40,6 +40,7 @@ def visit(scheduler: str, env: Mapping[str, str], cwd: Path, names: list[str]) -
     for options, name in (((), names[0]), (("--node", "1"), names[1])):
         code, out, err = enter(*options, *where)
         assert (code, out.split()) == (3, [name, str(cwd), str(job.run_dir)]), err
+    assert jobgen("shell", *where, env=env, cwd=cwd).returncode == 3  # of the latest job
     code, _, err = enter("--node", "n9", "--", "true")
     assert code == 2
     assert f"job {job.id} has no node 'n9': it runs on " in err
@@ -58,7 +59,9 @@ def test_a_shell_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
     visit("slurm", slurm.env, tmp_path, ["n1", "n2"])
 
 
-def test_a_shell_on_pbs_goes_by_ssh(pbs: Pbs, tmp_path: Path) -> None:
+@pytest.fixture
+def pbs_env(pbs: Pbs, tmp_path: Path) -> dict[str, str]:
+    """Of a login node, with an ssh that knows the nodes."""
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
     own = "".join(f"{key}={value} " for key, value in pbs.script_env.items() if "JOBGEN" in key)
@@ -66,8 +69,38 @@ def test_a_shell_on_pbs_goes_by_ssh(pbs: Pbs, tmp_path: Path) -> None:
         f'#!/bin/sh\nnode=$1; shift\n{own}exec {pbs.scripts}/pbs-on "$node" sh -c "$*"\n'
     )
     ssh.chmod(0o755)
-    env = {**pbs.env, "PATH": f"{ssh.parent}:{pbs.env['PATH']}"}
-    visit("pbs", env, tmp_path / "work", ["n1", "n2"])
+    return {**pbs.env, "PATH": f"{ssh.parent}:{pbs.env['PATH']}"}
+
+
+def test_a_shell_on_pbs_goes_by_ssh(pbs_env: dict[str, str], tmp_path: Path) -> None:
+    visit("pbs", pbs_env, tmp_path / "work", ["n1", "n2"])
+
+
+def visit_tasks(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Of an array each task is a job with nodes of its own; here they run one after the other."""
+    resources = {**CONTENT["resources"], "nodes": 1}
+    content = CONTENT | {"resources": resources, "array": {"tasks": 2}}
+    job = submit(content, scheduler=scheduler, cwd=cwd, env=env)
+    for index in (0,) if scheduler == "local" else (0, 1):
+        task = job.task(index)
+        wait_until(lambda task=task: any(task.run_dir.glob("logs/*/rank-0.out")), timeout=100)
+        nodes = (task.run_dir / "attempts" / "0" / "nodes").read_text().split()
+        words = ("bash", "-c", "hostname; echo $JOBGEN_RUN_DIR $SLURM_ARRAY_TASK_ID; exit 4")
+        done = jobgen("shell", task.id, "--", *words, env=env, cwd=cwd)
+        assert done.returncode == 4, done.stderr
+        own = [str(index)] if scheduler == "slurm" else []
+        here = [os.uname().nodename] if scheduler == "local" else nodes
+        assert done.stdout.split() == [*here, str(task.run_dir), *own]
+    done = jobgen("shell", job.id, "--", "true", env=env, cwd=cwd)
+    assert done.returncode == 2
+    assert f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}" in done.stderr
+    (cwd / "go").touch()
+    assert [job.task(index).wait() for index in (0, 1)] == ["done 0"] * 2
+
+
+@pytest.mark.slow
+def test_a_shell_on_a_task_of_an_array_here(tmp_path: Path) -> None:
+    visit_tasks("local", os.environ, tmp_path)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -139,3 +172,6 @@ def test_a_job_runs_here_in_the_foreground_and_nowhere_without_an_allocation(
     done = jobgen("run", "--set", "array.tasks=3", env=os.environ, cwd=tmp_path)
     assert done.returncode == 2
     assert "an array has no place in one allocation; give --task N" in done.stderr
+    done = jobgen("run", "--set", "snapshot=true", env=os.environ, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "uses the code as it is; give --set snapshot=false" in done.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -695,3 +696,15 @@ def test_watch_ends_with_the_jobs(scheduler: Scheduler, monkeypatch: pytest.Monk
     clock.at = {1010: lambda: attempt(one, "done 0")}
     assert jobgen("status", "--watch") == (0, "7 queued\n7 done\n", "")
     assert len(scheduler.calls) == 1
+
+
+def test_a_local_job_that_is_cancelled_before_its_script_can_note_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = subprocess.Popen(["sleep", "1000"])
+    began = process.get_start(script.pid)
+    JobRecord("7", "a", "local", str(tmp_path), time.time(), (), script.pid, began).save()
+    assert jobgen("cancel", "7").err == "a 7: cancelled\n"
+    assert jobgen("status", "7").out == "cancelled\n"
+    script.wait()

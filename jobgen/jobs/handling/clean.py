@@ -18,7 +18,7 @@ from jobgen.schedulers.base import State
 
 # What `keep` leaves beside that: by it the job is known, and how it has ended.
 _RECORD = {"job.json", "job.yaml", "script", "plan.json", "state.json", "attempts", "code.diff"}
-# Where the calls of a function are, as the spec of its job has it (see `function`).
+# Where the calls of a function are, as the script of its job has it (see `function`).
 _CALLS = re.compile(rf"{RUNS}/[A-Za-z0-9._-]+/calls/[0-9]+-[0-9]+-[0-9a-f]+(?=/call\.py)")
 
 
@@ -80,7 +80,7 @@ def _list_calls(wastes: Sequence[Waste]) -> Iterator[tuple[int, Path]]:
     at = {waste.job.run_dir: index for index, waste in enumerate(wastes)}
     for runs in {Path(waste.job.folder, RUNS) for waste in wastes}:
         makers: dict[str, list[Path]] = {}
-        for record in runs.glob("*/*/job.yaml") if any(runs.glob("*/calls")) else ():
+        for record in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
             with contextlib.suppress(OSError):
                 for calls in set(_CALLS.findall(read_run_file(record).decode(errors="replace"))):
                     makers.setdefault(calls, []).append(record.parent)

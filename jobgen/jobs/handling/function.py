@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.errors import JobFailedError, UsageError
+from jobgen.errors import JobFailedError, JobgenError, UsageError
 from jobgen.jobs.handling import call
 from jobgen.jobs.pending import create_token
 from jobgen.jobs.record import RUNS, JobRecord, read_run_file, write_run_file
@@ -36,7 +37,9 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     environment the job uses this Python's own. Raises UsageError for what cannot be imported by its
     name, or pickled.
     """
-    module, name = function.__module__, function.__qualname__
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not name:
+        raise UsageError(f"{function!r} is no function; give one of a module, and its arguments")
     if module == "__main__" or "<" in name:
         hint = "define it at the top level of a module (a .py file), from which a job imports it"
         raise UsageError(f"{name}: a job cannot import it; {hint}")
@@ -56,16 +59,20 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     path = [os.getcwd(), *(os.path.abspath(entry) for entry in sys.path if entry)]
     files: dict[str, object] = {"about": (path, module, name)}
     files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
-    for key, value in files.items():
-        try:
-            data = pickle.dumps(value)
-        except Exception as error:  # whatever the user's objects raise
-            raise UsageError(f"{name}: what it is called with cannot be pickled: {error}") from None
+    try:
+        pickled = {key: pickle.dumps(value) for key, value in files.items()}
+    except Exception as error:  # whatever the user's objects raise
+        raise UsageError(f"{name}: what it is called with cannot be pickled: {error}") from None
+    for key, data in pickled.items():
         write_run_file((folder / f"{key}.pickle").absolute(), data, sync=False)
     source = Path(call.__file__).read_text(encoding="utf-8")
     write_run_file((folder / "call.py").absolute(), source)
-    loaded = load(spec, overrides, user=True)
-    return prepare_plan(loaded, resolve(loaded))
+    try:
+        loaded = load(spec, overrides, user=True)
+        return prepare_plan(loaded, resolve(loaded))
+    except JobgenError:
+        shutil.rmtree(folder)
+        raise
 
 
 def read_result(job: JobRecord, state: str) -> Any:

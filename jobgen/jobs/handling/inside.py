@@ -13,6 +13,7 @@ from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import look
 from jobgen.plan.plan import Plan
 from jobgen.rendering.render import render
+from jobgen.spec.model import JobSpec
 
 # The job's folders are those of the node's own processes; its modules and venv are not loaded.
 _ENTER = 'cd "$1" && export JOBGEN_RUN_DIR=$2 && shift 2 && exec "$@"'
@@ -45,15 +46,17 @@ def enter_job(
     return access.shell_argv(job.id, str(name), inner, terminal=terminal)
 
 
-def write_held_job(plan: Plan) -> list[str]:
-    """Write the script of a plan that runs in the allocation held; return the command.
+def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
+    """Write the script of a spec's plan that runs in the allocation held; return the command.
 
     Raises UsageError if there is none, or it has another shape.
     """
     if plan.array:
         raise UsageError("an array has no place in one allocation; give --task N")
     if plan.walltime.chain and plan.walltime.chain.goes_on:
-        raise UsageError("what is run here does not go on; give --set walltime.then=stop")
+        raise UsageError("what is run here does not go on; give --set on_walltime.then=stop")
+    if spec.snapshot:
+        raise UsageError("what is run here uses the code as it is; give --set snapshot=false")
     alone, path = plan.nodes.total == 1, Path(RUNS, plan.name, "submissions", "held.sh").absolute()
     argv = ["bash", str(path)]
     if not schedulers.is_local(plan.scheduler):
