@@ -147,6 +147,9 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
         self._stager = _make_stager(world.device)
+        # The manifest has a digest of each file: checksums of its parts add time, and nothing else.
+        if hasattr(torch.serialization, "set_crc32_options"):
+            torch.serialization.set_crc32_options(False)
 
     def start(self, step: int, tensors: dict[str, Any], state: Mapping[str, Any]) -> Saved | None:
         """Copy the tensors and begin to write them; all ranks must call it at the same step.

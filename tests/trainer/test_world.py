@@ -1,5 +1,7 @@
 """The processes of a run and their devices: what few builds of torch have, and few runs ask for."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from jobgen.trainer.config import TrainerError  # noqa: E402
 from jobgen.trainer.distributed.device import choose_arithmetic, set_arithmetic  # noqa: E402
 from jobgen.trainer.distributed.world import join, leave  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
+
+from .conftest import ROOT  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -55,3 +59,46 @@ def test_the_same_bits_are_had_for_the_asking(flag: str, monkeypatch: pytest.Mon
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(threads)
+
+
+# One of eight ranks whose peers are not there: what is sent goes nowhere.
+ONE_OF_EIGHT = r"""
+import re, sys
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from jobgen.trainer import tasks
+from jobgen.trainer.data.deal import deal_items
+from jobgen.trainer.distributed.device import choose_arithmetic
+from jobgen.trainer.distributed.strategy import build_model
+from jobgen.trainer.distributed.world import World
+from jobgen.trainer.flags import parse_flags
+
+def peak():
+    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1000
+
+def build(out, model):
+    given = ["--model", model, "--device", "cpu", "--strategy", "fsdp", "--no-tie"]
+    config = parse_flags([*given, "--out", out, "--batch-tokens", "8192"])
+    tasks.prepare_data(config, fetch=False)
+    task, deal = tasks.load_task(config), deal_items(config, 8, 8)
+    device = torch.device("cpu")
+    world = World(0, 0, 8, 8, device, "fake", dist.group.WORLD)
+    return build_model(task, config, world, arithmetic=choose_arithmetic(config, device), deal=deal)
+
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+build(sys.argv[1], "gpt-tiny")  # libraries take memory once
+before = peak()
+shards = build(sys.argv[1], "gpt2-124m")
+whole = sum(weight.numel() for weight in shards.module.parameters()) * 4e-6
+print(whole, peak() - before)
+"""
+
+
+def test_a_rank_that_holds_a_shard_never_holds_the_model(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", ONE_OF_EIGHT, str(tmp_path)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    whole, held = map(float, done.stdout.split()[-2:])
+    assert whole > 340, "MB"
+    assert held < whole / 4, "its eighth, and one weight after another"
