@@ -332,6 +332,8 @@ def check_node(
         yield report("memory", given, message, f"use at most {_format_memory(node.memory)}")
     elif node.memory_rule == "most" and node.memory_per_gpu and size.widest:
         most = node.memory_per_gpu * size.widest
+        if size.widest == node.gpus:  # all that the node has, with what no GPU's share is
+            most = max(most, node.memory or 0)
         if memory > most:
             each = _format_memory(node.memory_per_gpu)
             message = f"{_format_memory(memory)}, more than {each} for each GPU"

@@ -322,3 +322,11 @@ def test_profiles_of_no_site_refuse_nothing() -> None:
     huge = {"name": "a", "run": {"module": "m"}, "resources": {"nodes": 9999, "walltime": "99d"}}
     for site in ("slurm-generic", "pbs-generic", "local"):
         assert plan_of(huge, site=site).notes == ()
+
+
+def test_who_has_all_gpus_of_a_node_may_have_all_its_memory() -> None:
+    """Rorqual has 498 GB a node: a little more than four GPUs' shares."""
+    whole = "resources={nodes: 1, gpus_per_node: 4, memory_per_node: 498GB}"
+    assert warnings("alliance-rorqual", whole) == []
+    part = "resources={nodes: 1, gpus_per_node: 2, memory_per_node: 300GB}"
+    assert "more than 124GB for each GPU" in refusal("alliance-rorqual", "account=def-a", part)
