@@ -1,6 +1,6 @@
 """What is made from the program: pages of docs, and the man page and JSON Schemas of the wheel.
 
-python docs/generate.py          # writes these pages of docs/reference; a test checks them
+python docs/generate.py          # writes these pages of docs/reference, and SKILL.md
 python docs/generate.py --man    # prints the man page, as in: ... | man -l -
 """
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from jobgen import __version__
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
-from jobgen.cli.main import cli
+from jobgen.cli.main import LISTED, cli
 from jobgen.diagnose import machine, missing, program, scheduler, script
 from jobgen.errors import EXIT_CODES, SpecError
 from jobgen.plan.resolve import resolve
@@ -351,6 +351,23 @@ def spec_page() -> str:
     return "\n".join(lines)
 
 
+def skill() -> str:
+    """SKILL.md, for assistants that write specs: its head as it stands, all keys, all commands."""
+    head = (ROOT / "SKILL.md").read_text(encoding="utf-8").partition("\n## Keys\n")[0]
+    lines = [head, "## Keys", "", "| key | type | meaning |", "| --- | --- | --- |"]
+    for path, cls in list_records(JobSpec):
+        for name, field in read_fields(cls).items():
+            kinds = " or ".join(dict.fromkeys(map(_describe_kind, field.kinds)))
+            key, meaning = f"{path}.{name}" if path else name, field.description
+            required = " Required." if field.required else ""
+            lines.append(f"| `{key}` | {_cell([kinds])} | {_cell([meaning + required])} |")
+    lines += ["", "## Commands", "", "| command | does |", "| --- | --- |"]
+    for name, row in LISTED.items():
+        lines.append(f"| `jobgen {name}` | {row.help} |")
+    codes = " ".join(EXIT_CODES.split())
+    return "\n".join([*lines, "", f"Exit codes: {codes}."]) + "\n"
+
+
 def list_records(cls: type, path: str = "") -> Iterator[tuple[str, type]]:
     """Yield a record and those in it, each with the path of its key."""
     yield path, cls
@@ -421,6 +438,7 @@ def shared() -> Iterator[tuple[str, str]]:
     roots: tuple[Literal["job", "site"], ...] = ("job", "site")
     for what in roots:
         yield f"share/jobgen/{what}.schema.json", write_schema(what)
+    yield "share/jobgen/SKILL.md", skill()
 
 
 PAGES = {
@@ -436,3 +454,4 @@ if __name__ == "__main__":
     else:
         for name, write in PAGES.items():
             (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")
+        (ROOT / "SKILL.md").write_text(skill(), encoding="utf-8")

@@ -34,6 +34,7 @@ def test_the_pages_are_what_the_program_says(generate: ModuleType) -> None:
     """If not: python docs/generate.py."""
     for name, write in generate.PAGES.items():
         assert (ROOT / "docs" / "reference" / name).read_text() == write(), name
+    assert (ROOT / "SKILL.md").read_text() == generate.skill()
 
 
 def test_every_key_of_a_spec_is_on_its_page(generate: ModuleType) -> None:

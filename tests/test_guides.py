@@ -15,7 +15,7 @@ from support import ROOT, jobgen, working_in
 from jobgen.cli.main import cli
 from jobgen.jobs.record import JobRecord
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SKILL.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: guides that train with a library, by the one that they need
 PROGRAMS = {
     "hugging-face": ("transformers", "accelerate"),

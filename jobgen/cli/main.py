@@ -103,7 +103,8 @@ _COMMANDS = {
         "completion": _Listed("editors", "Print what makes a shell complete jobgen"),
     },
 }
-_LISTED = {name: row for group in _COMMANDS.values() for name, row in group.items()}
+#: every command, in the order of the help
+LISTED = {name: row for group in _COMMANDS.values() for name, row in group.items()}
 
 
 class _Group(click.Group):
@@ -111,15 +112,15 @@ class _Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the help."""
-        return list(_LISTED)
+        return list(LISTED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
-        if cmd_name in self.commands or cmd_name not in _LISTED:
+        if cmd_name in self.commands or cmd_name not in LISTED:
             return super().get_command(ctx, cmd_name)
         from importlib import import_module
 
-        module = import_module(f"jobgen.cli.{_LISTED[cmd_name].module}")
+        module = import_module(f"jobgen.cli.{LISTED[cmd_name].module}")
         command: click.Command = module.COMMANDS[cmd_name]
         return command
 
