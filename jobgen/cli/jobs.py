@@ -56,7 +56,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         _raise_problems(problems)
         return
     seen = look(named)
-    rows = [table.build_row(each) for each in seen.jobs]
+    rows = [table.build_row(each, tracked=True) for each in seen.jobs]
     if as_json:
         put_out(format_json({"jobs": rows}))
     elif len(jobs) < 2:

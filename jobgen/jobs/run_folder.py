@@ -271,3 +271,32 @@ def _get_mtime(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
+
+
+# What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,
+# `View run NAME at: https://...`.
+_TRACKED = re.compile(
+    rb"View run\b[^\n]{0,200}?\bat:?(?:\x1b\[[0-9;]*m| )+(https?://[\x21\x23-\x7e]{1,400})"
+)
+_OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
+_MOST_LOGS = 64
+
+
+def find_tracked(run_dir: Path) -> tuple[str, ...]:
+    """Return the addresses of the W&B or MLflow runs that the job's processes have named."""
+    found: dict[str, None] = {}
+    for path in sorted(run_dir.glob("logs/*/rank-*"), key=_sort_logs)[:_MOST_LOGS]:
+        if not path.is_file():
+            continue
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            text = file.read(_OF_A_LOG)
+            file.seek(max(len(text), os.fstat(file.fileno()).st_size - _OF_A_LOG))
+            for address in _TRACKED.findall(text + file.read()):
+                found.setdefault(address.rstrip(b".,;)'").decode("ascii"))
+    return tuple(found)
+
+
+def _sort_logs(path: Path) -> tuple[int, str]:
+    """The first ranks first: it is they who track."""
+    rank = path.stem.removeprefix("rank-")
+    return (int(rank) if rank.isdecimal() else 10**9, path.name)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import read_nodes
+from jobgen.jobs.run_folder import find_tracked, read_nodes
 from jobgen.jobs.status import JobStatus
 from jobgen.output import format_table
 from jobgen.rendering import header
@@ -68,6 +68,7 @@ class JobRow(NamedTuple):
     changed: int  # files that differed from it
     rerun_of: tuple[str, ...]
     rerun_as: tuple[str, ...]
+    tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs; `list` does not look for them
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
@@ -95,8 +96,8 @@ class JobRow(NamedTuple):
         return [f"left: {', '.join(parts)}"] if parts else []
 
 
-def build_row(status: JobStatus) -> JobRow:
-    """Return what is known of one job."""
+def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
+    """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
     begun = bool(status.starts)
     return JobRow(
@@ -117,6 +118,7 @@ def build_row(status: JobStatus) -> JobRow:
         changed=job.changed,
         rerun_of=job.rerun_of,
         rerun_as=job.rerun_as,
+        tracked=find_tracked(job.run_dir) if tracked and begun else (),
     )
 
 
@@ -133,6 +135,7 @@ def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
 def format_details(one: JobRow) -> str:
     """Return all about one job beyond its state, with the tasks of an array."""
     lines = [*one.details(), *list_origins(one)]
+    lines += [f"tracked at {address}" for address in one.tracked]
     for task in one.tasks:
         reason = f"  {task.reason}" if task.reason else ""
         lines.append(f"task {task.task}: {task.state}{reason}")

@@ -202,6 +202,7 @@ class RunFacts(NamedTuple):
     settings: dict[str, str]  # what the program was given
     varied: dict[str, str]  # a task's own values
     origins: tuple[str, ...]  # which code it ran, and what it does again
+    tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs
     spec: str | None
     script: str | None
     diff: str | None  # of the code to git's commit

@@ -13,7 +13,7 @@ from jobgen.diagnose import Diagnosis, diagnose
 from jobgen.errors import JobgenError
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import list_chain
+from jobgen.jobs.run_folder import find_tracked, list_chain
 from jobgen.jobs.table import list_origins
 from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TimeLimit
@@ -104,6 +104,7 @@ def gather(
         settings=_collect_settings(script, words, history.config(), places),
         varied=_read_words(words) or _read_overrides(script),
         origins=tuple(list_origins(job)),
+        tracked=find_tracked(job.run_dir),
         spec=spec,
         script=script,
         diff=folder.text(DIFF) if job.changed else None,

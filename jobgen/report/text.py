@@ -40,6 +40,7 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
     submitted = format_moment(run.submitted)
     yield f"{run.state}; {run.scheduler}{site}; submitted {submitted}; {run.folder}"
     yield from run.origins
+    yield from (f"tracked at {address}" for address in run.tracked)
     if run.cause:
         cause = [run.cause.title, *run.cause.evidence]
         cause += [f"what to do: {run.cause.remedy}"] if run.cause.remedy else []

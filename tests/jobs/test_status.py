@@ -17,6 +17,7 @@ from support import ROOT, jobgen
 from jobgen import process, schedulers
 from jobgen.jobs import record, status, watch
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import find_tracked
 from jobgen.process import CommandResult
 from jobgen.schedulers.base import Queue, State
 from jobgen.schedulers.pbs import qstat as pbs_jobs
@@ -708,3 +709,26 @@ def test_a_local_job_that_is_cancelled_before_its_script_can_note_it(
     assert jobgen("cancel", "7").err == "a 7: cancelled\n"
     assert jobgen("status", "7").out == "cancelled\n"
     script.wait()
+
+
+def test_runs_that_are_tracked_elsewhere_are_found_in_the_logs(tmp_path: Path) -> None:
+    logs = tmp_path / "logs" / "n1"
+    logs.mkdir(parents=True)
+    wandb = (
+        "\x1b[34mwandb\x1b[0m: View run \x1b[33mcalm-sea-7\x1b[0m at: \x1b[34m\x1b[4m{}\x1b[0m\n"
+    )
+    (logs / "rank-0.err").write_text(
+        "wandb: View run at https://wandb.ai/us/gpt/runs/a1\n"
+        + "x" * 200_000
+        + wandb.format("https://wandb.ai/us/gpt/runs/a1")
+    )
+    (logs / "rank-10.out").write_text(
+        "View run big-fish at: http://n1:5000/#/experiments/0/runs/b2\n"
+    )
+    (logs / "rank-2.out").write_text("View run at javascript:alert(1)\nsee https://example.org\n")
+    os.mkfifo(logs / "rank-3.out")
+    assert find_tracked(tmp_path) == (
+        "https://wandb.ai/us/gpt/runs/a1",
+        "http://n1:5000/#/experiments/0/runs/b2",
+    )
+    assert find_tracked(tmp_path / "nothing") == ()

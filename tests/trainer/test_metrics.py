@@ -235,6 +235,9 @@ def test_weights_and_biases_is_offline_and_one_run_over_restarts(
 
     monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=FakeRun))
     monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("JOBGEN_JOB_ID", "4242")
+    monkeypatch.setenv("JOBGEN_RUN_DIR", str(config.out))
+    (config.out / "plan.json").write_text('{"digest": "0123456789abcdef"}')
     for step in (0, 4):
         with started(dataclasses.replace(config, wandb="mine"), step=step) as log:
             take_steps(log, step + 1, step + 2)
@@ -242,6 +245,8 @@ def test_weights_and_biases_is_offline_and_one_run_over_restarts(
     assert (first.options["project"], first.options["mode"]) == ("mine", "offline")
     assert first.options["id"] == second.options["id"]
     assert first.options["dir"] == str(config.out)
+    assert first.options["config"]["job"] == {"id": "4242", "script": "0123456789abcdef"}
+    assert "nodes" in first.facts
     assert (first.logged, second.logged) == ([(2, 0.5)], [(6, 1 / 6)])
     assert first.facts["parameters"] == 1
     assert first.finished

@@ -1,8 +1,11 @@
 """For other programs: metrics for TensorBoard and Weights & Biases, and a trace for Chrome."""
 
+import json
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -54,7 +57,7 @@ class WandB(Tracker):
             id=identity.read_text(),
             resume="allow",
             mode=os.environ.get("WANDB_MODE", "offline"),
-            config=config.as_json(),
+            config=config.as_json() | {"job": _read_job()},
         )
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
@@ -67,6 +70,15 @@ class WandB(Tracker):
     def close(self) -> None:
         """Write what is left."""
         self._run.finish()
+
+
+def _read_job() -> dict[str, str]:
+    """The job that this is, by its id, and by the digest of its script where jobgen wrote it."""
+    job = {"id": os.environ.get("JOBGEN_JOB_ID", ""), "script": ""}
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        plan = Path(os.environ["JOBGEN_RUN_DIR"], "plan.json").read_text(encoding="utf-8")
+        job["script"] = str(json.loads(plan)["digest"])
+    return {name: value for name, value in job.items() if value}
 
 
 class Profiler:
