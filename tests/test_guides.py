@@ -90,7 +90,7 @@ def test_the_specs_of_a_page_are_valid(path: Path, tmp_path: Path) -> None:
     write_files(page, tmp_path)
     with working_in(tmp_path):
         for name in page.files:
-            if name.endswith(".yaml"):
+            if name.endswith(".yaml") and not name.startswith("."):
                 ended = jobgen("check", name)
                 assert (ended.code, "is valid" in ended.err) == (0, True), ended
 
@@ -143,7 +143,8 @@ def test_the_program_of_a_guide_trains_and_its_report_has_the_loss(
     (run,) = json.loads(ended.out)["runs"]
     training = run["training"]
     losses = training["losses"]
-    assert losses["x"] == list(range(5, 101, 5))
+    first = 4 if name == "lightning" else 5  # it counts steps from 0
+    assert losses["x"] == list(range(first, 101, 5))
     assert losses["y"][-1] < 0.7 * losses["y"][0]
     assert training["rates"]["y"]
     assert run["state"] == "done"

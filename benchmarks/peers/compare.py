@@ -70,7 +70,7 @@ def main() -> None:
             )
             for tool, python in pythons.items()
         ]
-    print_table(rows, pythons)
+    print_table(rows)
 
 
 def make_venv(place: Path, requirements: Sequence[str]) -> str:
@@ -145,6 +145,7 @@ def run_jobs(pythons: Mapping[str, str]) -> dict[str, str]:
     from cluster_fixtures import Slurm
 
     with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # munge and Slurm look at who else may write there
         slurm = Slurm(Path(folder, "slurm"))
         slurm.up()
         try:
@@ -171,7 +172,7 @@ def run_job(tool: str, python: str, slurm: Any, folder: Path) -> str:
     return f"{told}, world of {' and '.join(worlds)}, {slurm.state(job)}"
 
 
-def print_table(rows: Sequence[Row], pythons: Mapping[str, str]) -> None:
+def print_table(rows: Sequence[Row]) -> None:
     """Print the table of docs/compared.md."""
     versions = {"jobgen": "this commit"}
     for tool, wanted in PEERS.items():

@@ -284,7 +284,7 @@ _MOST_LOGS = 64
 
 def find_tracked(run_dir: Path) -> tuple[str, ...]:
     """Return the addresses of the W&B or MLflow runs that the job's processes have named."""
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     for path in sorted(run_dir.glob("logs/*/rank-*"), key=_sort_logs)[:_MOST_LOGS]:
         if not path.is_file():
             continue
@@ -292,8 +292,8 @@ def find_tracked(run_dir: Path) -> tuple[str, ...]:
             text = file.read(_OF_A_LOG)
             file.seek(max(len(text), os.fstat(file.fileno()).st_size - _OF_A_LOG))
             for address in _TRACKED.findall(text + file.read()):
-                found.setdefault(address.rstrip(b".,;)'").decode("ascii"))
-    return tuple(found)
+                addresses.setdefault(address.rstrip(b".,;)'").decode("ascii"))
+    return tuple(addresses)
 
 
 def _sort_logs(path: Path) -> tuple[int, str]:

@@ -71,7 +71,8 @@ def _choose_start(context: Context, plan: Plan) -> Start:
         each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
         binds = whole and each_has_one and not own
         return start._replace(
-            options=site.agent_options, numa_binding=site.numa_binding if binds else None
+            options=site.agent_options,
+            numa_binding=site.numa_binding if binds and not start.plain else None,
         )
     # A table of cores is one of whole nodes; a part of a node may have other cores.
     options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
@@ -94,7 +95,10 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     """Yield what this scheduler's launchers cannot do."""
     loaded, resources, launch = context.loaded, context.spec.resources, context.spec.launch
     can = context.site.can
-    for key, value in (("mode", "direct"), ("launcher", "mpiexec")):
+    if start.plain and context.spec.preflight:
+        message = "compares what torch sees on the nodes, and launch.mode is plain"
+        yield loaded.problem("preflight", message, "leave it out")
+    for key, value in (("mode", "direct"), ("mode", "plain"), ("launcher", "mpiexec")):
         if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
             message = (
                 f"{value} is told how many processes there are, and resources.nodes is a range"
@@ -156,7 +160,7 @@ def _format_ranges(numbers: Iterable[int]) -> str:
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
     """Yield a note if the job starts in another way than its site does."""
     profile, site = context.site, context.site.launch
-    if site is None or not profile.can.batch or site.family == start.mode:
+    if site is None or not profile.can.batch or start.mode in (site.family, "plain"):
         return
     from jobgen.plan.limits import cite
 

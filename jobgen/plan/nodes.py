@@ -51,7 +51,7 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     nodes = written or next(lists, 1)
     gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
     if processes is None:
-        process_list = tuple(max(1, count) for count in gpu_list)
+        process_list = tuple(1 if launch.mode == "plain" else max(1, count) for count in gpu_list)
     else:
         process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
     cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu

@@ -161,8 +161,9 @@ class Heartbeat(NamedTuple):
 class Start(NamedTuple):
     """What starts the processes, and how they find one another.
 
-    `mode` is torchrun, with an agent on each node, or direct. `options` are the site's, for the
-    launcher in direct mode; `devices` the order in which the processes of a node take its GPUs.
+    `mode` is torchrun, with an agent on each node, direct, or plain, which asks for no torch.
+    `options` are the site's, for the launcher in direct mode; `devices` the order in which the
+    processes of a node take its GPUs.
     `numa_binding` is torchrun's, for torch that has it.
     """
 
@@ -183,7 +184,12 @@ class Start(NamedTuple):
     @property
     def direct(self) -> bool:
         """Whether processes start one by one."""
-        return self.mode == "direct"
+        return self.mode != "torchrun"
+
+    @property
+    def plain(self) -> bool:
+        """Whether the program may be any, without Python or torch."""
+        return self.mode == "plain"
 
     @property
     def numbers(self) -> bool:

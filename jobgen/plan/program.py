@@ -24,10 +24,12 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         raise UsageError(f"--task {task}: {loaded.file} has no array")
     notes = [*_list_notes(loaded)]
     bare = spec.environment == Environment() and context.site.modules is None
-    if context.site.can.batch and spec.run.command and bare and not plan.nodes.gpus:
+    plain = spec.launch.mode == "plain"
+    if context.site.can.batch and spec.run.command and bare and not (plan.nodes.gpus or plain):
         notes.append(
             "note: run.command: the job ends on a node whose python3 has no torch, also where the"
-            " program needs none; name an environment that has it: environment.venv, or modules"
+            " program needs none; name an environment that has it: environment.venv, or modules; or"
+            " write launch: {mode: plain}"
         )
     if spec.array is None or plan.array is not None:
         return Decision(program, notes=notes)

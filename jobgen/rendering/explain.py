@@ -208,6 +208,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     why = {
         "torchrun": "one agent on each node starts its processes and watches them",
         "direct": "each process starts by itself, with RANK and the like from what starts it",
+        "plain": "each process starts by itself; no torch is asked for",
     }[start.mode]
     yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
     why = "what starts it on the nodes"

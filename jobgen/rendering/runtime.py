@@ -164,7 +164,7 @@ def list_parts(plan: Plan, features: Iterable[str]) -> Iterator[str]:
     yield "each_node/prepare"
     yield "each_node/kill_marked"
     yield "supervision/heartbeat" if watched else "each_node/clean_up"
-    yield "each_node/environment"
+    yield "each_node/environment_plain" if launch.plain else "each_node/environment"
     if not launch.direct:
         yield "each_node/torchrun_rank"
     yield "each_node/attend"

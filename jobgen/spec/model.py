@@ -223,9 +223,10 @@ class Launch(NamedTuple):
     """How the processes start and find each other."""
 
     mode: Annotated[
-        Literal["torchrun", "direct"] | None,
+        Literal["torchrun", "direct", "plain"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
-        " each process, with RANK and the like set. By default what the site advises, or torchrun.",
+        " each process, with RANK and the like set; plain: the same for any program, one process a"
+        " node, no torch wanted. By default what the site advises, or torchrun.",
     ] = None
     launcher: Annotated[
         Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,
@@ -248,8 +249,9 @@ class Launch(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """What only torchrun's agents can do is not asked of the launcher."""
         for key in ("rendezvous", "max_restarts"):
-            if self.mode == "direct" and getattr(self, key) is not None:
-                yield key, "is torchrun's, and mode is direct", "leave it out, or write torchrun"
+            if self.mode in ("direct", "plain") and getattr(self, key) is not None:
+                message = f"is torchrun's, and mode is {self.mode}"
+                yield key, message, "leave it out, or write torchrun"
 
 
 @write_short("email")
@@ -377,7 +379,8 @@ class JobSpec(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
-        own_launch = self.launch.mode == "direct" and self.launch.processes_per_node == 1
+        each = self.launch.processes_per_node or (1 if self.launch.mode == "plain" else None)
+        own_launch = self.launch.mode in ("direct", "plain") and each == 1
         checks: Iterator[commands.Conflict] = iter(())
         if self.run.command is not None:
             checks = commands.check_words("command", self.run.command, own_launch=own_launch)

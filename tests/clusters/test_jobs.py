@@ -54,6 +54,22 @@ def run(
     return submit(spec(**changes), *options, command=command, **target)  # type: ignore[arg-type]
 
 
+def test_a_plain_program_wants_neither_torch_nor_python(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    plain = {
+        "environment": {"setup": f"export PATH={folder}:$PATH"},
+        "launch": {"mode": "plain"},
+        "run": {"command": ["bash", "-c", 'echo "$RANK of $WORLD_SIZE on $JOBGEN_NODE"']},
+    }
+    job = run(cluster, tmp_path, **plain)
+    assert job.wait() == "done 0", job.everything()
+    said = [path.read_text() for path in sorted(job.run_dir.glob("logs/*/rank-*.out"))]
+    assert said == [f"{rank} of 3 on n{rank + 1}\n" for rank in range(3)]
+
+
 def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_ranks(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -45,6 +45,22 @@ def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
         assert (job.run_dir / "job.yaml").exists()
 
 
+def test_a_plain_program_wants_neither_torch_nor_python(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    plain = {
+        "environment": {"setup": f"export PATH={folder}:$PATH"},
+        "launch": {"mode": "plain"},
+        "run": {"command": ["bash", "-c", 'echo "$RANK of $WORLD_SIZE on $JOBGEN_NODE"']},
+    }
+    job = run(tmp_path, **plain)
+    assert job.wait() == "done 0", job.everything()
+    said = [path.read_text() for path in sorted(job.run_dir.glob("logs/*/rank-*.out"))]
+    assert said == ["0 of 2 on node0\n", "1 of 2 on node1\n"]
+
+
 def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:
     job = run(tmp_path, "--set", "run.args.raise-on=3")
     assert job.wait() == "failed 1"

@@ -1,11 +1,12 @@
 """What starts the processes, and which cores and GPU each gets."""
 
 import pytest
-from support import EXAMPLES, load
+from support import EXAMPLES, complaint, load, plan_of
 
 from jobgen.plan.launch import _read_cores
 from jobgen.plan.ranks import list_nodes
 from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
 
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
 
@@ -58,3 +59,27 @@ def test_a_table_of_cores_is_for_whole_nodes_alone() -> None:
     assert whole[:2] == ("49-55", "57-63")
     assert first_node("lumi-g", direct, "resources.gpus_per_node=2", "queue=small-g")[1] == ()
     assert first_node("alcf-polaris", "resources.gpus_per_node=2")[1] == ("0-7", "8-15")
+
+
+def test_a_plain_program_is_one_process_a_node_whatever_its_gpus() -> None:
+    text = """\
+name: prepare
+scheduler: slurm
+resources: {nodes: 2, gpus_per_node: 4, walltime: 1h}
+launch: {mode: plain}
+run: {command: [./prepare, --all]}
+"""
+    plan = plan_of(text)
+    assert [(group.nodes, group.processes, group.gpus) for group in plan.nodes.groups] == [
+        (2, 1, 4)
+    ]
+    script = render(plan)
+    assert "there is no torch" not in script
+    assert "there is no python3" not in script
+    assert not any("torch" in note for note in plan.notes)
+    many = plan_of(text, "launch.processes_per_node=3")
+    assert many.nodes.world_size == 6
+    started = plan_of(text, "run.command=[accelerate, launch, train.py]")
+    assert started.launch.plain
+    assert "preflight: compares what torch sees" in complaint(text, "preflight=true")
+    assert "launch.max_restarts: is torchrun's" in complaint(text, "launch.max_restarts=1")
