@@ -45,7 +45,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 204d16359a44 ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest fbb4866d6d6e ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -457,9 +457,9 @@ find_cause() {    # sets node, first_rank, status and file
             fi
         done < <(list_exit_codes "$name")
     done
-    # A shell that was killed has recorded nothing; srun tells of it.
+    # A shell that was killed has recorded nothing; srun tells of it, of the first to end first.
     if [[ -z $first ]] && read -r name rank < <(
-        sed -nE 's/^srun: error: ([^:]*): task ([0-9]*): Killed.*/\1 \2/p' \
+        sed -nE '/^srun: error: .*: task/{ s/^.*: (.*): task ([0-9]*): Killed.*/\1 \2/p; q }' \
             "$attempt_dir/launcher.log"
     ); then
         node=$name status=137

@@ -177,6 +177,29 @@ def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["n2: task 1: Killed", "n1: task 0: Exited with exit code 1"], "n2 137"),
+        (["n1: task 0: Exited with exit code 3", "n2: task 1: Killed"], "n1 3"),
+    ],
+)
+def test_the_first_to_end_is_the_cause_and_not_who_was_killed_for_it(
+    tmp_path: Path, lines: list[str], cause: str
+) -> None:
+    program = """
+        list_exit_codes() { :; }
+        NODES=(n1 n2) attempt_dir=$PWD run_dir=$PWD status=1 first_rank=''
+        : >nodes
+        find_cause
+        echo "$node $status"
+    """
+    (tmp_path / "launcher.log").write_text("".join(f"srun: error: {line}\n" for line in lines))
+    (tmp_path / "failed").write_text("0 3\n")  # n1 has ended with 3, the first or the second
+    done = call(program, "first_node/cause", folder=tmp_path)
+    assert done.stdout == f"{cause}\n", done.stderr
+
+
+@pytest.mark.parametrize(
     ("mask", "mode", "loosened"),
     [
         ("077", 0o755, "0022"),

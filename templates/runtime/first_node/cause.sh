@@ -25,9 +25,9 @@ find_cause() {    # sets node, first_rank, status and file
             fi
         done < <(list_exit_codes "$name")
     done
-    # A shell that was killed has recorded nothing; srun tells of it.
+    # A shell that was killed has recorded nothing; srun tells of it, of the first to end first.
     if [[ -z $first ]] && read -r name rank < <(
-        sed -nE 's/^srun: error: ([^:]*): task ([0-9]*): Killed.*/\1 \2/p' \
+        sed -nE '/^srun: error: .*: task/{ s/^.*: (.*): task ([0-9]*): Killed.*/\1 \2/p; q }' \
             "$attempt_dir/launcher.log"
     ); then
         node=$name status=137
