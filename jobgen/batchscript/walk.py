@@ -158,9 +158,11 @@ class Walk:
         elif name in ("export", "declare", "readonly", "local", "typeset"):
             flags = [word.text for word in command.words[1:] if word.text.startswith("-")]
             exports = name == "export" or any("x" in flag for flag in flags)
+            integer = any("i" in flag for flag in flags)
             for word in command.words[1:]:
                 if "=" in word.raw:
-                    self._assign(word, export=exports, certain=certain)
+                    whole = not integer or re.search(r"=\d+$", word.raw)
+                    self._assign(word, export=exports, certain=certain and bool(whole))
                 elif exports and NAME.fullmatch(word.raw):
                     old = variables.values.get(word.raw)
                     fields = old.fields if old else None

@@ -224,6 +224,23 @@ def test_what_is_loaded_between_programs_is_too_late() -> None:
     assert lost_of(body, "#SBATCH --gres=gpu:1") == ["module load torch"]
 
 
+def test_programs_beside_one_another_stay_so() -> None:
+    body = "srun -n1 server &\nsrun -n1 python t.py &\nwait"
+    line = spec_of(body, "#SBATCH --gres=gpu:1")["run"]["command"][-1]
+    assert line.endswith("server &\npython t.py &\nwait")
+
+
+def test_declare_is_global_in_the_script_and_counts() -> None:
+    spec = spec_of("declare -i STEPS=128*$N\nsrun python t.py $STEPS", GPUS)
+    assert "local STEPS\ndeclare -i STEPS=128*$N" in spec["environment"]["setup"]
+    assert "STEPS=$IMPORTED_STEPS" in spec["run"]["command"][-1]
+
+
+def test_what_a_container_reads_when_it_starts_is_lost_inside() -> None:
+    body = "export APPTAINERENV_A=1\napptainer exec --nv i.sif python t.py"
+    assert lost_of(body, GPUS) == ["export APPTAINERENV_A=1"]
+
+
 # --- directives ----------------------------------------------------------------------------
 
 

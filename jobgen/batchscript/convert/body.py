@@ -186,7 +186,10 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
                 message = "several programs, one after another, with variables of their own"
                 raise ImportRefusedError(script, statement.first, message, "write a spec for each")
             text = spell(command._replace(words=(*one.runner, *one.program)))
+            text += " &" if command.end == "&" else ""
         texts.append(text)
+    if any(item.step.source.end == "&" for item in candidates):
+        texts.append("wait")
     for statement in statements[first : last + 1]:
         loading = {"module", "ml", "conda", "source", "."}
         if any(item.name in loading for item in statement.commands):
@@ -285,7 +288,9 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     _note_after(job, after)
     for other in candidates:
         listed = any(left.kind == "lost" and left.line == other.line for left in draft.left)
-        listed = listed or any(item.first <= other.line <= item.last for item in setup.kept)
+        if any(item.first <= other.line <= item.last for item in setup.kept):
+            draft.check(other.line, spell(other.step.source), "runs before the program, as setup")
+            listed = True
         if other.line not in chosen_lines and other.line < own.first and not listed:
             draft.lose(other.line, spell(other.step.source), "another program, which is not run")
     inside = {name for item in inner for name, _, _ in item.variables()}

@@ -201,7 +201,8 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
         draft.check(chosen.line, f"--nnodes={text}", "the spec's number of nodes does not change")
     if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
         reason = f"the script starts one agent, on the first node; the spec {job.nodes}, on all"
-        draft.check(chosen.line, name_program(chosen.started.program), reason)
+        note = draft.check if nodes == job.nodes else draft.lose
+        note(chosen.line, name_program(chosen.started.program), reason)
     count = job.count(chosen)
     if chosen.launched and count > job.nodes and not chosen.step.loop:
         each = count // job.nodes

@@ -40,6 +40,8 @@ _ORDERED = re.compile(
 )
 # What has another value, or another effect, at another place of the script.
 _PLACED = re.compile(r"\$\((?!\()|`|\bPWD\b|\$RANDOM|[*?]")
+# What the runtime of a container reads.
+_OF_CONTAINER = re.compile(r"(SINGULARITY|APPTAINER)(ENV)?_\w+")
 # What a process alone has, and no setup of a node.
 _OF_PROCESS = re.compile(r"((LOCAL|GROUP|ROLE|NODE)_)?(RANK|WORLD_SIZE)|TORCHELASTIC_\w+")
 _CHANGING = re.compile(
@@ -256,6 +258,9 @@ class Setup:
     def _put(self, statement: Statement, needed: set[str]) -> None:
         text = self._text(statement)
         commands = statement.commands
+        if self.inside and any(map(_OF_CONTAINER.fullmatch, statement.names)):
+            self.draft.lose(statement.first, text, "for the container's start, and not inside it")
+            return
         alone = len(commands) == 1 and not commands[0].inside
         if alone and self._map(commands[0]):
             return
@@ -290,7 +295,8 @@ class Setup:
                 self.draft.check(statement.first, text, "it runs in each process, right before it")
             return
         self.defined |= names
-        own = {name for name in names if _LOWER.fullmatch(name)}
+        local = any(item.name in ("declare", "typeset") for item in commands)  # in a function
+        own = {name for name in names if local or _LOWER.fullmatch(name)}
         if own - self._locals:
             self.draft.setup([f"local {' '.join(sorted(own - self._locals))}"])
             self._locals |= own
