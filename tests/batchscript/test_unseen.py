@@ -256,6 +256,21 @@ def test_of_an_option_that_is_given_twice_the_last_counts() -> None:
     assert spec["resources"] == {"gpus_per_node": 1}
 
 
+def test_some_options_add_to_what_was_given_before() -> None:
+    asked = ("#SBATCH --mail-type=END", "#SBATCH --mail-type=FAIL")
+    assert spec_of("python t.py", *asked)["notify"]["on"] == ["end", "fail"]
+
+
+def test_a_directive_of_several_words_stays_one() -> None:
+    spec = spec_of("python t.py", "#SBATCH --time=1:00:00 --comment 'two words'")
+    assert spec["directives"] == ["#SBATCH --comment='two words'"]
+
+
+def test_a_step_of_another_job_is_named() -> None:
+    assert lost_of("srun --jobid=4711 python t.py") == ["--jobid=4711"]
+    assert lost_of("srun --jobid=$SLURM_JOB_ID python t.py") == []
+
+
 def test_no_more_nodes_than_tasks() -> None:
     asked = ("#SBATCH -N 4 -n 1", GPUS)
     body = "srun torchrun --nproc-per-node=4 t.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -133,7 +134,7 @@ def _drop_repeated(items: list[DirectiveOption]) -> list[DirectiveOption]:
     component = 0
     for number, item in enumerate(items):
         component += item.option == "hetjob"
-        many = item.option in ("-l", "-W", "-v", "hetjob")  # of PBS: each adds something
+        many = item.option in ("-l", "-W", "-v", "--mail-type", "hetjob")  # each adds
         key = (item.option, -1 - number if many else component)
         kept.pop(key, None)
         kept[key] = item
@@ -153,7 +154,8 @@ def _keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     if len(others) > 1:
         joint = "=" if item.option.startswith("--") and item.value else " "
         sign = get_capabilities(script.scheduler or "slurm").sign
-        text = f"{sign} {item.option}{joint}{item.value}".rstrip()
+        value = shlex.quote(item.value) if re.search(r"\s", item.value) else item.value
+        text = f"{sign} {item.option}{joint}{value}".rstrip()
     else:
         text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
         comments = get_capabilities(script.scheduler or "slurm").comments

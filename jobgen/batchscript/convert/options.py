@@ -58,6 +58,8 @@ def _note_step_options(draft: Draft, chosen: Candidate) -> None:
                 "-m",
             ):
                 draft.check(chosen.line, f"{option}={value}", "jobgen binds by itself")
+            elif option == "--jobid" and value.isdecimal():
+                draft.lose(chosen.line, f"{option}={value}", "a step of another job")
             elif unknown or mpi or (option == "--export" and not value.startswith("ALL")):
                 shown = f"{option}={value}" if value else option
                 draft.check(chosen.line, shown, "an option of srun that is not kept")
