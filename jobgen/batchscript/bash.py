@@ -278,7 +278,7 @@ class _Reader:
                     self.open.pop()
             elif word.raw in _OPENS:
                 self.enter(word.raw, _OPENS[word.raw])
-            if word.raw in _PREFIXES:
+            if word.raw in _PREFIXES or (word.raw == "-p" and self.keywords[-1:] == ["time"]):
                 self.keywords.append(word.raw)
                 return
         elif word.raw == "{" and self.words[0].raw == "function":

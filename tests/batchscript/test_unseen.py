@@ -241,6 +241,25 @@ def test_what_a_container_reads_when_it_starts_is_lost_inside() -> None:
     assert lost_of(body, GPUS) == ["export APPTAINERENV_A=1"]
 
 
+def test_a_port_that_the_lines_choose_is_not_jobgens() -> None:
+    body = """if ss -tln | grep -q ":$MASTER_PORT "; then
+  export MASTER_PORT=$(shuf -n 1 ports)
+fi
+srun python t.py --port $MASTER_PORT"""
+    setup = spec_of(body, "#SBATCH --gres=gpu:1")["environment"]["setup"]
+    shown = f"ss() {{ echo ':5 '; }}; shuf() {{ echo 7; }}; f() {{\n{setup}\n}}; MASTER_PORT=5\nf; "
+    ended = subprocess.run(
+        ["bash", "-c", f"{shown}echo $MASTER_PORT"], capture_output=True, text=True
+    )
+    assert ended.stdout == "5\n"
+
+
+def test_an_option_of_time_is_not_the_programs() -> None:
+    spec = spec_of("time -p srun python t.py", GPUS)
+    assert "t.py" in str(spec["run"])
+    assert "-p" not in str(spec["run"])
+
+
 # --- directives ----------------------------------------------------------------------------
 
 

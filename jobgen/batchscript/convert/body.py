@@ -36,8 +36,13 @@ from jobgen.batchscript.convert.run import (
     settle_run,
     write_program,
 )
-from jobgen.batchscript.convert.setup import Setup, find_consumed
-from jobgen.batchscript.convert.statements import Statement, split_own, split_statements
+from jobgen.batchscript.convert.setup import Setup
+from jobgen.batchscript.convert.statements import (
+    Statement,
+    find_consumed,
+    split_own,
+    split_statements,
+)
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script

@@ -359,11 +359,10 @@ def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
 
 
 def _take_events(item: DirectiveOption, draft: Draft) -> bool:
-    words = item.value.split(",") if item.option == "--mail-type" else list(item.value)
-    if words in (["NONE"], ["none"], ["n"]):
+    words = item.value.upper().split(",") if item.option == "--mail-type" else list(item.value)
+    if words in (["NONE"], ["n"]):
         return True
     words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
-    words = [word.upper() if item.option == "--mail-type" else word for word in words]
     if not all(word in _EVENTS for word in words):
         return False
     events = draft.values.get("notify.on", []) + [_EVENTS[word] for word in words]

@@ -161,6 +161,8 @@ PREPARING = frozenset(
         "awk",
         "gawk",
         "grep",
+        "egrep",
+        "fgrep",
         "find",
         "sort",
         "uniq",

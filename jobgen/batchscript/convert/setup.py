@@ -99,6 +99,7 @@ class Setup:
         self.kept: list[Statement] = []
         self._kept: list[str] = []
         self._locals: set[str] = set()
+        self._shadowed: set[str] = set()  # those of jobgen's own that the lines set for themselves
         self._exporting = False  # by `set -a`
         self._ordered = False  # a line is kept that those after it may depend on
         self._entered = False  # what comes after this in PATH and its like comes after it there
@@ -289,6 +290,10 @@ class Setup:
         functions = any(item.function for item in commands)
         late = self._all_late or array or bool(used & self._late_names)
         late = late or any(map(_OF_PROCESS.fullmatch, used))
+        given = set(filter(GIVEN.fullmatch, statement.names))
+        if given and late:
+            self.draft.lose(statement.first, text, f"jobgen sets {', '.join(sorted(given))} itself")
+            return
         if late and not functions:
             self._put_late(statement, lines, names)
             if loading:
@@ -300,7 +305,9 @@ class Setup:
         if own - self._locals:
             self.draft.setup([f"local {' '.join(sorted(own - self._locals))}"])
             self._locals |= own
-        names -= own
+        self.draft.setup(f"local {name}=${{{name}-}}" for name in sorted(given - self._shadowed))
+        self._shadowed |= given
+        names -= own | given
         simple = all(not item.words for item in commands) and alone
         if simple and names:
             lines[0] = f"export {lines[0].lstrip()}"
@@ -480,19 +487,3 @@ class Setup:
 
 
 _ALWAYS = {"HOME", "USER", "SCRATCH", "WORK", "PROJECT"}
-
-
-def find_consumed(script: Script, text: str) -> frozenset[str]:
-    """The variables that a launch line is put together from, whose values are several words."""
-    sources: dict[str, str] = {}
-    for step in script.steps:
-        for name, _, raw in step.source.variables():
-            sources[name] = f"{sources.get(name, '')} {raw}"
-    names: set[str] = set()
-    open_ = list_names(text)
-    while open_:
-        name = open_.pop()
-        if name in sources and name not in names and re.search(r"\s\S", sources[name].strip()):
-            names.add(name)
-            open_ |= list_names(sources[name])
-    return frozenset(names)

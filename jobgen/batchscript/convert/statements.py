@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.program import HARMLESS, spell
+from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.reader import Script
 
 
@@ -124,3 +125,19 @@ def writes_document(statement: Statement) -> bool:
     return all(
         command.heredocs and command.name in ("cat", "tee") for command in statement.commands
     )
+
+
+def find_consumed(script: Script, text: str) -> frozenset[str]:
+    """The variables that a launch line is put together from, whose values are several words."""
+    sources: dict[str, str] = {}
+    for step in script.steps:
+        for name, _, raw in step.source.variables():
+            sources[name] = f"{sources.get(name, '')} {raw}"
+    names: set[str] = set()
+    open_ = list_names(text)
+    while open_:
+        name = open_.pop()
+        if name in sources and name not in names and re.search(r"\s\S", sources[name].strip()):
+            names.add(name)
+            open_ |= list_names(sources[name])
+    return frozenset(names)
