@@ -243,15 +243,28 @@ def test_what_a_container_reads_when_it_starts_is_lost_inside() -> None:
 
 def test_a_port_that_the_lines_choose_is_not_jobgens() -> None:
     body = """if ss -tln | grep -q ":$MASTER_PORT "; then
-  export MASTER_PORT=$(shuf -n 1 ports)
+  MASTER_PORT=$(shuf -n 1 ports)
+  export NAME=again
 fi
-srun python t.py --port $MASTER_PORT"""
+srun python t.py --port $MASTER_PORT $NAME"""
     setup = spec_of(body, "#SBATCH --gres=gpu:1")["environment"]["setup"]
     shown = f"ss() {{ echo ':5 '; }}; shuf() {{ echo 7; }}; f() {{\n{setup}\n}}; MASTER_PORT=5\nf; "
-    ended = subprocess.run(
-        ["bash", "-c", f"{shown}echo $MASTER_PORT"], capture_output=True, text=True
-    )
-    assert ended.stdout == "5\n"
+    shown += "echo $NAME $MASTER_PORT"
+    ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
+    assert ended.stdout == "again 5\n"
+
+
+@pytest.mark.parametrize("shell", ["#!/bin/bash -e", "#!/bin/bash\nset -euo pipefail"])
+def test_a_program_that_fails_ends_what_follows_it(shell: str) -> None:
+    body = "python t.py\ncp out.txt /somewhere"
+    line = import_script(make_script(f"{body}\n", "#SBATCH -n 1", shell=shell)).yaml
+    assert "set -e\\npython t.py" in line
+    assert "set -e" not in import_script(make_script(body, "#SBATCH -n 1")).yaml
+
+
+def test_a_place_to_fill_in_is_no_redirection() -> None:
+    refused = refusal_of(make_script("srun python /<path_to_it>/t.py --lr 1", GPUS))
+    assert "a place to fill in" in refused
 
 
 def test_an_option_of_time_is_not_the_programs() -> None:

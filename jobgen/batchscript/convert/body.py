@@ -40,6 +40,7 @@ from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
     Statement,
     find_consumed,
+    find_strict_line,
     split_own,
     split_statements,
 )
@@ -207,7 +208,8 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
     runs = next((item for item in reversed(candidates) if item.started.runner), None)
     if runs:
         enter_project(job, runs)
-    body = "\n".join([*setup.late, body])
+    strict = ["set -e"] if find_strict_line(script) < holding[0].first else []
+    body = "\n".join([*setup.late, *strict, body])
     _note_after(job, statements[last + 1 :])
     inside = {name for statement in statements[first : last + 1] for name in statement.names}
     if job.gpus > 1:
@@ -253,6 +255,9 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     if draft.values.get("launch.mode") == "direct":
         times *= draft.values.get("launch.processes_per_node") or max(1, job.gpus)
     own = statements[index]
+    if blank := _BLANK.search(" ".join(script.lines[own.first - 1 : own.last])):
+        message = f"a place to fill in: {blank[0]!r}"
+        raise ImportRefusedError(script, own.first, message, "write its value")
     launch = "\n".join(script.lines[own.first - 1 : own.last])
     setup = Setup(
         script,
@@ -303,6 +308,9 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     check_names(job, setup, whole, inside)
     check_torch(job, chosen)
     check_folder(job, chosen)
+
+
+_BLANK = re.compile(r"(?<![<\w'\"])<[A-Za-z]\w*(_\w+)+>")
 
 
 def _split_own(

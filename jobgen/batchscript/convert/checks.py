@@ -89,6 +89,8 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         if exported:
             draft.setup([f"export {' '.join(outer)}"])
         draft.check(1, names, "the script does not set them: they come from where it is submitted")
+    if re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept:
+        draft.check(1, "$0", "jobgen's script lies in another folder")
     if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):
         shown = ", ".join(number.replace("{", "") for number in numbers)
         draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")

@@ -12,6 +12,7 @@ from jobgen.batchscript.convert.statements import (
     ends_environment,
     exports_all,
     find_folder,
+    find_strict_line,
     writes_document,
 )
 from jobgen.batchscript.expand import list_names, split_segments, write_field
@@ -92,10 +93,7 @@ class Setup:
         self.late: list[str] = []  # lines for the shell of the program itself
         self.moved = False
         self._late_names: set[str] = set()
-        self._fragile = not any(
-            item.command.name == "set" and re.search(r"-\w*e|errexit", " ".join(item.command.texts))
-            for item in script.steps
-        )
+        self._strict_from = find_strict_line(script)
         self.kept: list[Statement] = []
         self._kept: list[str] = []
         self._locals: set[str] = set()
@@ -259,6 +257,7 @@ class Setup:
     def _put(self, statement: Statement, needed: set[str]) -> None:
         text = self._text(statement)
         commands = statement.commands
+        fragile = statement.first < self._strict_from
         if self.inside and any(map(_OF_CONTAINER.fullmatch, statement.names)):
             self.draft.lose(statement.first, text, "for the container's start, and not inside it")
             return
@@ -312,8 +311,8 @@ class Setup:
         if simple and names:
             lines[0] = f"export {lines[0].lstrip()}"
         elif simple:
-            lines[-1] += " || true" if self._fragile and re.search(r"\$\(|`", whole) else ""
-        elif alone and self._fragile and not self._is_export(commands[0]):
+            lines[-1] += " || true" if fragile and re.search(r"\$\(|`", whole) else ""
+        elif alone and fragile and not self._is_export(commands[0]):
             steady = commands[0].name in ("cd", "pushd", "module", "ml", "ulimit", "set")
             steady = steady or commands[0].texts[:2] == ["conda", "activate"]
             steady = steady or commands[0].end == "&&"
@@ -321,7 +320,7 @@ class Setup:
             if not (steady or made or commands[0].redirects or commands[0].heredocs):
                 lines[-1] += " || true"
         elif not all(self._is_export(item) for item in commands if item.words):
-            if self._fragile and not functions:
+            if fragile and not functions:
                 lines = ["set +e", *lines, "set -e"]
             if names and not functions:
                 lines.append(f"export {' '.join(sorted(names))}")

@@ -65,6 +65,19 @@ def find_folder(script: Script, line: int) -> str | None:
     return folder
 
 
+def find_strict_line(script: Script) -> float:
+    """The line from which on a command that fails ends the script; infinity where none does."""
+    if re.match(r"#!\S*sh\s+-\w*e", script.lines[0]):
+        return 0
+    strict = [
+        step.source.line
+        for step in script.steps
+        if step.command.name == "set"
+        and re.search(r"(^| )-\w*e|errexit", " ".join(step.command.texts[1:]))
+    ]
+    return min(strict, default=float("inf"))
+
+
 def split_own(own: Statement, program: Command) -> tuple[list[Statement], list[Statement], bool]:
     """What of the program's own statement runs before it and after it, and whether that is all.
 
