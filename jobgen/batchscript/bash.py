@@ -15,6 +15,8 @@ from jobgen.errors import UsageError
 MAX_DEPTH = 32
 MAX_COMMANDS = 25_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
+_QUOTED_ASSIGNMENT = re.compile(r"""(["'])([A-Za-z_]\w*\+?=)""", re.ASCII)
+_DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
@@ -139,7 +141,7 @@ class Command(NamedTuple):
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
-        declared = self.name in ("export", "declare", "readonly", "local", "typeset", "env")
+        declared = self.name in _DECLARES
         for word in (*self.assignments, *(self.words[1:] if declared else ())):
             if match := _ASSIGNMENT.match(word.raw):
                 yield match[1], word, word.raw[match.end() :]
@@ -170,6 +172,14 @@ def find_bracket_end(text: str, start: int) -> int:
         if len(stack) == 1:
             return min(index, len(text))
     return len(text)
+
+
+def _unquote_name(word: Word) -> Word:
+    """`NAME="value"` for `"NAME=value"`, which is the same after export."""
+    match = _QUOTED_ASSIGNMENT.match(word.raw)
+    if not match:
+        return word
+    return Word(f"{match[2]}{match[1]}{word.raw[match.end() :]}", word.line, word.column)
 
 
 class _Reader:
@@ -244,6 +254,8 @@ class _Reader:
             count = 0
             while count < len(words) and _ASSIGNMENT.match(words[count].raw):
                 count += 1
+            if count < len(words) and words[count].raw in _DECLARES:
+                words[count + 1 :] = [_unquote_name(word) for word in words[count + 1 :]]
             kinds = tuple(kind for _, kind, _, _ in self.open)
             last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
             for doc in self.docs:

@@ -356,7 +356,8 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         for index, text in enumerate(texts[:-1]):
             if text == "-m" and texts[index + 1] in _TORCH_MODULES:
                 start = index + 2
-            if start or not (text.startswith("-") or not index):
+            value = index and texts[index - 1] in ("-W", "-X")
+            if start or not (text.startswith("-") or not index or value):
                 break
     if not start:
         return None

@@ -21,6 +21,8 @@ _AROUND = re.compile(
 )
 
 
+# No launcher of PBS need hand it on; the setup begins in this folder.
+_WORKDIR = "export PBS_O_WORKDIR=${PBS_O_WORKDIR:-$PWD}"
 # Variables that Slurm sets for one way to ask for resources, and not for another.
 _ASKED = re.compile(
     r"SLURM_(CPUS_PER_GPU|GPUS|GPUS_PER_\w+|GPUS_ON_NODE|NTASKS_PER_\w+|MEM_PER_\w+|TRES_\w+"
@@ -89,6 +91,8 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         if exported:
             draft.setup([f"export {' '.join(outer)}"])
         draft.check(1, names, "the script does not set them: they come from where it is submitted")
+    if script.scheduler == "pbs" and "PBS_O_WORKDIR" in used:
+        draft.values["environment.setup"] = f"{_WORKDIR}\n{kept}"
     if re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept:
         draft.check(1, "$0", "jobgen's script lies in another folder")
     if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):

@@ -188,6 +188,7 @@ PREPARING = frozenset(
         "mktemp",
         "uv",
         "poetry",
+        "virtualenv",
         "sync",
         "sbcast",
         "aws",

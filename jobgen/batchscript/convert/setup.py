@@ -13,6 +13,7 @@ from jobgen.batchscript.convert.statements import (
     exports_all,
     find_folder,
     find_strict_line,
+    is_submit_folder,
     writes_document,
 )
 from jobgen.batchscript.expand import list_names, split_segments, write_field
@@ -188,7 +189,7 @@ class Setup:
         ):
             return "drop"
         moves = effects and all(item.name in ("cd", "pushd") for item in effects)
-        if moves and re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", text):
+        if moves and all(is_submit_folder(item.texts[1:]) for item in effects):
             return "drop" if find_folder(self.script, statement.first) is None else "keep"
         if any(ends_environment(item) for item in statement.commands):
             return "drop"

@@ -49,6 +49,14 @@ def split_statements(commands: list[Command]) -> list[Statement]:
     return statements
 
 
+def is_submit_folder(texts: list[str]) -> bool:
+    """Whether `cd` with these words goes to where the job was submitted."""
+    named = (
+        r"\$(PBS_O_WORKDIR|SLURM_SUBMIT_DIR|\{(PBS_O_WORKDIR|SLURM_SUBMIT_DIR)(:-[^}]*)?\})/?\.?"
+    )
+    return len(texts) == 1 and bool(re.fullmatch(named, texts[0]))
+
+
 def find_folder(script: Script, line: int) -> str | None:
     """The folder that the script has gone to before a line; None where it is that of submission."""
     folder = None
@@ -57,7 +65,7 @@ def find_folder(script: Script, line: int) -> str | None:
             words = step.command.words[1:]
             if not words:
                 folder = "$HOME"
-            elif re.search(r"PBS_O_WORKDIR|SLURM_SUBMIT_DIR", words[0].raw):
+            elif is_submit_folder([words[0].text]):
                 folder = None
             else:
                 text = words[0].text
