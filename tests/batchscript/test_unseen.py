@@ -135,6 +135,29 @@ def test_a_folder_of_submission_that_the_script_goes_back_to_is_gone_back_to() -
     assert "cd $SLURM_SUBMIT_DIR" in spec_of(body)["environment"]["setup"]
 
 
+@pytest.mark.parametrize("place", ["SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"])
+def test_a_folder_beside_that_of_submission_is_another(place: str) -> None:
+    pbs = place.startswith("PBS")
+    first = "#PBS -l select=1:ngpus=1" if pbs else "#SBATCH --gres=gpu:1"
+    cases = {f"${place}": False, f'"${{{place}}}/"': False, f"${place}/src": True}
+    for folder, kept in cases.items():
+        setup = spec_of(f"cd {folder}\npython t.py", first).get("environment", {}).get("setup", "")
+        assert (f"cd {folder}" in setup) == kept
+        assert ("export PBS_O_WORKDIR=${PBS_O_WORKDIR:-$PWD}" in setup) == (kept and pbs)
+
+
+def test_options_of_python_before_its_module() -> None:
+    spec = spec_of("python -W ignore -u -m torch.distributed.run --nproc_per_node=4 t.py", GPUS)
+    assert spec["run"] == {"script": "t.py"}
+
+
+def test_a_quoted_assignment_is_exported() -> None:
+    body = "export 'A=1 2' \"B=$HOME/x\"\nexport 'C=3'\nsrun python t.py"
+    environment = spec_of(body)["environment"]
+    assert environment["variables"] == {"C": "3"}
+    assert environment["setup"] == "export A='1 2' B=\"$HOME/x\"\n"
+
+
 @pytest.mark.parametrize(
     "first",
     ["export PATH=/opt/conda/bin:$PATH", "export CONDA_ENVS_PATH=/envs", "export MODULEPATH=/m"],

@@ -51,9 +51,8 @@ def split_statements(commands: list[Command]) -> list[Statement]:
 
 def is_submit_folder(texts: list[str]) -> bool:
     """Whether `cd` with these words goes to where the job was submitted."""
-    named = (
-        r"\$(PBS_O_WORKDIR|SLURM_SUBMIT_DIR|\{(PBS_O_WORKDIR|SLURM_SUBMIT_DIR)(:-[^}]*)?\})/?\.?"
-    )
+    name = "(PBS_O_WORKDIR|SLURM_SUBMIT_DIR)"
+    named = rf"\$({name}|\{{{name}(:-[^}}]*)?\}})/?\.?"
     return len(texts) == 1 and bool(re.fullmatch(named, texts[0]))
 
 
