@@ -119,7 +119,9 @@ def _require_queue(context: Context, gpu_type: str | None) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     loaded, profile = context.loaded, context.site
     queues = {
-        name: queue for name, queue in (profile.queues or {}).items() if not queue.routed_from
+        name: queue
+        for name, queue in (profile.queues or {}).items()
+        if not (queue.routed_from or {limit.gpus for limit in queue.limits} == {(0, 0)})
     }
     option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
     named = any(map(option.search, loaded.spec.directives))

@@ -265,7 +265,7 @@ def _explain_network(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         why = missing or "what carries NCCL between the nodes"
         yield Reason(f"network: {network.fabric}{plugin}", why, origins.of(["site.network.fabric"]))
     elif missing:
-        yield Reason("network: not known", missing, (DEFAULT,))
+        yield Reason("network: not known", missing, ())
 
 
 def _list_software(plan: Plan, origins: _Origins) -> Iterator[Reason]:

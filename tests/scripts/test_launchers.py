@@ -1,0 +1,49 @@
+"""How a process learns its number from what started it, and how the script finds a launcher."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+RUNTIME = ROOT / "templates" / "runtime"
+
+
+def run(program: str, *, tools: Path, **variables: str) -> tuple[int, str]:
+    """The exit code and the words of a program with the launcher's functions."""
+    text = f"""
+        . {RUNTIME}/core.sh; . {RUNTIME}/launcher/mpiexec.sh
+        load_environment() {{ :; }}
+        NODES=(n1 n2) attempt_dir=/a run_dir=/r
+        {program}
+    """
+    ended = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", text],
+        env={"PATH": str(tools), "USER": "a", "LOGNAME": "a", **variables},
+        capture_output=True,
+        text=True,
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "numbers"),
+    [
+        ({"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}, "5 1\n"),
+        ({"PMI_RANK": "5", "MPI_LOCALRANKID": "1"}, "5 1\n"),  # Intel MPI, as by TACC's ibrun
+        ({"MV2_COMM_WORLD_RANK": "5", "MV2_COMM_WORLD_LOCAL_RANK": "1"}, "5 1\n"),
+        ({"PALS_RANKID": "5", "PMI_RANK": "5", "PALS_LOCAL_RANKID": "1"}, "5 1\n"),
+    ],
+)
+def test_each_mpi_numbers_its_processes(
+    tmp_path: Path, variables: dict[str, str], numbers: str
+) -> None:
+    assert run('find_rank; echo "$rank $local_rank"', tools=tmp_path, **variables) == (0, numbers)
+
+
+def test_ibrun_is_looked_for_where_the_site_starts_jobs_by_it(tmp_path: Path) -> None:
+    find = 'find_mpiexec ibrun; echo "$mpi"'
+    assert run(find, tools=tmp_path) == (1, "jobgen: error: there is no ibrun on n1\n")
+    (tmp_path / "ibrun").write_text("#!/bin/sh\n")
+    (tmp_path / "ibrun").chmod(0o755)
+    assert run(find, tools=tmp_path) == (0, "ibrun\n")
