@@ -527,7 +527,7 @@ def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
 
 
 def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
-    small = {"resources": {"nodes": 1, "cpus_per_node": 1}}
+    small = {"resources": {"nodes": 1, "cpus_per_node": 1}, **DIRECT}
     first = run(
         cluster, tmp_path / "first", "--set", f"run.args.sleep-until={tmp_path}/go", **small
     )
@@ -556,7 +556,8 @@ def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_variable_of_the_submitting_shell_reaches_every_process_and_stays_nowhere(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    content = spec(run={"command": ["python3", "-c", "import os; print(os.environ['FROM_HERE'])"]})
+    command = ["python3", "-c", "import os; print(os.environ['FROM_HERE'])"]
+    content = spec(run={"command": command}, **DIRECT)
     content["environment"] = content["environment"] | {"from_shell": ["FROM_HERE"]}
     value = "4f1c-77aa-9e"
     env = cluster.env | {"FROM_HERE": value}
@@ -596,7 +597,7 @@ def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_p
 def test_slurm_job_is_its_own_where_another_job_submits_it(slurm: Cluster, tmp_path: Path) -> None:
     """sbatch hands on the variables of the job around; srun would take them for options."""
     resources = {**spec()["resources"], "memory_per_node": "1GB"}
-    (tmp_path / "job.yaml").write_text(json.dumps(spec(resources=resources)))
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(resources=resources, **DIRECT)))
     jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
     asked = "--nodes=1 --ntasks-per-node=2 --gpus-per-node=2 --mem-per-cpu=100M"
     outer = f"#!/bin/bash\n#SBATCH {asked}\n#SBATCH hetjob\n#SBATCH {asked}\n"
@@ -655,7 +656,7 @@ def test_pbs_node_file_may_repeat_full_names(pbs: Cluster, tmp_path: Path, mode:
 def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Pbs, tmp_path: Path) -> None:
     options = ("--set", f"run.args.sleep-until={tmp_path}/go", "--set", "resources.walltime=25s")
     with pbs.settings(history=True):
-        job = run(pbs, tmp_path, *options)
+        job = run(pbs, tmp_path, *options, **DIRECT)
         shown = pbs.wait(job.id, timeout=90)
         assert shown["Exit_status"] != 0
     assert not any(pbs.processes(r"allreduce\.py").values())
