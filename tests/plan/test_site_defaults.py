@@ -197,3 +197,20 @@ def test_short_jobs_on_aspire_go_where_a_class_takes_them() -> None:
     assert plan_for("nscc-aspire2a").requests.queue == "ai"
     assert plan_for("nscc-aspire2a", "resources.walltime=3h").requests.queue == "normal"
     assert plan_for("nscc-aspire2a", "resources.nodes=1").requests.queue == "normal"
+
+
+@pytest.mark.parametrize(
+    ("site", "size", "queue"),
+    [
+        ("csc-roihu", (2, 2), "gpumedium"),  # four GPUs a job, on up to four nodes
+        ("csc-roihu", (2, 4), "gpularge"),
+        ("archer2-gpu", (1, 2), "gpu-shd"),  # two GPUs at most on a shared node
+        ("archer2-gpu", (1, 4), "gpu-exc"),
+        ("alcf-sophia", (1, 4), "by-gpu"),
+        ("alcf-sophia", (2, 8), "by-node"),
+    ],
+)
+def test_the_size_of_a_job_decides_the_queue(site: str, size: tuple[int, int], queue: str) -> None:
+    nodes, gpus = size
+    plan = plan_for(site, f"resources.nodes={nodes}", f"resources.gpus_per_node={gpus}")
+    assert plan.requests.queue == queue
