@@ -17,12 +17,14 @@ from jobgen.jobs.status import StatusReport
 from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
 from jobgen.jobs.watch import Watch
 from jobgen.schedulers.base import State
+from jobgen.spec.secrets import mask_text
 
 # A scheduler is restarted now and then: so many questions in a row may stay without an answer.
 _PATIENCE = 10
 # Files are looked at this often, and rarer where there are many: so many looks a second together.
 _LOOK_SECONDS = 0.3
 _LOOKS_PER_SECOND = 400
+_OWN = "jobgen: "  # how the script begins what it says itself
 _RANK = re.compile(r"rank-([0-9]+)(\.out|\.err)")
 
 
@@ -148,10 +150,11 @@ class _Logs:
         for run in self._runs:
             self._find(run, sure=sure)
             for (node, _), tail in run.plain.items():
-                for text in _read_lines(tail, sure=sure):
-                    yield LogLine(
-                        text.decode(errors="replace"), (node,) if node else (), (), run.task
-                    )
+                for line in _read_lines(tail, sure=sure):
+                    text = line.decode(errors="replace")
+                    if text.startswith(_OWN):  # such as the arguments of a task
+                        text = mask_text(text)
+                    yield LogLine(text, (node,) if node else (), (), run.task)
             yield from self._of_ranks(run, sure=sure)
 
     def _of_ranks(self, run: _RunLogs, *, sure: bool) -> Iterator[LogLine]:

@@ -123,7 +123,7 @@ def create_intent(job: JobRecord, *, jobs: int, source: str | None, diff: str) -
 def write_intent(intent: Intent, text: str) -> None:
     """Put all on the disk, the script's text first. Raises OSError if that cannot be done."""
     try:
-        write_run_file(intent.script, text)
+        write_run_file(intent.script, text, private=_holds_secret(text))
         _save(intent)
         # Another process may have made these folders, and not have had them on the disk.
         for folder in list(intent.script.parents)[1:4]:
@@ -231,7 +231,14 @@ def list_rivals(intent: Intent) -> Iterator[Intent]:
 
 
 def _save(intent: Intent) -> None:
-    write_run_file(intent.path, json.dumps(asdict(intent), indent=1) + "\n")
+    private = _holds_secret(f"{intent.source or ''}{intent.diff}")
+    write_run_file(intent.path, json.dumps(asdict(intent), indent=1) + "\n", private=private)
+
+
+def _holds_secret(text: str) -> bool:
+    from jobgen.spec.secrets import holds_secret  # of no use to who only looks
+
+    return holds_secret(text)
 
 
 # The hand-over: who is at it, and what was answered.
@@ -313,14 +320,17 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
 
 def write_record(job: JobRecord, text: str | bytes, intent: Intent) -> None:
     """Write the record of a job, and what was submitted beside it; all is on the disk then."""
-    write_run_file(job.run_dir / "script", text)
-    about = header.read(text if isinstance(text, str) else text.decode(errors="replace"))
+    from jobgen.spec.secrets import mask_override
+
+    script = text if isinstance(text, str) else text.decode(errors="replace")
+    write_run_file(job.run_dir / "script", text, private=_holds_secret(script))
+    about = header.read(script)
     if about is not None:
+        about = about._replace(overrides=tuple(map(mask_override, about.overrides)))
         write_run_file(job.run_dir / PLAN, header.write_json(about) + "\n")
-    if intent.source is not None:
-        write_run_file(job.run_dir / "job.yaml", intent.source)
-    if intent.diff:
-        write_run_file(job.run_dir / DIFF, intent.diff)
+    for name, content in (("job.yaml", intent.source), (DIFF, intent.diff or None)):
+        if content is not None:
+            write_run_file(job.run_dir / name, content, private=_holds_secret(content))
     job.save()
     sync_folder(job.run_dir.parent)
 

@@ -143,16 +143,20 @@ def read_run_file(path: str | Path) -> bytes:
             return opened.read(_MOST_BYTES)
 
 
-def write_run_file(path: Path, content: str | bytes, *, sync: bool = True) -> None:
+def write_run_file(
+    path: Path, content: str | bytes, *, sync: bool = True, private: bool = False
+) -> None:
     """Replace a file below `runs` as a whole, on the disk with its name, and make its folders.
 
-    A link in its place is replaced, and one on the way to it is an OSError.
+    A link in its place is replaced, and one on the way to it is an OSError. What is `private` is
+    for its owner alone; all else as the user's umask has it.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8")
     temporary = f".{path.name}.{os.urandom(6).hex()}"
     with _enter(str(path.parent), make=True) as number:
         try:
-            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=number)
+            mode = 0o600 if private else 0o666
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=number)
             with open(file, "wb") as opened:
                 opened.write(data)
                 if sync:

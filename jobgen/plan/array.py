@@ -11,6 +11,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import ArrayTask, Plan, TaskArray
 from jobgen.spec.array import Choice, name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.secrets import mask, mask_words
 from jobgen.spec.value_types import make_option, make_words
 
 
@@ -71,9 +72,12 @@ def list_variables(loaded: LoadedSpec) -> frozenset[str]:
 
 
 def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:
-    """Return the table of an array's tasks."""
-    tasks = enumerate(array.tasks if array else ())
-    return tuple(TaskRow(index, task.arguments, dict(task.variables)) for index, task in tasks)
+    """Return the table of an array's tasks, without secrets."""
+    rows = []
+    for index, task in enumerate(array.tasks if array else ()):
+        variables = {name: mask(name, value) for name, value in task.variables.items()}
+        rows.append(TaskRow(index, mask_words(task.arguments), variables))
+    return tuple(rows)
 
 
 def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:

@@ -19,6 +19,7 @@ from jobgen.rendering.runtime import split_script
 from jobgen.schedulers import get_scheduler
 from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
+from jobgen.spec.secrets import mask_text
 from jobgen.spec.yaml_nodes import Scalar
 
 _SUFFIXES = (".sbatch", ".pbs", ".sh")
@@ -69,7 +70,7 @@ class RenderedScript:
 
     def _diff(self, own: str, other: str, name: str) -> str:
         before, after = own.splitlines(keepends=True), other.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(before, after, str(self.path), name))
+        return mask_text("".join(difflib.unified_diff(before, after, str(self.path), name)))
 
 
 class Compared(NamedTuple):

@@ -14,7 +14,6 @@ from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
 from jobgen.report.history import read_number
-from jobgen.spec.secrets import mask_text
 
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
 
@@ -42,7 +41,7 @@ class Folder:
             return None
         if len(text) > _MOST_TEXT:
             self.notes.append(f"of {name} only the first {_MOST_TEXT:,} characters are shown")
-        return mask_text(text[:_MOST_TEXT])
+        return text[:_MOST_TEXT]
 
     def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
         """Each start of the script."""

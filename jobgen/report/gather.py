@@ -28,6 +28,7 @@ from jobgen.report.usage import gather_usage
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.load import load
+from jobgen.spec.secrets import mask_override, mask_text, mask_words
 
 _QUERY_SECONDS = 30
 _CLOCKS = 60.0  # seconds that the clocks of a login node and of a file server may differ
@@ -105,9 +106,9 @@ def gather(
         varied=_read_words(words) or _read_overrides(script),
         origins=tuple(list_origins(job)),
         tracked=find_tracked(job.run_dir),
-        spec=spec,
-        script=script,
-        diff=folder.text(DIFF) if job.changed else None,
+        spec=_mask(spec),
+        script=_mask(script),
+        diff=_mask(folder.text(DIFF)) if job.changed else None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
     )
 
@@ -224,14 +225,15 @@ def _collect_settings(
 def _read_overrides(script: str | None, *, whole: bool = False) -> dict[str, str]:
     """What `--set` gave the script's spec, by the last words of its paths, or the `whole` ones."""
     about = header.read(script) if script else None
-    pairs = [override.partition("=") for override in (about.overrides if about else ())]
+    overrides = about.overrides if about else ()
+    pairs = [mask_override(override).partition("=") for override in overrides]
     return {path if whole else path.rpartition(".")[2]: value for path, _, value in pairs}
 
 
 def _read_words(task: Iterable[str]) -> dict[str, str]:
     """A task's own words, `--lr 3e-3` or `SEED=1`, as names and values."""
     values: dict[str, str] = {}
-    words = list(task)
+    words = mask_words(task)
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")
         if word.startswith("--") and not equals:
@@ -240,6 +242,11 @@ def _read_words(task: Iterable[str]) -> dict[str, str]:
         elif equals:
             values[name.lstrip("-")] = value
     return values
+
+
+def _mask(text: str | None) -> str | None:
+    """What was submitted as the page may show it, which is meant to be passed on."""
+    return None if text is None else mask_text(text)
 
 
 def _get_index(job: JobRecord) -> int:

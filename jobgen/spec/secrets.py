@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
 from jobgen.errors import Problem
+from jobgen.spec.array import name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
 
@@ -13,20 +15,26 @@ MASK = "********"
 # Parts of a name; `TOKENIZERS_PARALLELISM` and `batch-tokens` have none of them.
 _NAME = r"(?:[A-Za-z0-9]+[_-])*(?:api)?(?:key|token|secret|password|passwd)(?:[_-][A-Za-z0-9]+)*"
 _WORDS = ("key", "token", "secret", "passw")
-# NAME=value, NAME: value and --name value, as scripts and specs have them. Compiled when there is
+_SURE = ("secret", "passw")  # no setting has such a name: its value may be short, or a number
+_QUOTED = r"'[^'\n]*'(?:\\''[^'\n]*')*|\"(?:\\.|[^\"\\\n])*\""
+_WORD = rf"({_QUOTED}|(?:\\.|[^\s'\",}}\]\\])+)"
+_LINE = rf"({_QUOTED}|[^\s'\",{{}}\[\]#|>][^\n'\",}}\]#]*)"
+_CALLED = r"(?i)(?<![\w-])(?=[\w-]*(?:key|token|secret|passw))"
+# --name value, NAME=value and NAME: value, as scripts and specs have them. Compiled when there is
 # something to look at: that takes as long as importing some rooms.
 _WRITTEN = (
-    rf"(?i)(?<![\w-])(--{_NAME}(?:[ =]|,\s*|\n\s*-\s+)|{_NAME}['\"]?(?:=|:\s+))"
-    r"(['\"]?)([^\s'\",}\]]+)"
+    rf"{_CALLED}(--[\w-]+(?:[ =]|,[ \t]*|\n[ \t]*-[ \t]+)){_WORD}",
+    rf"{_CALLED}([\w-]+['\"]?=){_WORD}",
+    rf"{_CALLED}([\w-]+['\"]?:[ \t]+){_LINE}",
 )
 
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether a value is one that nobody else should read, by the name that it has."""
-    name = name.removeprefix("--").lower()
-    return any(word in name for word in _WORDS) and bool(
-        re.fullmatch(_NAME, name) and _is_opaque(value)
-    )
+    name = name.strip("-").lower()
+    if len(name) > 120 or not any(word in name for word in _WORDS):
+        return False
+    return bool(re.fullmatch(_NAME, name)) and _is_opaque(name, value)
 
 
 def mask(name: str, value: str) -> str:
@@ -34,13 +42,40 @@ def mask(name: str, value: str) -> str:
     return MASK if is_secret(name, value) else value
 
 
+def mask_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return what to show of the words of a command."""
+    shown = list(words)
+    for index, _, value in _find_in_words(tuple(shown)):
+        shown[index] = shown[index].removesuffix(value) + MASK
+    return tuple(shown)
+
+
+def mask_override(override: str) -> str:
+    """Return what to show of PATH=VALUE, as --set has it."""
+    path, equals, value = override.partition("=")
+    if is_secret(path.rpartition(".")[2], value):
+        return path + equals + MASK
+    return mask_text(override)
+
+
 def mask_text(text: str) -> str:
     """Return a script or a spec with the secrets in it masked."""
 
     def hide(match: re.Match[str]) -> str:
-        return match[1] + match[2] + MASK if _is_opaque(match[3]) else match[0]
+        head, value = match.groups()
+        quote = value[0] if value[0] in "'\"" else ""
+        name = re.split(r"[^\w-]", head, maxsplit=1)[0]
+        own = value[1:-1] if quote else value.rstrip()
+        return f"{head}{quote}{MASK}{quote}" if is_secret(name, own) else match[0]
 
-    return re.sub(_WRITTEN, hide, text)
+    for form in _WRITTEN:
+        text = re.sub(form, hide, text)
+    return text
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether a script or a spec has a secret in it, as far as names tell."""
+    return mask_text(text) != text
 
 
 def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
@@ -56,6 +91,8 @@ def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
     for name, value in (spec.environment.variables or {}).items():
         if is_secret(name, value):
             yield f"environment.variables.{name}", name
+    for name in _find_in_text(spec.environment.setup or ""):
+        yield "environment.setup", name
     args = spec.run.args or ()
     if isinstance(args, dict):
         for name, word in args.items():
@@ -64,20 +101,40 @@ def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
     else:
         yield from _list_in_words(args, "run.args")
     yield from _list_in_words(spec.run.command or (), "run.command")
+    for choice in itertools.islice(spec.array.choices() if spec.array else (), 1):
+        for key, own in choice.items():
+            given = name_variable(key) or name_argument(key)
+            if is_secret(given, str(own)):
+                yield "array", given
 
 
 def _list_in_words(words: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
-    before = ""
-    for index, word in enumerate(words):
+    for index, name, _ in _find_in_words(tuple(words)):
+        yield f"{path}[{index}]", name
+
+
+def _find_in_words(words: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """Yield which of the words of a command have secrets: index, name and value."""
+    for index, (before, word) in enumerate(zip(("", *words), words, strict=False)):
         name, equals, value = word.partition("=")
-        if word.startswith("--") and equals and is_secret(name, value):
-            yield f"{path}[{index}]", name.removeprefix("--")
+        if equals and is_secret(name, value):
+            yield index, name.removeprefix("--"), value
         elif before.startswith("--") and is_secret(before, word):
-            yield f"{path}[{index}]", before.removeprefix("--")
-        before = word
+            yield index, before.removeprefix("--"), word
 
 
-def _is_opaque(value: str) -> bool:
+def _find_in_text(text: str) -> Iterator[str]:
+    """Yield the names of the secrets that lines of bash set."""
+    for head, value in re.findall(_WRITTEN[1], text):
+        name = head.strip("'\"=-")
+        if is_secret(name, value.strip("'\"")):
+            yield name
+
+
+def _is_opaque(name: str, value: str) -> bool:
     """Whether it could be a key: no path, number, or name of a variable."""
-    plain = "$" in value or value.isdecimal()
-    return len(value) >= 8 and value[0] not in "/~.-" and not plain
+    if not value or value[0] in "/~.-$" or value.strip("*") == "":
+        return False
+    if any(word in name for word in _SURE):
+        return len(value) >= 4 and value.lower() not in ("true", "false", "none", "null")
+    return len(value) >= 8 and not value.isdecimal()

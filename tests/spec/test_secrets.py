@@ -1,11 +1,19 @@
 """Secrets are warned of, never shown, and can be handed over by the shell that submits."""
 
+import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 from support import jobgen, plan_of
 
 from jobgen.errors import SpecError
+from jobgen.jobs import pending
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.submission import prepare_plan
+from jobgen.plan.resolve import resolve
+from jobgen.spec.load import load
 from jobgen.spec.secrets import MASK, is_secret, mask_text
 
 KEY = "0123456789abcdef0123"
@@ -36,6 +44,11 @@ def make_spec(scheduler: str = "slurm", **changes: object) -> dict[str, object]:
         ("HF_TOKEN", "$HF_TOKEN_OF_MINE", False),
         ("MAX_TOKEN", "1000000000", False),
         ("sort-key", "name", False),
+        ("DB_PASSWORD", "hunter2", True),
+        ("DB_PASSWORD", "12345678", True),
+        ("client-secret", "a$b$c", True),
+        ("use-secret", "true", False),
+        ("key-" * 40, KEY, False),
     ],
 )
 def test_what_is_a_secret(name: str, value: str, secret: bool) -> None:
@@ -50,6 +63,10 @@ def test_what_is_a_secret(name: str, value: str, secret: bool) -> None:
         {"run": {"module": "m", "args": ["--wandb-api-key", KEY]}},
         {"run": {"module": "m", "args": [f"--wandb-api-key={KEY}"]}},
         {"run": {"command": ["python", "--wandb-api-key", KEY], "args": {"a": "b"}}},
+        {"run": {"command": ["env", f"WANDB_API_KEY={KEY}", "python"]}},
+        {"environment": {"setup": f"export WANDB_API_KEY='{KEY}'"}},
+        {"array": {"values": {"wandb-api-key": [KEY, "x"]}}, "run": {"module": "m"}},
+        {"array": {"list": [{"WANDB_API_KEY": KEY}, {"WANDB_API_KEY": KEY}]}},
     ],
     ids=str,
 )
@@ -111,3 +128,119 @@ def test_it_is_said_in_one_place_alone() -> None:
     both = make_spec(environment={"from_shell": ["A_KEY"], "variables": {"A_KEY": "x"}})
     with pytest.raises(SpecError, match="is among the variables, too"):
         plan_of(both)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"export HF_TOKEN={KEY}",
+        f"export HF_TOKEN='a {KEY} b'",
+        f"""export HF_TOKEN='a '\\''{KEY} b'""",
+        f'export HF_TOKEN="a \\" {KEY} b"',
+        f"HF_TOKEN=a\\ {KEY}",
+        f"+    export HF_TOKEN={KEY}",
+        f"-HF_TOKEN: {KEY}",
+        f"  variables: {{A: b, HF_TOKEN: {KEY}, C: d}}",
+        f"  HF_TOKEN: some words {KEY}   # mine",
+        f"args: [--a, b, --hf-token, {KEY}]",
+        f"args: [--hf-token={KEY}]",
+        f"command: python train.py --hf-token {KEY} --lr 3",
+        f'# jobgen: {{"overrides": ["environment.variables.HF_TOKEN={KEY}"], "tasks": 2}}',
+        f"# to render it again: jobgen render --set environment.variables.HF_TOKEN={KEY}",
+        f"jobgen: task 0: --hf-token {KEY}",
+    ],
+)
+def test_a_secret_is_masked_however_it_is_written(text: str) -> None:
+    masked = mask_text(text)
+    assert KEY not in masked
+    assert MASK in masked
+    for other in ("--a, b", "C: d", "--lr 3", '"tasks": 2', "# mine"):
+        assert (other in text) == (other in masked), "and nothing else"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("export OMP_NUM_THREADS=12345678", "sort_key: name", "--tokens 1000000000", "key: value"),
+        *(
+            "export TOKENIZERS_PARALLELISM=something",
+            "KEY_FILE=/home/me/.key",
+            "HF_TOKEN=$HF_TOKEN",
+        ),
+        *("tokens:", "the monkey = something", "batch-tokens: 524288", "key: |", "keys: [a, b]"),
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert mask_text(text) == text
+
+
+@pytest.mark.parametrize("piece", ["a-", "key-", "key=", "--key", "--key,  ", "key='a", 'key="\\a'])
+def test_masking_takes_time_by_the_length_alone(piece: str) -> None:
+    began = time.process_time()
+    mask_text(piece * (1_000_000 // len(piece)))
+    assert time.process_time() - began < 2
+
+
+COMMAND = ["echo", "--password=sekret-6", "--hf-token", "sekret-7-word"]
+WHERE: dict[str, object] = {
+    "environment": {
+        "variables": {"HF_TOKEN": "sekret-1-in-variables", "DB_PASSWORD": "sekret 2"},
+        "setup": "export OPENAI_API_KEY=sekret-3-in-setup",
+    },
+    "array": {"values": {"api-key": ["sekret-4-in-array", "sekret-5-in-array"]}},
+    "run": {"command": COMMAND},
+}
+SET = ("--set", "environment.variables.MY_TOKEN=sekret-8-by-set")
+
+
+def test_no_command_shows_a_secret_but_the_one_that_prints_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.yaml").write_text(json.dumps(make_spec("local", launch={"mode": "direct"}, **WHERE)))
+    assert jobgen("render", "-o", "job.sh", *SET)[0] == 0
+    changed = {**WHERE, "run": {"command": ["printf", *COMMAND[1:]]}, "launch": {"mode": "direct"}}
+    Path("job.yaml").write_text(json.dumps(make_spec("local", **changed)))
+    for words in (
+        ["explain", *SET],
+        ["explain", "--all", *SET],
+        ["explain", "--json", *SET],
+        ["explain", "--svg", "a.svg", *SET],
+        ["check", "job.sh"],
+        ["check", "--json", "job.sh"],
+        ["check", "--format", "github", "job.sh"],
+        ["submit", "job.sh"],
+        ["render", "-o", "job.sh", *SET],
+        ["render", "-o", "b.sh", *SET, "--set", "environment.variables.MY_TOKEN=[sekret-9-wrong]"],
+    ):
+        _, out, err = jobgen(*words)
+        assert "sekret" not in out + err, words
+    assert "sekret" not in Path("a.svg").read_text()
+
+
+def test_what_holds_a_secret_is_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that jobgen writes of a submission; and of what tells no secret, nothing."""
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o022)
+    try:
+        for name, spec, words in (
+            ("a", make_spec("local", **WHERE), SET),
+            ("b", make_spec("local", name="b"), ()),
+        ):
+            Path("job.yaml").write_text(json.dumps(spec))
+            loaded = load("job.yaml", words[1:])
+            submission = prepare_plan(loaded, resolve(loaded))
+            job = JobRecord("7", name, "local", str(tmp_path), 1.0, (), token="1-1-a")
+            intent = pending.create_intent(job, jobs=1, source=submission.source, diff="")
+            pending.write_intent(intent, submission.text)
+            assert intent.path.stat().st_mode & 0o777 == (0o600 if words else 0o644)
+            assert intent.script.stat().st_mode & 0o777 == (0o600 if words else 0o644)
+            pending.write_record(job, submission.text, intent)
+            for path in job.run_dir.iterdir():
+                told = "sekret" in path.read_text()
+                assert told == (bool(words) and path.name in ("script", "job.yaml")), path
+                assert path.stat().st_mode & 0o777 == (0o600 if told else 0o644), path
+    finally:
+        os.umask(before)
