@@ -19,7 +19,7 @@ from jobgen.diagnose.reading import (
     read_words,
 )
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, read_left
 
 _FRAME = re.compile(r'File "(.+)", line (\d+)(?:, in (.+))?')
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
@@ -210,7 +210,7 @@ class Evidence:
             try:
                 if not match or path.stat().st_mtime < self.began:
                     continue
-                content = json.loads(path.read_text(encoding="utf-8"))["message"]
+                content = json.loads(read_left(path))["message"]
                 if isinstance(content, str):
                     content = {"message": content, "extraInfo": {}}
                 extra = content["extraInfo"]
@@ -218,7 +218,7 @@ class Evidence:
                 time = get_mtime(path)
                 if match[1] in self.clocks and "timestamp" in extra:
                     time = float(extra["timestamp"]) - self.clocks[match[1]]
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
             node, rank = match[1], int(match[2])
             texts = [next(iter(str(content.get("message", "")).splitlines()), ""), *stack]

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jobgen.jobs.record import open_left
+
 _MOST_BYTES = 64 << 20
 
 
@@ -51,7 +53,8 @@ def load(path: Path) -> dict[str, Any] | None:
     try:
         if not 0 < path.stat().st_size <= _MOST_BYTES:
             return None
-        content = path.read_bytes()
+        with open_left(path) as file:
+            content = file.read(_MOST_BYTES)
         dump = json.loads(content) if path.suffix == ".json" else _Plain(io.BytesIO(content)).load()
     except Exception:  # a damaged pickle may raise anything
         return None

@@ -14,7 +14,7 @@ from jobgen.diagnose.evidence import Evidence, Failure
 from jobgen.diagnose.matching import Match, find_cause
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder, status
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, read_left
 
 _DEPENDENCY = next(cause for cause in matching.CAUSES if cause.id == "dependency")
 
@@ -97,9 +97,8 @@ def find_rank_mismatch(
     if failure.rank == 0:  # it may be the one that came second
         file = failure.place.rpartition(":")[0]
         try:
-            with open(file, encoding="utf-8", errors="replace") as program:
-                if not _SCHEDULERS_RANK.search(program.read(_MOST_BYTES)):
-                    return None
+            if not _SCHEDULERS_RANK.search(read_left(file)[:_MOST_BYTES]):
+                return None
         except OSError:
             return None
     return RANK_MISMATCH, store

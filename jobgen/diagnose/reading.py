@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from jobgen.jobs.record import open_left, read_left
+
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024
 _TAIL = 192 * 1024
@@ -27,7 +29,7 @@ class Line(NamedTuple):
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file; of a long one its beginning and its end. None where there is none."""
     try:
-        with path.open("rb") as file:
+        with open_left(path) as file:
             head = file.read(_HEAD)
             yield from _split_lines(path, head, 1)
             about = os.fstat(file.fileno())
@@ -61,7 +63,7 @@ def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
 def read_words(path: Path) -> list[str]:
     """The words of a file; none where there is no such file."""
     try:
-        return path.read_text(errors="replace").split()
+        return read_left(path).split()
     except OSError:
         return []
 

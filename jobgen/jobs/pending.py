@@ -28,6 +28,7 @@ from jobgen.jobs.record import (
     RUNS,
     JobRecord,
     parse_record,
+    read_left,
     read_run_file,
     write_run_file,
 )
@@ -287,7 +288,7 @@ def read_ids(intent: Intent) -> list[str]:
     An answer is one id on a line that has its end: half of it may be another job's.
     """
     try:
-        answers = intent.output.read_text(encoding="utf-8", errors="replace").split(_MARK)
+        answers = read_left(intent.output).split(_MARK)
     except FileNotFoundError:
         return []
     parse = schedulers.get_batch_scheduler(intent.job.scheduler).parse_job_id
@@ -345,7 +346,7 @@ def _count_earlier(intent: Intent, run_dir: Path) -> int:
     begun = intent.late - LATE
     for count, attempt in enumerate(attempts := list_attempts(run_dir)):
         try:
-            own = intent.token in (attempt / "script").read_text(errors="replace")
+            own = intent.token in read_left(attempt / "script")
         except OSError:
             own = False
         if own or attempt.stat().st_mtime >= begun:

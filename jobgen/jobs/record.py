@@ -10,6 +10,7 @@ link below `runs`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replac
 from glob import escape, glob
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, BinaryIO
 
 from jobgen import schedulers
 from jobgen.errors import UsageError
@@ -141,6 +142,28 @@ def read_run_file(path: str | Path) -> bytes:
             if about.st_uid != os.geteuid():
                 raise OSError(0, "it belongs to another user")
             return opened.read(_MOST_BYTES)
+
+
+class IsNoFileError(OSError):
+    """A pipe, a device or a folder in the place of a file."""
+
+
+def open_left(path: str | Path) -> BinaryIO:
+    """Open a file that a job has left; raise OSError unless it is one.
+
+    A pipe keeps who opens it waiting, and a device may have no end.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise IsNoFileError(errno.EINVAL, "not a file", str(path))
+    return open(number, "rb")
+
+
+def read_left(path: str | Path) -> str:
+    """Return the text of a small file that a job has left; of a large one its beginning."""
+    with open_left(path) as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
 def write_run_file(

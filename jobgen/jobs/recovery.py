@@ -11,7 +11,7 @@ from jobgen import process, schedulers
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import pending
 from jobgen.jobs.pending import Intent, find_submitter, format_clock
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_record
+from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_left, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.submit import count_links, search_jobs
 
@@ -163,7 +163,7 @@ def _find_by_attempts(intent: Intent) -> list[str]:
     """Find the id by what the job's script has left, if the scheduler has forgotten the job."""
     for script in Path(intent.job.folder, RUNS, intent.job.name).glob("*/attempts/*/script"):
         try:
-            if intent.token in script.read_text(errors="replace"):
+            if intent.token in read_left(script):
                 run_dir = script.parent.parent.parent.name
                 return [run_dir.partition("_")[0]]
         except OSError:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobgen import schedulers
-from jobgen.jobs.record import JobRecord, write_run_file
+from jobgen.jobs.record import JobRecord, open_left, read_left, write_run_file
 from jobgen.rendering import header
 from jobgen.schedulers.base import State, folder_name
 
@@ -61,8 +61,7 @@ def read_traces(job: JobRecord) -> Traces:
         return Traces(run_dir)
     last = f"{run_dir}/attempts/{own[-1]}"
     try:
-        with open(f"{last}/outcome", encoding="utf-8") as file:
-            word, code = file.read().split()
+        word, code = read_left(f"{last}/outcome").split()
         return Traces(run_dir, len(own), last, word, int(code))
     except (OSError, ValueError):
         return Traces(run_dir, len(own), last)
@@ -94,8 +93,8 @@ def read_outcome(job: JobRecord) -> tuple[str, int] | None:
 def read_nodes(job: JobRecord) -> list[str]:
     """Return the short names of the nodes of the last attempt, in the order of their ranks."""
     try:
-        with open(f"{read_traces(job).last}/nodes", encoding="utf-8") as file:
-            return [line.strip().partition(".")[0] for line in file if line.strip()]
+        lines = read_left(f"{read_traces(job).last}/nodes").splitlines()
+        return [line.strip().partition(".")[0] for line in lines if line.strip()]
     except (OSError, ValueError):
         return []
 
@@ -108,7 +107,7 @@ def list_chain(job: JobRecord) -> list[str]:
     ids = [job.id, *job.links]
     while True:  # a job of Slurm notes the one that it has submitted
         try:
-            text = Path(job.run_folder, "attempts", f"after-{ids[-1]}").read_text(errors="replace")
+            text = read_left(f"{job.run_folder}/attempts/after-{ids[-1]}")
         except OSError:
             return ids
         following = text.strip().partition(";")[0]
@@ -125,7 +124,7 @@ def list_open_chain(job: JobRecord) -> list[str]:
     """
     ids, traces = list_chain(job), read_traces(job)
     try:
-        last = Path(traces.last, "job").read_text().strip() if traces.last else ""
+        last = read_left(f"{traces.last}/job").strip() if traces.last else ""
     except (OSError, ValueError):
         return ids
     if not last:
@@ -191,8 +190,7 @@ def read_times(traces: Traces) -> tuple[float | None, float | None]:
 def read_walltime(traces: Traces) -> int | None:
     """Return the seconds that the submitted script asks for; None if it does not."""
     try:
-        with open(f"{traces.last}/script", encoding="utf-8") as file:
-            script = file.read()
+        script = read_left(f"{traces.last}/script")
     except (OSError, ValueError):
         return None
     about = header.read(script)
@@ -221,13 +219,12 @@ def keep_state(job: JobRecord, traces: Traces, state: State) -> None:
 def read_state(job: JobRecord, traces: Traces) -> State | None:
     """Return what `keep_state` has kept, unless the job has been started again since."""
     try:
-        with open(f"{traces.run_dir}/{_NOTE}", encoding="utf-8") as file:
-            kept = json.load(file)
+        kept = json.loads(read_left(f"{traces.run_dir}/{_NOTE}"))
         same = {key: kept[key] for key in _identify_start(job, traces)} == _identify_start(
             job, traces
         )
         return State(kept["state"], kept["reason"]) if same else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -239,8 +236,7 @@ def _identify_start(job: JobRecord, traces: Traces) -> dict[str, float]:
 def _read_lost_nodes(attempt: str) -> list[str]:
     """Return the nodes whose loss made the script end the others."""
     try:
-        with open(f"{attempt}/failed", encoding="utf-8") as file:
-            word, *nodes = file.read().split()
+        word, *nodes = read_left(f"{attempt}/failed").split()
     except (OSError, ValueError):
         return []
     return nodes if word == "lost" else []
@@ -249,13 +245,12 @@ def _read_lost_nodes(attempt: str) -> list[str]:
 def _read_output(job: JobRecord, traces: Traces) -> str:
     """Return the end of what the script itself has printed."""
     try:
-        with open(f"{traces.last}/job", encoding="utf-8") as file:  # the last one of a chain
-            job_id = file.read().strip()
+        job_id = read_left(f"{traces.last}/job").strip()  # the last one of a chain
     except OSError:
         job_id = job.id
     name = schedulers.get_scheduler(job.scheduler).output_file(job.name, job_id)
     try:
-        with open(os.path.join(job.folder, name), "rb") as output:
+        with open_left(os.path.join(job.folder, name)) as output:
             output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
             return output.read().decode(errors="replace")
     except OSError:
@@ -286,9 +281,7 @@ def find_tracked(run_dir: Path) -> tuple[str, ...]:
     """Return the addresses of the W&B or MLflow runs that the job's processes have named."""
     addresses: dict[str, None] = {}
     for path in sorted(run_dir.glob("logs/*/rank-*"), key=_sort_logs)[:_MOST_LOGS]:
-        if not path.is_file():
-            continue
-        with contextlib.suppress(OSError), path.open("rb") as file:
+        with contextlib.suppress(OSError), open_left(path) as file:
             text = file.read(_OF_A_LOG)
             file.seek(max(len(text), os.fstat(file.fileno()).st_size - _OF_A_LOG))
             for address in _TRACKED.findall(text + file.read()):

@@ -109,8 +109,7 @@ def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
     if not _DEPENDENCY.search(waits):
         try:
-            with open(f"{job.run_folder}/script", encoding="utf-8", errors="replace") as file:
-                text = file.read()
+            text = record.read_left(f"{job.run_folder}/script")
         except OSError:
             return []
         waits = schedulers.get_batch_scheduler(job.scheduler).dependencies(text)

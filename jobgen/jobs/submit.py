@@ -268,7 +268,7 @@ def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tupl
         failure = f"{argv[0]}: {error.strerror}"  # it may run, though this process cannot tell
     try:
         ids = pending.read_ids(intent)
-        printed = intent.output.read_text(errors="replace").rpartition("#\n")[2]
+        printed = record.read_left(intent.output).rpartition("#\n")[2]
     except OSError as error:
         ids, printed = [], f"nothing that can be read: {error.strerror}"
     answered = ids[:-1] == known and len(ids) > len(known)

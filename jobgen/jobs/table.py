@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, open_left, read_left
 from jobgen.jobs.run_folder import find_tracked, read_nodes
 from jobgen.jobs.status import JobStatus
 from jobgen.output import format_table
@@ -182,7 +182,7 @@ def format_brief(status: JobStatus) -> str:
 
 def _read_at_most(status: JobStatus) -> int | None:
     try:
-        script = (status.job.run_dir / "script").read_text(encoding="utf-8")
+        script = read_left(status.job.run_dir / "script")
     except (OSError, ValueError):
         return None
     about = header.read(script)
@@ -202,7 +202,7 @@ def _format_span(seconds: float) -> str:
 def read_progress(run_dir: Path) -> Progress | None:
     """Return how far the program has come by its metrics; None if there are none to read."""
     try:
-        with (run_dir / "metrics.jsonl").open("rb") as file:
+        with open_left(run_dir / "metrics.jsonl") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - _BYTES))
             end = file.read()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+
+from jobgen.jobs.record import IsNoFileError, open_left
 
 # A longer line is passed on in pieces: a program may never end one.
 LONGEST = 64 * 1024
@@ -32,6 +35,7 @@ class Tail:
         self._partial = b""
         self._shown = time.monotonic()
         self._offset = self._size = 0
+        self._told = False  # that it is no file
 
     def look(self, *, sure: bool = False) -> None:
         """See what there is to read: `fill` reads that, and not what is written meanwhile.
@@ -39,7 +43,13 @@ class Tail:
         With `sure` the file server is asked; otherwise the client may believe what it knows. A file
         that is shorter than before is another one, and read from its beginning.
         """
-        size = _read_size(self.path, sure=sure)
+        try:
+            size = _read_size(self.path, sure=sure)
+        except IsNoFileError:
+            size = None
+            if not self._told:
+                self.lines.append(f"jobgen: {self.path.name} is no file, and left out".encode())
+            self._told = True
         if size is not None and size < self._offset:
             self._offset = 0
             self.finish()
@@ -148,9 +158,9 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
 
 def _read_size(path: Path, *, sure: bool) -> int | None:
     try:
-        if not sure:
-            return os.stat(path).st_size
-        with path.open("rb") as file:  # close-to-open consistency: nfs(5)
+        if not sure and stat.S_ISREG((about := os.stat(path)).st_mode):
+            return about.st_size
+        with open_left(path) as file:  # close-to-open consistency: nfs(5)
             return os.fstat(file.fileno()).st_size
     except OSError as error:
         if _is_gone(error):

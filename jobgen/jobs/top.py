@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, read_left
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.usage import GpuSample, Sample, measure_busy, read_last_samples
 from jobgen.output import format_table
@@ -28,7 +28,7 @@ def list_nodes(job: JobRecord, *, now: float) -> list[NodeUse]:
     if not own:
         return []
     try:
-        nodes = (own[-1] / "nodes").read_text(errors="replace").split()
+        nodes = read_left(own[-1] / "nodes").split()
     except OSError:
         return []
     attempt = int(own[-1].name)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from jobgen.jobs.record import open_left
+
 # Of a longer file the end is read; what was held at most stands in each line.
 _MOST_BYTES = 1 << 20
 _LAST_BYTES = 1 << 14
@@ -65,7 +67,7 @@ def measure_busy(samples: list[Sample]) -> float | None:
 
 def _read_samples(path: Path, most: int) -> Iterator[Sample]:
     try:
-        with path.open("rb") as file:
+        with open_left(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - most))
             lines = file.read().split(b"\n")

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from jobgen.jobs.record import open_left
+
 _MOST_BYTES = 256 << 20
 _MOST_RECORD = 16 << 20  # images and histograms may be large; a damaged length is larger
 _FLOAT, _DOUBLE = 1, 2  # DataType, of tensorflow/core/framework/types.proto
@@ -28,7 +30,7 @@ class EventScalar(NamedTuple):
 
 def read_events(path: Path) -> Iterator[EventScalar]:
     """Yield the scalars of a file, up to the first record that is damaged or cut short."""
-    with path.open("rb") as file:
+    with open_left(path) as file:
         while file.tell() < _MOST_BYTES:
             head = file.read(12)
             if len(head) < 12:

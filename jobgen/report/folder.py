@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, read_left
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
@@ -32,7 +32,7 @@ class Folder:
         """A file that was submitted: `script` or `job.yaml`."""
         path = self.home / name
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = read_left(path)
         except FileNotFoundError:
             self.notes.append(f"{name} is not in the run folder")
             return None
@@ -94,7 +94,7 @@ class Folder:
         sizes, allreduce = [], AllReduce()
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
-                content = json.loads(path.read_text(encoding="utf-8"))
+                content = json.loads(read_left(path))
                 report = {str(key): value for key, value in content.items()}
                 devices = [dict(device) for device in report.get("devices") or []]
             except (OSError, ValueError, AttributeError, TypeError, RecursionError):
@@ -133,13 +133,13 @@ class Folder:
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:
-            return tuple((attempt / "nodes").read_text(errors="replace").split())
+            return tuple(read_left(attempt / "nodes").split())
         except OSError:
             return ()
 
     def _outcome(self, path: Path) -> tuple[str | None, int | None]:
         try:
-            word, code = path.read_text(errors="replace").split()
+            word, code = read_left(path).split()
             return word, int(code)
         except (OSError, ValueError):
             self.notes.append(f"attempts/{path.parent.name}/outcome is damaged")

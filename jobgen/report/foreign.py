@@ -108,7 +108,7 @@ def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
     )
     by_step: dict[tuple[str, float], dict[str, Any]] = {}
     try:
-        if path.stat().st_size > _MOST_BYTES and reader is not _read_events:
+        if not path.is_file() or (path.stat().st_size > _MOST_BYTES and reader is not _read_events):
             return {}
         for row in reader(path):
             for line in _translate(row):  # loggers write a row for each value of a step

@@ -153,6 +153,8 @@ def _read_plan(home: str, script: str) -> tuple[Plan | None, str, str]:
         return None, "", "the script's header is not jobgen's: what was asked for is not known"
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     scheduler = None if about.site else about.scheduler
+    if not os.path.isfile(path):  # it may be a pipe, which waits for somebody to write
+        return None, "", "what was asked for is not known, as job.yaml is not there"
     try:
         loaded = load(path, about.overrides, alone=True)
         plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)

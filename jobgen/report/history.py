@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jobgen.jobs.record import open_left, read_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
 
 _SLOW = re.compile(r"rank ([0-9]+) on (\S+) is slow: (.*)")
+_MOST_BYTES = 32 << 20  # of metrics.jsonl: some 100,000 lines
 _LOG_TAIL = 4 << 20  # of rank 0's output, in which stragglers are named
 
 
@@ -57,8 +59,12 @@ class History:
 
     def _read(self, path: Path) -> Iterator[dict[str, Any] | None]:
         try:
-            with path.open(encoding="utf-8", errors="replace") as file:
-                for text in file:
+            with open_left(path) as file:
+                for data in iter(lambda: file.readline(_MOST_BYTES), b""):
+                    if file.tell() > _MOST_BYTES:
+                        self.notes.append(f"of metrics.jsonl only {_MOST_BYTES >> 20} MiB are read")
+                        return
+                    text = data.decode(errors="replace")
                     if not text.strip():
                         continue
                     try:
@@ -205,7 +211,7 @@ class History:
         slow: dict[tuple[int, str], tuple[int, str]] = {}
         for path in sorted(self.run_dir.glob("logs/*/rank-0.out")):
             try:
-                with path.open("rb") as file:
+                with open_left(path) as file:
                     size = file.seek(0, 2)
                     file.seek(max(0, size - _LOG_TAIL))
                     text = file.read().decode(errors="replace")
@@ -220,7 +226,7 @@ class History:
     def config(self) -> dict[str, Any]:
         """The trainer's settings, as it has recorded them; nothing where there are none."""
         try:
-            config = json.loads((self.run_dir / "config.json").read_text(encoding="utf-8"))
+            config = json.loads(read_left(self.run_dir / "config.json"))
         except (OSError, ValueError, RecursionError):
             return {}
         return config if isinstance(config, dict) else {}

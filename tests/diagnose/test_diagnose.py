@@ -14,8 +14,9 @@ from run_folders import FAILED, LOST, Run
 from support import ROOT, jobgen
 
 from jobgen import schedulers
-from jobgen.diagnose import CAUSES
+from jobgen.diagnose import CAUSES, reading
 from jobgen.jobs import record
+from jobgen.jobs.record import open_left
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
@@ -274,13 +275,13 @@ def test_what_some_nodes_lack_is_told_from_what_all_lack(run: Run) -> None:
 
 def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.node(2, "jobgen: n2 is node 1; the rendezvous is at n1:24711\njobgen: error: odd\n")
-    read, opened = Path.open, []
+    opened = []
 
-    def noted(path: Path, *arguments: Any, **options: Any) -> Any:
+    def noted(path: Path) -> Any:
         opened.append(path.name)
-        return read(path, *arguments, **options)
+        return open_left(path)
 
-    monkeypatch.setattr(Path, "open", noted)
+    monkeypatch.setattr(reading, "open_left", noted)
     run.diagnose()
     assert opened.count("agent.log") == 1
 

@@ -2,14 +2,21 @@
 
 import json
 import os
-from collections.abc import Iterator
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
-from support import jobgen
+from support import ROOT, jobgen
 
 from jobgen import process
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from fuzz import COMMANDS, RUN_FILES
 
 RECORD: dict[str, Any] = {
     "id": "7",
@@ -166,3 +173,41 @@ def test_what_killed_commands_have_left_goes_after_a_day(clone: Path) -> None:
         os.utime(folder / name, (before, before))
     jobgen("list")
     assert sorted(path.name for path in folder.iterdir()) == [f"{TOKEN[:-1]}c.sbatch", "notes.txt"]
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a folder": Path.mkdir,
+    "50 MB": lambda path: path.write_bytes(b"a" * 50_000_000),
+    "4 GB of nothing": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 4 << 30),
+    "two million brackets": lambda path: path.write_text("[" * 2_000_000),
+    "a number of a million digits": lambda path: path.write_text(f'{{"a": {"9" * 10**6}}}'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_of_a_run_folder_stops_a_command(
+    clone: Path, kind: str, subtests: pytest.Subtests
+) -> None:
+    """Whatever stands in its place: each command ends by itself, in bounds, with a word on it."""
+    for file in RUN_FILES:
+        rmtree("runs")
+        for name, text in RUN_FILES.items():
+            path = Path("runs", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            KINDS[kind](path) if name == file else path.write_text(text)
+        for words in COMMANDS["record"]:
+            if words.startswith("logs") and kind == "4 GB of nothing":
+                continue  # it is what the job has printed
+            with subtests.test(file=file, words=words):
+                pid = os.fork()
+                if not pid:
+                    resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20))
+                    resource.setrlimit(resource.RLIMIT_CPU, (6, 6))
+                    signal.alarm(60)
+                    code, _, err = jobgen(*words.split())
+                    os._exit(code if "Traceback" not in err else 99)
+                assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (0, 2, 6, 7)
