@@ -27,6 +27,7 @@ FACTS = {
     "world_size": 4,
     "flops_per_unit": 1000.0,
     "peak_flops": 3.84e6,
+    "nodes": ["n1", "n1", "n2", "n2"],
 }
 
 
@@ -246,7 +247,7 @@ def test_weights_and_biases_is_offline_and_one_run_over_restarts(
     assert first.options["id"] == second.options["id"]
     assert first.options["dir"] == str(config.out)
     assert first.options["config"]["job"] == {"id": "4242", "script": "0123456789abcdef"}
-    assert "nodes" in first.facts
+    assert first.facts["nodes"] == ["n1", "n1", "n2", "n2"]
     assert (first.logged, second.logged) == ([(2, 0.5)], [(6, 1 / 6)])
     assert first.facts["parameters"] == 1
     assert first.finished
