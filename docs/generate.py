@@ -295,6 +295,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "environment.container.options": ("[--no-home]", "environment.container.image=a.sif"),
     "environment.stage": ("$HOME/env.tar.gz",),
     "environment.venv": ("/scratch/$USER/venv",),
+    "environment.uv": ("true",),
     "environment.conda": ("torch",),
     "environment.variables": ("{NCCL_DEBUG: WARN}",),
     "environment.from_shell": ("[WANDB_API_KEY]",),

@@ -17,6 +17,7 @@ DIFF = "code.diff"
 _MOST_DIFF = 1 << 20
 _MOST_COPIED = 256 << 20
 _SECONDS = 10.0  # a scheduler may be asked for minutes, git in a submission may not
+_SYNC_SECONDS = 1800.0  # it may fetch gigabytes
 _SECRET = re.compile(
     r"(?i)([a-z0-9_-]*(?:token|secret|password|passwd|api_?key)[a-z0-9_-]*[\"']?\s*[:=]\s*)\S.*"
 )
@@ -77,6 +78,13 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
+
+
+def sync_environment() -> None:
+    """Bring the .venv here to the project's uv.lock; raise UsageError with uv's words."""
+    answer = process.ask(["uv", "sync", "--frozen"], timeout=_SYNC_SECONDS)
+    if answer.code:
+        raise UsageError(f"uv sync --frozen: {answer.words}")
 
 
 def _ask(*words: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -37,6 +38,7 @@ class Submission:
     jobs: int = 1  # that are submitted, each to go on where the one before has ended
     snapshot: tuple[str, ...] | None = None  # files to copy beside those that git tracks
     rerun_of: tuple[str, ...] = ()
+    synced: bool = False  # whether the .venv here is brought to uv.lock before
 
     def argv(self, script: str) -> list[str]:
         """Return the command that submits it from the file `script`."""
@@ -144,6 +146,7 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         after=waits,
         jobs=described.jobs if described else 1,
         snapshot=_list_snapshot(loaded),
+        synced=_wants_uv(loaded),
     )
 
 
@@ -154,11 +157,12 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     """
     script = read_script(Path(path))
     spec_path = script.path.parent / script.header.spec
-    source, snapshot, warning = None, None, ""
+    source, snapshot, warning, synced = None, None, "", False
     about = script.header
     if spec_path.is_file():
         loaded = load(spec_path, about.overrides)
         source, snapshot = loaded.write_whole(), _list_snapshot(loaded)
+        synced = _wants_uv(loaded)
         if not stale_ok and script.compare(spec_path).stale:
             hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
@@ -178,9 +182,23 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
         after=waits,
         jobs=about.jobs,
         snapshot=snapshot,
+        synced=synced,
     )
 
 
 def _list_snapshot(loaded: LoadedSpec) -> tuple[str, ...] | None:
     wanted = loaded.spec.snapshot
     return wanted if isinstance(wanted, tuple) else () if wanted else None
+
+
+def _wants_uv(loaded: LoadedSpec) -> bool:
+    """Whether `uv sync` comes before; raise SpecError if it could not run from here."""
+    if not loaded.spec.environment.uv:
+        return False
+    for missing, message, hint in (
+        (not os.path.isfile("uv.lock"), "there is no uv.lock here", "uv lock makes it"),
+        (shutil.which("uv") is None, "there is no uv command here", "or write venv: .venv"),
+    ):
+        if missing:
+            raise SpecError([loaded.problem("environment.uv", message, hint)])
+    return True

@@ -23,7 +23,7 @@ from jobgen.errors import (
     UnsettledError,
 )
 from jobgen.jobs import pending, record, status
-from jobgen.jobs.code import copy_code, name_copy, read_code
+from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
 from jobgen.jobs.pending import Intent
 from jobgen.jobs.record import RECORD, RUNS, JobRecord
 from jobgen.jobs.submission import TOKEN, Submission
@@ -61,6 +61,8 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
         pending.write_intent(intent, text)
         if not again:
             _refuse_another(intent)
+        if submission.synced:
+            sync_environment()
         if submission.snapshot is not None:
             copy_code(name_copy(submission.name, intent.token), submission.snapshot)
     except OSError as error:

@@ -36,14 +36,14 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         key: ShellPath(value) for key, value in plan.defaults.variables.items()
     }
     variables |= {**(own.variables or {}), **plan.program.variables}
-    conda = own.conda
-    if site.modules and not (own.modules is not None or own.container or own.venv or own.stage):
+    conda, venv = own.conda, ".venv" if own.uv else own.venv
+    if site.modules and not (own.modules is not None or own.container or venv or own.stage):
         conda = conda or site.modules.conda
     vendor = _guess_vendor(plan.defaults.node.gpu)
     decided = NodeEnvironment(
         modules=None if local else _choose_modules(own, site),
         stage=None if own.stage is None else ShellPath(own.stage),
-        venv=None if own.venv is None else make_path(own.venv),
+        venv=None if venv is None else make_path(venv),
         conda=None if conda is None else ShellPath(conda),
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,

@@ -130,7 +130,7 @@ class Container(NamedTuple):
             yield "binds", "do not work with uenv", "leave them out: a uenv sees all folders"
 
 
-@limit_keys("venv", "conda", "stage", most=1)
+@limit_keys("venv", "uv", "conda", "stage", most=1)
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 
@@ -148,6 +148,11 @@ class Environment(NamedTuple):
     ] = None
     venv: Annotated[
         str | None, "A Python virtual environment; $NAME and a leading ~ expand in the job."
+    ] = None
+    uv: Annotated[
+        bool | None,
+        "Whether it is the .venv of the uv project that you submit from; `jobgen submit` brings it"
+        " to its uv.lock before, by `uv sync --frozen`.",
     ] = None
     conda: Annotated[
         NoOption | None, "A conda environment, by name or path; $NAME and a leading ~ expand."
@@ -176,6 +181,9 @@ class Environment(NamedTuple):
         if self.conda and re.search(r"\.ya?ml$", self.conda):
             hint = "make it before: conda env create, and write its name or path"
             yield "conda", f"{self.conda!r} describes an environment, and is none", hint
+        if self.uv and self.container:
+            message = "has a venv of this machine's Python, and a container brings its own"
+            yield "uv", message, "write venv: FOLDER, of one made with the image's Python"
         for index, name in enumerate(self.from_shell or ()):
             if name in (self.variables or ()):
                 message = "is among the variables, too"

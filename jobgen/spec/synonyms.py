@@ -195,7 +195,7 @@ ANSWERS = {
     ),
     "name the environment that has it: environment.venv or environment.conda": (
         "python_version python_path python_executable requirements pip packages"
-        " pip_packages requirements_txt uv poetry pixi pip_install requirements_file"
+        " pip_packages requirements_txt poetry pixi pip_install requirements_file"
     ),
     "its keys stand at the top level of the spec (queue, account, resources, run); what has no key"
     " goes to directives": "slurm pbs job jobs spec config slurm_config scheduler_config settings"

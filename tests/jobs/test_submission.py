@@ -516,3 +516,40 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, prepare: str, code: int, said
     assert said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert not (tmp_path / "called").exists()
+
+
+def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    (tmp_path / "job.yaml").write_text(
+        "name: a\nscheduler: slurm\nresources: {nodes: 2}\n"
+        "environment: {uv: true}\nrun: {module: m}\n"
+    )
+    assert "environment.uv: there is no uv.lock here; uv lock makes it" in jobgen("submit").err
+    (tmp_path / "uv.lock").touch()
+    assert "environment.uv: there is no uv command here" in jobgen("submit").err
+    for name, body in (
+        ("sbatch", 'echo "sbatch" >>calls; echo 7'),
+        (
+            "uv",
+            'echo "uv $*" >>calls; if [ -e broken ]; then echo "no such package" >&2; exit 2; fi',
+        ),
+    ):
+        (commands / name).write_text(f"#!/bin/sh\n{body}\n")
+        (commands / name).chmod(0o755)
+    assert jobgen("submit", "--dry-run").code == 0
+    assert not (tmp_path / "calls").exists()
+    (tmp_path / "broken").touch()
+    refused = jobgen("submit")
+    assert refused.code == 2
+    assert "uv sync --frozen: no such package" in refused.err
+    assert (tmp_path / "calls").read_text() == "uv sync --frozen\n"
+    (tmp_path / "broken").unlink()
+    assert jobgen("submit").out == "7\n"
+    assert (tmp_path / "calls").read_text() == "uv sync --frozen\n" * 2 + "sbatch\n"
+    script = (tmp_path / "runs/a/7/script").read_text()
+    assert "activate_venv .venv" in script

@@ -137,7 +137,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "environment: {venv: v, conda: c}",
             "5:31: environment.conda: stands beside venv; "
-            "give at most one of venv, conda and stage",
+            "give at most one of venv, uv, conda and stage",
         ),
         ("environment: {modules: cuda}", None),
         (

@@ -52,7 +52,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}}
     overrides["array"] = {"tasks": len(calls)} if len(calls) > 1 else None
     own = bare.spec.environment
-    if not (own.venv or own.conda or own.container or own.modules or own.stage):
+    if not (own.venv or own.uv or own.conda or own.container or own.modules or own.stage):
         overrides["environment.venv"] = sys.prefix
     if bare.spec.array is not None and bare.spec.array.at_once is not None and len(calls) > 1:
         overrides["array"]["at_once"] = bare.spec.array.at_once
