@@ -77,7 +77,10 @@ class JobRecord:
         first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)
         task_id = self.id.replace("[]", f"[{index}]") if "[]" in self.id else f"{self.id}_{index}"
         one = replace(self, id=task_id, array=self.id, first_attempt=first)
-        return replace(one, links=(), tasks=0, earlier={})
+        if len(self.rerun_of) == self.tasks:
+            one = replace(one, rerun_of=self.rerun_of[index : index + 1])
+        # Which of its tasks another job does again, that job's record says.
+        return replace(one, links=(), tasks=0, earlier={}, rerun_as=())
 
     def save(self) -> None:
         """Write the record into the run folder, which is made if it is missing."""

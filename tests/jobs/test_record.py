@@ -88,3 +88,10 @@ def test_an_empty_outcome_of_a_full_disk_is_none() -> None:
     attempt.mkdir(parents=True)
     (attempt / "outcome").touch()
     assert read_outcome(runs.find_job("7")) is None
+
+
+def test_a_task_is_linked_to_what_it_does_again_itself() -> None:
+    array = JobRecord("9", "a", "slurm", "/x", 0.0, (), tasks=2, rerun_of=("7_1", "7_4"))
+    assert [array.task(index).rerun_of for index in (0, 1)] == [("7_1",), ("7_4",)]
+    whole = JobRecord("9", "a", "slurm", "/x", 0.0, (), tasks=2, rerun_of=("7",), rerun_as=("12",))
+    assert (whole.task(1).rerun_of, whole.task(1).rerun_as) == (("7",), ())
