@@ -1,27 +1,27 @@
-"""How fast is the trainer, against a plain loop that does nothing but train?
+"""How fast is the trainer, and how large, against a plain loop that does nothing but train?
 
-The plain loop has the trainer's model and its batches, made before, and no line for anything else:
-no data loading, metrics, checkpoints, checks or stops. It runs in processes of its own. The two
-take turns, one step each, as a busy machine is slow for seconds at a time: a ratio is that of two
-neighbours, and the trainer's side is all that it does from one turn to the next.
+The plain loop is `tests/helpers/plain_gpt.py`: GPT-2 in a loop as nanoGPT's, of the same size, on
+batches made before; no data loading, metrics, checks or stops. It runs in processes of its own. The
+two take turns of some steps each, as a busy machine is slow for seconds at a time: a ratio is that
+of two neighbours, and the trainer's side is all that it does from one turn to the next. By
+processor time, which other programs hardly change, what it does during the other's turn counts too.
 
-Also shown: which shares of a step go to data and to metrics, and what asynchronous checkpoints add:
-how much longer the steps after the beginning of one take than those around them.
+Also shown: the memory of both, which shares of a step go to data and to metrics, and what
+asynchronous checkpoints add: how much longer the steps after the beginning of one take than those
+around them.
 
-    python benchmarks/trainer_speed.py                                    # CPU, one process
-    python benchmarks/trainer_speed.py --processes 2                      # CPU, two: DDP
-    python benchmarks/trainer_speed.py --device cuda --dtype bf16 --compile --model gpt2-124m \\
-        --micro-batch 64 --steps 40
+    python benchmarks/trainer_speed.py                  # one process
+    python benchmarks/trainer_speed.py --processes 2    # two: DDP
 
-MFU is flops_per_unit (for gpt 6 N + 12 L C T a token, N without positions) times tokens a second,
-as a share of the devices' peak for dense bf16, where that is known (metrics.py has the table).
-With --check, exit status 1 when the trainer is slower than the plain loop, or when data or metrics
-take 1 % of a step, or checkpoints 2 % of the run.
+Each process has one thread. For a GPU there is `trainer_gpu.py`. With --check, exit status 1 when
+the trainer is slower than the plain loop (with several processes: than 99 % of it), needs 5 % more
+memory, or when data, metrics or checkpoints take 1 %; all by processor time, but for waiting.
 """
 
 import argparse
 import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -31,70 +31,81 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-WARM = 5  # steps that do not count
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
+
+WARM = 3  # turns that do not count
+TURN = 10  # steps
+MODEL = "gpt-tiny"
+
+
+class Seconds(NamedTuple):
+    """What a turn, or a step, took: by the clock, and of processors."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Seconds":
+        """Return the time."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self, before: "Seconds") -> "Seconds":
+        """Return the seconds between two times."""
+        return Seconds(self.wall - before.wall, self.cpu - before.cpu)
+
+
+def measure_peak() -> int:
+    """Return the most memory this process has held, kB; a parent's does not count."""
+    found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1])
 
 
 def plain(flags: list[str]) -> None:
-    """Be one rank of the plain loop: a step for each line of input; its seconds are printed."""
+    """Be one rank of the plain loop: a turn for each line of input."""
+    import plain_gpt
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
     from jobgen.trainer import tasks
     from jobgen.trainer.flags import parse_flags
 
-    config = parse_flags(flags)
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    cuda = config.device == "cuda"
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
-    if rank == 0:
-        tasks.prepare(config, fetch=False)
+    size = int(os.environ["WORLD_SIZE"])
+    task: Any = tasks.load_task(parse_flags(flags))  # rank 0 of the trainer has prepared the data
+    shape = task.shape
     if size > 1:
-        torch.distributed.init_process_group("nccl" if cuda else "gloo")
-        torch.distributed.barrier()
-    task = tasks.load(config)
+        torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
-    model = task.build().to(device)
-    if config.compile:
-        model.forward = torch.compile(model.forward, dynamic=False)
-    called = model
-    if size > 1:
-        called = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-    items = config.batch_units // task.units_per_item // size
-    micro = next(n for n in range(min(items, config.micro_batch), 0, -1) if items % n == 0)
-    parts = items // micro
-    first = task.batch(range(micro), training=True)
-    batches = [tuple(part.to(device) for part in first) for _ in range(parts)]
-    short = torch.bfloat16 if config.dtype == "bf16" else torch.float32
+    model = plain_gpt.PlainGPT(
+        plain_gpt.Size(shape.layers, shape.heads, shape.width, shape.context, shape.vocabulary)
+    )
+    called = DistributedDataParallel(model, gradient_as_bucket_view=True) if size > 1 else model
+    optimizer = plain_gpt.make_adamw(model, 1e-3)
+    items = task.config.batch_units // task.units_per_item // size
+    windows = task.batch(range(items), training=True).long()
+    batches = [
+        (part[:, :-1].contiguous(), part[:, 1:].contiguous())
+        for part in windows.chunk(-(-items // task.config.micro_batch))
+    ]
     for _ in sys.stdin:
-        began = time.perf_counter()
-        for number, batch in enumerate(batches):
-            if size > 1:
-                called.require_backward_grad_sync = number == parts - 1
-            with torch.autocast(device.type, short, enabled=short != torch.float32):
-                loss = task.loss(called, batch) / config.batch_units
-            loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        if cuda:
-            torch.cuda.synchronize()
-        print(time.perf_counter() - began, flush=True)
+        began = Seconds.now()
+        for _ in range(TURN):
+            loss = plain_gpt.take_step(called, optimizer, batches)
+        float(loss)
+        print(*Seconds.now().since(began), measure_peak(), flush=True)
     os._exit(0)
 
 
 def in_turns(flags: list[str]) -> None:
-    """Be one rank of the trainer, which before each step lets one of the plain loop take its own.
+    """Be one rank of the trainer, which lets one of the plain loop take its turn after each of its.
 
-    Rank 0 prints the seconds of both, of the plain loop first, a turn a line.
+    Rank 0 prints, for each turn, what both took and how much memory they have held.
     """
-    import torch
-
     from jobgen.trainer import __main__, loop
-    from jobgen.trainer.step import Step, Stepper
+    from jobgen.trainer.step import Stepper
 
     other = subprocess.Popen(
         [sys.executable, __file__, "--plain", *flags],
@@ -106,37 +117,58 @@ def in_turns(flags: list[str]) -> None:
     assert other.stdin is not None
     assert other.stdout is not None
     ask, answer = other.stdin, other.stdout
-    # Of each of the plain loop's turns: when it was asked, its own seconds, when it had answered.
-    turns: list[tuple[float, float, float]] = []
+    turns: list[tuple[Seconds, list[str], Seconds]] = []  # asked at, the answer, it was there at
 
     class InTurns(Stepper):
-        def step(self, flags: Sequence[float]) -> Step:
-            if self.world.device.type == "cuda":
-                torch.cuda.synchronize()
-            asked = time.perf_counter()
-            print(file=ask, flush=True)
-            turns.append((asked, float(answer.readline()), time.perf_counter()))
-            return super().step(flags)
+        def step(self, requests: Sequence[float]) -> Any:
+            if self.done % TURN == 0:
+                asked = Seconds.now()
+                print(file=ask, flush=True)
+                turns.append((asked, answer.readline().split(), Seconds.now()))
+            return super().step(requests)
 
     loop.Stepper = InTurns  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
     other.communicate()
     if os.environ["RANK"] == "0":
-        for (_, seconds, began), (ended, _, _) in pairwise(turns[WARM:]):
-            print("turn", seconds, ended - began)
+        counted = turns[WARM:]
+        for (asked, others, began), (ended, _, _) in pairwise(counted):
+            own = Seconds(ended.wall - began.wall, ended.cpu - asked.cpu)
+            print("turn", *others, *own, measure_peak())
     sys.stdout.flush()
     os._exit(status)
 
 
-def start(program: list[str], processes: int) -> str:
-    """Run the program on so many ranks; returns what rank 0 prints."""
+def step_by_step(flags: list[str]) -> None:
+    """Be one rank of the trainer; rank 0 prints when each step began."""
+    from jobgen.trainer import __main__, loop
+    from jobgen.trainer.step import Stepper
+
+    begun: list[tuple[int, float, Seconds]] = []
+
+    class Noted(Stepper):
+        def step(self, requests: Sequence[float]) -> Any:
+            begun.append((self.done + 1, time.time(), Seconds.now()))
+            return super().step(requests)
+
+    loop.Stepper = Noted  # type: ignore[misc]
+    sys.argv[1:] = flags
+    status = __main__.main()
+    if os.environ["RANK"] == "0":
+        for step, at, now in begun:
+            print("begun", step, at, *now)
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def start(program: list[str], processes: int) -> list[list[str]]:
+    """Run the program on so many ranks; returns the lines that rank 0 prints, in words."""
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = [free.getsockname()[1] for free in (one, other)]
-    threads = max(1, (os.cpu_count() or 1) // processes)
-    fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads), "MASTER_ADDR": "127.0.0.1"}
+    fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
     fixed |= {"MASTER_PORT": str(ports[0]), "OTHER_PORT": str(ports[1])}
     fixed |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
     ranks = [
@@ -151,108 +183,120 @@ def start(program: list[str], processes: int) -> str:
     outputs = [rank.communicate()[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         sys.exit(f"failed: {' '.join(program)}\n{outputs[0]}")
-    return outputs[0]
+    return [line.split() for line in outputs[0].splitlines()]
 
 
-def train(flags: list[str], processes: int) -> list[dict[str, Any]]:
-    """Run the trainer; returns the lines of its metrics, without the warm steps."""
-    out = Path(flags[flags.index("--out") + 1])
-    start(["-m", "jobgen.trainer", *flags], processes)
-    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    return [line for line in lines if line["kind"] != "step" or line["step"] > WARM]
-
-
-def metrics_seconds(flags: list[str]) -> float:
+def measure_noting(flags: list[str]) -> float:
     """Return what noting one step costs, seconds, when a line is due every tenth."""
     from jobgen.trainer.flags import parse_flags
     from jobgen.trainer.output.metrics import Log
+    from jobgen.trainer.step import StepNumbers
 
     folder = Path(tempfile.mkdtemp())
     config = parse_flags([*flags, "--out", str(folder), "--log-every", "10", "--steps", "100000"])
     log = Log(config, step=0, writes=True)
     log.say = lambda text, passing=False: None  # type: ignore[method-assign]
-    facts = {"unit": "tokens", "world_size": 1, "parameters": 1}
-    log.start(0, **facts, flops_per_unit=None, peak_flops=None)
-    began = time.perf_counter()
+    facts: dict[str, Any] = {"unit": "tokens", "units_per_item": 64, "world_size": 1}
+    log.start(0, **facts, parameters=1, flops_per_unit=None, peak_flops=None)
+    began = time.process_time()
     for step in range(1, 2001):
-        numbers = {"loss": 1.0, "lr": 1.0, "grad_norm": 1.0, "mem_gb": 1.0}
-        log.step(step, numbers, seconds=1.0, waited=0.0, units=step)
-    return (time.perf_counter() - began) / 2000
+        log.step(StepNumbers(step, step, 1.0, 1.0, 1.0, [], None, 1.0), seconds=1.0)
+    return (time.process_time() - began) / 2000
 
 
-def saving(lines: list[dict[str, Any]], save_every: int) -> list[float]:
-    """Return what each checkpoint but the last added to the run, as a share of the steps for one.
+def compare_saves(
+    begun: Sequence[tuple[int, float, Seconds]], saves: Sequence[dict[str, Any]], save_every: int
+) -> list[Seconds]:
+    """Return what each checkpoint but the last added, as a share of the steps for one.
 
     The steps from one that begins a checkpoint to the second after its end are compared with the
     median of as many around them.
     """
-    ends = {line["step"]: line["time"] for line in lines if line["kind"] == "step"}
-    gaps = {step: end - ends[step - 1] for step, end in ends.items() if step - 1 in ends}
+    took = {step: after.since(now) for (step, _, now), (_, _, after) in pairwise(begun)}
     costs = []
-    for save in [line for line in lines if line["kind"] == "save"][:-1]:
+    for save in saves[:-1]:
         first = save["step"]
-        last = next(step for step, end in ends.items() if end > save["time"]) + 2
+        last = next(step for step, at, _ in begun if at > save["time"]) + 1
         busy = range(first, last + 1)
-        near = [gap for step, gap in gaps.items() if step not in busy and abs(step - first) <= 30]
-        usual = statistics.median(near)
-        costs.append(sum(gaps[step] - usual for step in busy) / (usual * save_every))
+        near = [took[step] for step in took if step not in busy and abs(step - first) <= 30]
+        usual = Seconds(*(statistics.median(column) for column in zip(*near, strict=True)))
+        wall, cpu = (
+            sum(took[step][which] - usual[which] for step in busy) / (usual[which] * save_every)
+            for which in (0, 1)
+        )
+        costs.append(Seconds(wall, cpu))
     return costs
 
 
 def main() -> None:
     """Measure and print."""
+    sys.stdout.reconfigure(line_buffering=True)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--save-every", type=int, default=100, help="of the checkpoint's cost")
     parser.add_argument("--saves", type=int, default=10)
     parser.add_argument("--check", action="store_true")
-    options, rest = parser.parse_known_args()
-    rest += [] if "--device" in rest else ["--device", "cpu"]
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="trainer-speed-"))
-    common = [*rest, "--tokens", str(folder / "tokens"), "--val-every", "1000000"]
-    common += ["--val-items", "1", "--sample-tokens", "0"]
+    common = ["--device", "cpu", "--model", MODEL, "--tokens", str(folder / "tokens")]
+    common += ["--val-every", "0", "--sample-tokens", "0"]
+    # Made before, as the plain loop reads them too.
+    prepare = [sys.executable, "-m", "jobgen.trainer", "prepare", *common]
+    subprocess.run([*prepare, "--out", str(folder / "prepare")], cwd=ROOT, check=True)
 
-    flags = [*common, "--steps", str(options.steps), "--save-every", "1000000"]
+    steps = (WARM + options.turns + 1) * TURN
+    flags = [*common, "--steps", str(steps), "--save-every", "1000000"]
     said = start(
         [__file__, "--in-turns", *flags, "--out", str(folder / "turns")], options.processes
     )
-    turns = [line.split()[1:] for line in said.splitlines() if line.startswith("turn ")]
-    pairs = [(float(plain), float(own)) for plain, own in turns]
-    ratio = statistics.median(plain / own for plain, own in pairs)
-    plain_s, own_s = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"a step: {own_s * 1000:.1f} ms, of the plain loop {plain_s * 1000:.1f} ms")
-    print(f"tokens a second: {ratio:.1%} of the plain loop's, the median of {len(pairs)} turns")
+    turns = [[float(word) for word in line[1:]] for line in said if line[0] == "turn"]
+    walls, cpus = ([turn[0] / turn[3] for turn in turns], [turn[1] / turn[4] for turn in turns])
+    cpu = statistics.median(cpus)
+    plain_ms, own_ms = (statistics.median(t[n] for t in turns) / TURN * 1000 for n in (0, 3))
+    memory = turns[-1][5] / turns[-1][2]
+    print(f"a step: {own_ms:.1f} ms, of the plain loop {plain_ms:.1f} ms")
+    for name, ratios in (("processor time", cpus), ("the clock", walls)):
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        print(
+            f"tokens a second, by {name}: {middle:.1%} of the plain loop's, the median of "
+            f"{len(turns)} turns of {TURN} steps (quartiles {low:.1%}, {high:.1%})"
+        )
+    print(f"memory: {turns[-1][5] / 1e6:.3f} GB, {memory:.1%} of the plain loop's")
 
-    steps_long = (options.saves + 1) * options.save_every
-    flags = [*common, "--steps", str(steps_long), "--save-every", str(options.save_every)]
-    flags += ["--log-every", "1", "--out", str(folder / "saves")]
-    lines = train(flags, options.processes)
-    facts = next(line for line in lines if line["kind"] == "start")
-    steps = [line for line in lines if line["kind"] == "step"]
-    waiting = statistics.median(step["data_s"] / step["step_s"] for step in steps)
-    noting = metrics_seconds(common) / own_s
-    costs = saving(lines, options.save_every)
-    cost = statistics.mean(costs)
+    long = str((options.saves + 1) * options.save_every)
+    flags = [*common, "--steps", long, "--save-every", str(options.save_every)]
+    flags += ["--out", str(folder / "saves")]
+    said = start([__file__, "--step-by-step", *flags], options.processes)
+    begun = [
+        (int(line[1]), float(line[2]), Seconds(float(line[3]), float(line[4])))
+        for line in said
+        if line[0] == "begun"
+    ]
+    metrics = (folder / "saves" / "metrics.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in metrics]
+    steps_told = [line for line in lines if line["kind"] == "step"]
+    waiting = statistics.median(step["data_s"] / step["step_s"] for step in steps_told)
+    noting = measure_noting(common) / (own_ms / 1000)
     print(f"waiting for data: {waiting:.2%} of a step")
     print(f"metrics: {noting:.2%} of a step")
-    print(
-        f"asynchronous checkpoints, every {options.save_every} steps: {cost:+.2%} of the run "
-        f"(one by one {', '.join(f'{c:+.1%}' for c in costs)})"
-    )
-    speed = statistics.median(step["tokens_per_s"] for step in steps)
-    if facts["peak_flops"]:
-        peak = facts["peak_flops"] * options.processes
-        mfu = speed * facts["flops_per_unit"] / peak
-        print(f"{speed:,.0f} tokens/s: MFU {mfu:.1%} of {peak:.4g} operations per second")
-    else:
-        print(f"{speed:,.0f} tokens/s on {facts['device_name']}, whose peak is not known: no MFU")
-    if options.check and (ratio < 1 or max(waiting, noting) >= 0.01 or cost >= 0.02):
+    saves = [line for line in lines if line["kind"] == "save"]
+    costs = compare_saves(begun, saves, options.save_every)
+    cost = Seconds(*(statistics.median(column) for column in zip(*costs, strict=True)))
+    for name, which in (("processor time", 1), ("the clock", 0)):
+        print(
+            f"asynchronous checkpoints, every {options.save_every} steps, by {name}: "
+            f"{cost[which]:+.2%} of the run, the median of "
+            f"{', '.join(f'{each[which]:+.1%}' for each in costs)}"
+        )
+    least = 1 if options.processes == 1 else 0.99
+    dear = max(waiting, noting, cost.cpu) > 0.01
+    if options.check and (cpu < least or memory > 1.05 or dear):
         sys.exit(1)
 
 
 if __name__ == "__main__":
-    roles = {"--plain": plain, "--in-turns": in_turns}
+    roles = {"--plain": plain, "--in-turns": in_turns, "--step-by-step": step_by_step}
     if sys.argv[1:2] and sys.argv[1] in roles:
         roles[sys.argv[1]](sys.argv[2:])
     main()

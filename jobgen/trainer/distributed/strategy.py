@@ -5,6 +5,7 @@ gradients are added up, never averaged, and no rank counts more than its share. 
 a rank's last micro-batch communicates; nothing has to be joined when ranks have unequal numbers.
 """
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -135,13 +136,17 @@ class Replicas:
         self.model = model  # what is called in training
         self.has_state = has_state(model)
         if world.size > 1:
+            given = inspect.signature(DistributedDataParallel).parameters
+            # What older versions of torch call otherwise.
+            sync = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in given)
+            buffers: dict[str, Any] = {sync: self.has_state}
             self.model = DistributedDataParallel(
                 model,
                 device_ids=[world.device] if world.device.type != "cpu" else None,
                 gradient_as_bucket_view=True,
                 # Running means differ by rank, and are rank 0's; tables of constants, which are
                 # not in the state, are the same everywhere.
-                broadcast_buffers=self.has_state,
+                **buffers,
             )
 
     def accumulate(self, *, last: bool) -> AbstractContextManager[None]:
