@@ -1,8 +1,9 @@
 """One rank of several runs, one after another: `several.py PORT RUNS`, RUNS as JSON.
 
 A run is a list of flags, run in this rank as `python -m jobgen.trainer` would, on a port of its
-own. Torch is imported once for all of them. What each run raised is printed as a line of JSON.
-What is compiled is captured as for Inductor, but not written in C++, which takes a minute.
+own. Torch is imported once for all of them. What each run raised, and how many pieces of code it
+has compiled, is printed as a line of JSON. What is compiled is captured as for Inductor, but not
+written in C++, which takes a minute.
 """
 
 import functools
@@ -17,6 +18,11 @@ from jobgen.trainer.flags import parse_flags
 from jobgen.trainer.loop import run
 
 
+def count_compiles() -> int:
+    """Return how many pieces of code this process has compiled."""
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
 def main() -> None:
     """Run them."""
     torch.compile = functools.partial(torch.compile, backend="aot_eager")
@@ -24,14 +30,16 @@ def main() -> None:
     for number, flags in enumerate(runs):
         os.environ["MASTER_PORT"] = str(port + number)
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"  # it is there once, for one run
-        problem = None
+        torch._dynamo.reset()
+        problem, before = None, count_compiles()
         try:
             run(parse_flags(flags))
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         leave()
         torch.use_deterministic_algorithms(False)
-        print(json.dumps({"run": number, "rank": os.environ["RANK"], "problem": problem}))
+        line = {"run": number, "rank": os.environ["RANK"], "problem": problem}
+        print(json.dumps(line | {"compiles": count_compiles() - before}))
 
 
 main()

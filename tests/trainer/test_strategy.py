@@ -62,12 +62,19 @@ def ranks(
     for output in outputs:
         ended = [json.loads(line) for line in output.splitlines() if line.startswith('{"run"')]
         assert [line["problem"] for line in ended] == [None] * len(runs), output
+        for line, (out, _) in zip(ended, runs, strict=True):
+            (out / f"compiles-{line['rank']}").write_text(str(line["compiles"]))
 
 
 def losses(out: Path) -> list[float]:
     """The losses of the steps, and of the validation at the end."""
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if line["kind"] in ("step", "val")]
+
+
+def compiles(out: Path) -> list[int]:
+    """How many pieces of code each rank has compiled."""
+    return [int(path.read_text()) for path in sorted(out.glob("compiles-*"))]
 
 
 def bits(out: Path) -> dict[str, bytes]:
@@ -134,6 +141,10 @@ def test_compiled_replicas_and_shards_learn_the_same_and_continue_to_the_same_bi
     assert losses(folder / "compiled") == pytest.approx(expected, abs=2e-5)
     assert losses(folder / "compiled-shards") == pytest.approx(expected, abs=2e-5)
     assert bits(folder / "compiled-halves") == bits(folder / "compiled")
+    for name, most in (("compiled", 2), ("compiled-halves", 2), ("compiled-shards", 4)):
+        # Once for training and once for validation: the whole model, or a layer and the head.
+        assert compiles(folder / name) == [most, most], name
+    assert compiles(folder / "level") == [0, 0]
 
 
 def test_exact_sums_give_the_same_bits_on_any_number_of_processes_and_any_shares(
