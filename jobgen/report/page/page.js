@@ -89,7 +89,7 @@
           ...axis, values: words, label: chart.x, labelFont: font, labelSize: 18, size: 34,
           ...(chart.splits.length ? { splits: () => chart.splits, filter: (_, splits) => splits } : {}),
         },
-        { ...axis, size: 58 },
+        { ...axis, size: (_, texts) => 24 + Math.max(34, ...(texts || []).map((text) => 7 * (text || "").length)) },
       ],
       hooks: { draw: [marks(chart.marks)] },
     };
