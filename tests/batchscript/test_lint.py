@@ -212,9 +212,10 @@ def test_an_output_folder_that_is_there_is_no_fault(
 
 
 def test_the_place_is_exact_inside_quotes_and_continued_lines() -> None:
-    body = f"{SRUN} \\\n    bash -c 'cd x\n  torchrun --rdzv-backend=c10d --node-rank=1 a.py'"
+    inner = "torchrun --nnodes=2 --rdzv-backend=c10d --node-rank=1 a.py"
+    body = f"{SRUN} \\\n    bash -c 'cd x\n  {inner}'"
     found = check(Script("a", f"#!/bin/bash\n#SBATCH -N 2\n{body}\n"))
-    assert [(f.line, f.column, f.rule.id) for f in found] == [(5, 44, "ignored-node-rank")]
+    assert [(f.line, f.column, f.rule.id) for f in found] == [(5, 55, "ignored-node-rank")]
 
 
 def test_every_rule_says_why_how_and_where_to_read_on() -> None:

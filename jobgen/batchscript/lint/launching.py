@@ -58,6 +58,24 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             yield Fault(launch.place.line, launch.place.column, message)
 
 
+def _find_each_alone(script: Script) -> Iterator[Fault]:
+    nodes = count_nodes(script)
+    names_them = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
+    if nodes in (None, 0, 1) or names_them:
+        return
+    for launch in script.launches:
+        agent, launchers = launch.torchrun, launch.started.launchers
+        if agent is None or not launchers:
+            continue
+        open_ = agent.program[:1] and agent.program[0].text[:1] in ("$", "@", "{")
+        chosen = [launcher.value("-N", "--nodes", "-w", "--nodelist") for launcher in launchers]
+        unknown = any(option[0] == "$" for launcher in launchers for option, _ in launcher.options)
+        one = any(value is not None and value != str(nodes) for value in chosen)
+        if not (open_ or unknown or one or any(_has_one_task(script, item) for item in launchers)):
+            message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
+            yield Fault(launch.place.line, launch.place.column, message)
+
+
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
     if _sets(script, "SRUN_CPUS_PER_TASK"):
         return
@@ -233,6 +251,15 @@ RULES = (
         "start one agent on every node, by srun, pbsdsh or mpiexec",
         TORCHRUN,
         _find_first_node_only,
+    ),
+    Rule(
+        "missing-nnodes",
+        "torchrun on several nodes without --nnodes",
+        "Without --nnodes an agent is for one node: every node trains the same model alone, or "
+        "all but one agent fail to join the first.",
+        "add --nnodes, and the first node's address by --rdzv-endpoint",
+        TORCHRUN,
+        _find_each_alone,
     ),
     Rule(
         "srun-cpus",
