@@ -105,7 +105,7 @@ class Evidence:
                 path = self.run_dir / "preflight" / f"{node}.json"
                 report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
                 reports[node] = dict(report)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
         return reports
 

@@ -147,10 +147,6 @@ def read_run_file(path: str | Path) -> bytes:
             return opened.read(_MOST_BYTES)
 
 
-class IsNoFileError(OSError):
-    """A pipe, a device or a folder in the place of a file."""
-
-
 def open_left(path: str | Path) -> BinaryIO:
     """Open a file that a job has left; raise OSError unless it is one.
 
@@ -159,7 +155,7 @@ def open_left(path: str | Path) -> BinaryIO:
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise IsNoFileError(errno.EINVAL, "not a file", str(path))
+        raise OSError(errno.EINVAL, "not a file", str(path))
     return open(number, "rb")
 
 

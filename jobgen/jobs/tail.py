@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from jobgen.jobs.record import IsNoFileError, open_left
+from jobgen.jobs.record import open_left
 
 # A longer line is passed on in pieces: a program may never end one.
 LONGEST = 64 * 1024
@@ -35,7 +35,7 @@ class Tail:
         self._partial = b""
         self._shown = time.monotonic()
         self._offset = self._size = 0
-        self._told = False  # that it is no file
+        self._told = False  # that it cannot be read
 
     def look(self, *, sure: bool = False) -> None:
         """See what there is to read: `fill` reads that, and not what is written meanwhile.
@@ -45,10 +45,11 @@ class Tail:
         """
         try:
             size = _read_size(self.path, sure=sure)
-        except IsNoFileError:
+        except OSError as error:
             size = None
             if not self._told:
-                self.lines.append(f"jobgen: {self.path.name} is no file, and left out".encode())
+                words = f"jobgen: {self.path.name} cannot be read: {error.strerror}"
+                self.lines.append(words.encode())
             self._told = True
         if size is not None and size < self._offset:
             self._offset = 0

@@ -15,6 +15,7 @@ from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
 from jobgen.report.history import read_number
 
+_MOST_NAME = 253  # characters of a host's name
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
 
 
@@ -133,7 +134,8 @@ class Folder:
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:
-            return tuple(read_left(attempt / "nodes").split())
+            names = read_left(attempt / "nodes").split()
+            return tuple(name for name in names if len(name) <= _MOST_NAME)
         except OSError:
             return ()
 
