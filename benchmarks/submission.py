@@ -41,6 +41,7 @@ sys.path[:0] = [str(ROOT)]
 
 from jobgen.cli.main import main as jobgen
 from jobgen.jobs import logs, pending, recovery, status, submit, watch  # noqa: F401
+from jobgen.jobs.handling import elsewhere  # noqa: F401
 from jobgen.output import format_table
 
 SPEC = {
