@@ -211,12 +211,20 @@ class LaunchPieces(NamedTuple):
     waits_itself: bool = False  # the script waits for the jobs that it comes after
 
 
+class HeldNode(NamedTuple):
+    """What one holds of a node, None where that is not told; memory in KiB."""
+
+    name: str
+    cpus: int | None = None
+    gpus: int | None = None
+    memory: int | None = None
+
+
 class Allocation(NamedTuple):
-    """Nodes that one holds in a shell; `gpus` of them all, None where that cannot be told."""
+    """Nodes that one holds in a shell, in their order."""
 
     id: str
-    nodes: int
-    gpus: int | None
+    nodes: tuple[HeldNode, ...]
 
 
 class Access(Protocol):

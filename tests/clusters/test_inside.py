@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -131,24 +132,64 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path, node
     assert told.stdout == "done\n"
     done = run("--set", "run.command=[bash, -c, exit 5]")
     assert done.returncode == 5, done.stdout + done.stderr
-    done = run("--set", "resources.nodes=3")
-    assert done.returncode == 2
-    assert f": {nodes}, of the spec: 3; give --set resources.nodes={nodes}" in done.stderr
-    done = run("--set", "resources.gpus_per_node=1")
-    assert done.returncode == 2
-    assert f": 0, of the spec: {nodes}; get another allocation" in done.stderr
+    every = "n1" if nodes == 1 else "n1, n2"
+    for change, difference in (
+        ("nodes=3", f"nodes: {nodes}, of the spec: 3"),
+        ("gpus_per_node=1", f"GPUs of {every}: 0, of the spec: 1"),
+        ("cpus_per_node=4", f"CPUs of {every}: 1, of the spec: 4"),
+        ("memory_per_node=9GB", f"memory of {every}: 4000MB, of the spec: 9GB"),
+    ):
+        done = run("--set", f"resources.{change}")
+        assert done.returncode == 2
+        assert re.search(rf"job \d+ has another shape than the spec: {difference}\n", done.stderr)
+
+
+def test_a_script_in_an_allocation_of_another_shape_says_what_srun_says(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    resources = {**CONTENT["resources"], "cpus_per_node": 8}
+    content = CONTENT | {"scheduler": "slurm", "resources": resources}
+    (tmp_path / "job.yaml").write_text(json.dumps(content))
+    made = jobgen("render", "job.yaml", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    done = slurm.run(
+        *("salloc", "--quiet", "-N2", "-c1", "--ntasks-per-node=1", "-t5", "bash", "job.sbatch"),
+        cwd=tmp_path,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode != 0, told
+    assert "srun: error: " in told
+    assert "More processors requested than permitted" in told
 
 
 def test_a_job_runs_in_an_allocation_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     (tmp_path / "job.yaml").write_text(json.dumps(CONTENT | {"scheduler": "pbs"}))
-    (tmp_path / "held").write_text(
-        f"cd {tmp_path}\nPYTHONPATH={Path.cwd()} {' '.join(JOBGEN)} run >told 2>&1\necho $? >code\n"
+    run = f"PYTHONPATH={Path.cwd()} {' '.join(JOBGEN)} run"
+    other = (
+        "nodes=3",
+        "gpus_per_node=1",
+        "cpus_per_node=4",
+        "memory_per_node=2GB",
+        "gpus_per_node=[2,1]",
     )
+    lines = [f"cd {tmp_path}", f"{run} >told 2>&1", "echo $? >code"]
+    lines += [f"{run} --set resources.{change} 2>>shapes; echo $? >>codes" for change in other]
+    (tmp_path / "held").write_text("\n".join(lines) + "\n")
+    select = "select=1:ncpus=2:mem=1gb+1:ncpus=3:mem=1gb:ngpus=1"
     job_id = pbs.submit(
-        "-l", "select=2:ncpus=1", "-l", "place=scatter", "-l", "walltime=300", "held", cwd=tmp_path
+        "-l", select, "-l", "place=scatter", "-l", "walltime=300", "held", cwd=tmp_path
     )
     pbs.wait(job_id)
+    assert (tmp_path / "codes").read_text() == "2\n" * len(other)
+    assert re.findall("than the spec: (.*)", (tmp_path / "shapes").read_text()) == [
+        "nodes: 2, of the spec: 3",
+        "GPUs of n1: 0, of the spec: 1",
+        "CPUs of n2: 3, of the spec: 4; CPUs of n1: 2, of the spec: 4",
+        "memory of n1, n2: 1GB, of the spec: 2GB",
+        "GPUs of n2: 1, of the spec: 2; GPUs of n1: 0, of the spec: 1",
+    ]
     told = (tmp_path / "told").read_text()
     assert (tmp_path / "code").read_text() == "0\n", told
     assert "DONE: all processes ended well" in told

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jobgen import process, schedulers
@@ -13,7 +14,9 @@ from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import look
 from jobgen.plan.plan import Plan
 from jobgen.rendering.render import render
+from jobgen.schedulers.base import Allocation
 from jobgen.spec.model import JobSpec
+from jobgen.spec.units import format_memory
 
 # The job's folders are those of the node's own processes; its modules and venv are not loaded.
 _ENTER = 'cd "$1" && export JOBGEN_RUN_DIR=$2 && shift 2 && exec "$@"'
@@ -65,18 +68,45 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
         if held is None:
             what = "salloc, qsub -I or the site's own command"
             raise UsageError(f"this shell holds no {plan.can.title} job; get one with {what}")
-        fewest = plan.nodes.fewest or plan.nodes.total
-        if not fewest <= held.nodes <= plan.nodes.total:
-            hint = f"give --set resources.nodes={held.nodes}, or get another"
+        if differences := list(_compare(plan, held)):
             raise UsageError(
-                f"nodes of job {held.id}: {held.nodes}, of the spec: {plan.nodes.total}; {hint}"
-            )
-        if held.gpus is not None and held.gpus < plan.nodes.gpus:
-            hint = "get another allocation, or set resources.gpus_per_node"
-            raise UsageError(
-                f"GPUs of job {held.id}: {held.gpus}, of the spec: {plan.nodes.gpus}; {hint}"
+                f"job {held.id} has another shape than the spec: {'; '.join(differences)}\n"
+                f"get an allocation like it, or change `resources`, by --set or in the spec"
             )
         argv = access.start_argv(str(path), alone=alone, cpus=plan.nodes.groups[0].cpus)
     text = render(plan)
     write_run_file(path, text)
     return argv
+
+
+def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
+    """Say what the allocation has less of than the spec, or more nodes: srun would refuse it."""
+    fewest, most = plan.nodes.fewest or plan.nodes.total, plan.nodes.total
+    if not fewest <= len(held.nodes) <= most:
+        yield f"nodes: {len(held.nodes)}, of the spec: {most}"
+    # What the scheduler is not asked for, such as the GPUs of whole nodes, it does not tell of.
+    asked = "\n".join(schedulers.get_scheduler(plan.scheduler).directives(plan))
+    wanted = [group for group in plan.nodes.groups for _ in range(group.nodes)]
+    amounts = (
+        ("GPUs", r"gpus?(-per-node)?[=:]", "gpus", str),
+        ("CPUs", r"cpus(-per-\w+)?=", "cpus", str),
+        ("memory", r"\bmem(-per-\w+)?=", "memory", _format_memory),
+    )
+    for what, pattern, key, write in amounts:
+        if not re.search(pattern, asked):
+            continue
+        short: dict[tuple[int, int], list[str]] = {}
+        have = sorted(held.nodes, key=lambda node: getattr(node, key) or 0, reverse=True)
+        need = sorted((getattr(group, key) or 0 for group in wanted), reverse=True)
+        for node, amount in zip(have, need, strict=False):
+            given = getattr(node, key)
+            if given is not None and given < amount:
+                short.setdefault((given, amount), []).append(node.name)
+        for (given, amount), names in short.items():
+            where = ", ".join(sorted(names)[:4]) + (", ..." if len(names) > 4 else "")
+            yield f"{what} of {where}: {write(given)}, of the spec: {write(amount)}"
+
+
+def _format_memory(kib: int) -> str:
+    number, unit = format_memory(kib)
+    return f"{number}{unit}B"

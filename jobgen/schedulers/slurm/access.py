@@ -5,7 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from jobgen.schedulers.base import Allocation, Ask
+from jobgen.schedulers.base import Allocation, Ask, HeldNode
+
+# `Nodes=n[1-2] CPU_IDs=0-3,8 Mem=4000 GRES=gpu:a100:2(IDX:0-1)`, for nodes that are given alike.
+# Before 20.11 it is `GRES_IDX=gpu(IDX:0-1)`.
+_ALIKE = re.compile(r"\bNodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES(?:_IDX)?=(\S*)")
+_GPUS = re.compile(r"\bgpu\b([^(,]*)(?:\(IDX:([0-9,-]+))?")
+
+
+def _count(numbers: str) -> int:
+    """How many there are in `0-3,8`."""
+    spans = (span.partition("-") for span in numbers.split(",") if span)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+
+
+def _count_gpus(amount: str, numbers: str) -> int:
+    """How many `gpu:a100:2(IDX:0-1)` are, of which either may be missing."""
+    count = amount.rpartition(":")[2]
+    return int(count) if count.isdecimal() else _count(numbers)
 
 
 class SlurmAccess:
@@ -23,11 +40,18 @@ class SlurmAccess:
         job_id = environment.get("SLURM_JOB_ID")
         if not job_id:
             return None
-        shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
-        nodes = re.search(r"\bNumNodes=(\d+)", shown)
-        resources = re.search(r"\b(?:Alloc)?TRES=(\S+)", shown)
-        gpus = re.search(r"gres/gpu=(\d+)", resources[1]) if resources else None
-        return Allocation(job_id, int(nodes[1]) if nodes else 0, int(gpus[1]) if gpus else 0)
+        shown = ask(["scontrol", "--oneliner", "--details", "show", "job", job_id])
+        nodes: list[HeldNode] = []
+        for names, cpus, memory, gres in _ALIKE.findall(shown):
+            for name in ask(["scontrol", "show", "hostnames", names]).split():
+                gpus = sum(_count_gpus(*words) for words in _GPUS.findall(gres))
+                held = (_count(cpus), gpus, int(memory) * 1024 or None)  # 0: all there is
+                nodes.append(HeldNode(name, *held))
+        if not nodes:
+            for names in re.findall(r"\bNodeList=([^\s(]+)", shown):
+                listed = ask(["scontrol", "show", "hostnames", names]).split()
+                nodes += [HeldNode(name) for name in listed]
+        return Allocation(job_id, tuple(nodes))
 
     def start_argv(self, script: str, *, alone: bool, cpus: int | None) -> list[str]:
         """Return the command that starts a job script in the allocation.
