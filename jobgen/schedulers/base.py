@@ -231,7 +231,7 @@ class Access(Protocol):
     """How to get to the nodes of a job that runs."""
 
     def shell_argv(
-        self, job_id: str, node: str, words: Sequence[str], *, terminal: bool
+        self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
     ) -> list[str]:
         """Return the command that runs `words` on a node, with a terminal of its own or not."""
 

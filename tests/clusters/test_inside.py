@@ -86,12 +86,11 @@ def visit_tasks(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
         task = job.task(index)
         wait_until(lambda task=task: any(task.run_dir.glob("logs/*/rank-0.out")), timeout=100)
         nodes = (task.run_dir / "attempts" / "0" / "nodes").read_text().split()
-        words = ("bash", "-c", "hostname; echo $JOBGEN_RUN_DIR $SLURM_ARRAY_TASK_ID; exit 4")
+        words = ("bash", "-c", "hostname; echo $JOBGEN_RUN_DIR; exit 4")
         done = jobgen("shell", task.id, "--", *words, env=env, cwd=cwd)
         assert done.returncode == 4, done.stderr
-        own = [str(index)] if scheduler == "slurm" else []
         here = [os.uname().nodename] if scheduler == "local" else nodes
-        assert done.stdout.split() == [*here, str(task.run_dir), *own]
+        assert done.stdout.split() == [*here, str(task.run_dir)]
     done = jobgen("shell", job.id, "--", "true", env=env, cwd=cwd)
     assert done.returncode == 2
     assert f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}" in done.stderr
@@ -102,6 +101,38 @@ def visit_tasks(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
 @pytest.mark.slow
 def test_a_shell_on_a_task_of_an_array_here(tmp_path: Path) -> None:
     visit_tasks("local", os.environ, tmp_path)
+
+
+def test_a_shell_on_a_task_of_an_array_of_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    visit_tasks("slurm", slurm.env, tmp_path)
+
+
+def test_a_shell_on_a_task_of_an_array_of_pbs(pbs_env: dict[str, str], tmp_path: Path) -> None:
+    visit_tasks("pbs", pbs_env, tmp_path / "work")
+
+
+def visit_unequal_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Every node is reached, whichever part of the job it belongs to."""
+    resources = {"gpus_per_node": [4, 2], "cpus_per_gpu": 1, "walltime": "5m"}
+    job = submit(CONTENT | {"resources": resources}, scheduler=scheduler, cwd=cwd, env=env)
+    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 6, timeout=200)
+    nodes = (job.run_dir / "attempts" / "0" / "nodes").read_text().split()
+    assert len(set(nodes)) == 2
+    for number, node in enumerate(nodes):
+        for word in (str(number), node):
+            words = ("--node", word, "--", "hostname")
+            done = jobgen("shell", job.id, *words, env=env, cwd=cwd)
+            assert (done.returncode, done.stdout) == (0, f"{node}\n"), done.stderr
+    (cwd / "go").touch()
+    assert job.wait() == "done 0"
+
+
+def test_a_shell_on_unequal_nodes_of_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    visit_unequal_nodes("slurm", slurm.env, tmp_path)
+
+
+def test_a_shell_on_unequal_nodes_of_pbs(pbs_env: dict[str, str], tmp_path: Path) -> None:
+    visit_unequal_nodes("pbs", pbs_env, tmp_path / "work")
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

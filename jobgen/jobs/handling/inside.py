@@ -46,7 +46,7 @@ def enter_job(
     if schedulers.is_local(job.scheduler):
         return inner
     access = schedulers.get_access(job.scheduler)
-    return access.shell_argv(job.id, str(name), inner, terminal=terminal)
+    return access.shell_argv(job.id, str(name), inner, process.run, terminal=terminal)
 
 
 def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:

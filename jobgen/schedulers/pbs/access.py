@@ -49,7 +49,7 @@ class PbsAccess:
     """ssh, which sites open to the owner of a job: pbsdsh works within the job alone."""
 
     def shell_argv(
-        self, job_id: str, node: str, words: Sequence[str], *, terminal: bool
+        self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
     ) -> list[str]:
         """Return the command that runs another on a node of the job."""
         environment = ["env", f"PBS_JOBID={job_id}"]

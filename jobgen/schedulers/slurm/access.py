@@ -29,10 +29,19 @@ class SlurmAccess:
     """Steps that share what the job has."""
 
     def shell_argv(
-        self, job_id: str, node: str, words: Sequence[str], *, terminal: bool
+        self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
     ) -> list[str]:
-        """Return the command that runs another on a node of the job."""
-        step = ["srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1"]
+        """Return the command that runs another on a node of the job.
+
+        A task of an array has an id of its own; the parts of a job of unequal nodes have numbers.
+        """
+        asked = ["squeue", "--noheader", "--format=%A %i", f"--jobs={job_id}"]
+        lines = ask([*asked, f"--nodelist={node}"]).splitlines() or [""]
+        own, _, shown = lines[0].partition(" ")
+        whole, plus, number = shown.partition("+")
+        step = ["srun", f"--jobid={whole if plus else own or job_id}", "--overlap"]
+        step += [f"--het-group={number}"] if plus else []
+        step += ["--nodes=1", "--ntasks=1"]
         return [*step, f"--nodelist={node}", *(["--pty"] if terminal else []), *words]
 
     def find_allocation(self, environment: Mapping[str, str], ask: Ask) -> Allocation | None:
