@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import support
@@ -47,10 +47,12 @@ def in_a_child(action: Callable[[], Ended], folder: Path, env: Mapping[str, str]
     return None if os.WIFSIGNALED(status) else Ended(os.WEXITSTATUS(status), out, err)
 
 
-def at_once(action: Callable[[], Ended], count: int, folder: Path, env: Mapping[str, str]) -> int:
-    """Run a command so many times at once, in processes of their own; how many succeed."""
+def at_once(
+    actions: Iterable[Callable[[], Ended]], folder: Path, env: Mapping[str, str]
+) -> list[int]:
+    """Run commands at once, in processes of their own; their exit codes, -9 of one killed."""
     pids, variables = [], dict(env)
-    for _ in range(count):
+    for action in actions:
         pid = os.fork()
         if pid == 0:
             os.environ.clear()
@@ -62,7 +64,7 @@ def at_once(action: Callable[[], Ended], count: int, folder: Path, env: Mapping[
             finally:
                 os._exit(code)
         pids.append(pid)
-    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids].count(0)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
 def command(*words: str) -> Callable[[], Ended]:

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import Pbs, Slurm, why_not
-from faults import at_once, command, in_a_child, points
+from faults import at_once, command, in_a_child, killed, points
 from support import ROOT, Ended, jobgen
 
 from jobgen import process
@@ -143,17 +143,98 @@ def test_500_submissions_into_one_folder_a_hundred_at_a_time(slurm: Slurm, tmp_p
     spec(tmp_path, "slurm")
     again = command("submit", "--again")
     try:
-        assert [at_once(again, 100, tmp_path, slurm.env) for _ in range(5)] == [100] * 5
-        listed = slurm.run("squeue", "--noheader", "--format=%i %o").stdout.splitlines()
+        for _ in range(5):
+            assert at_once([again] * 100, tmp_path, slurm.env) == [0] * 100
+        listed = slurm.run("squeue", "--noheader", "--format=%i|%Z|%o").stdout.splitlines()
     finally:
         slurm.run("scancel", "--user=root")
-    found = dict(line.split() for line in listed)
+    # Jobs of a test that has failed before may still be there.
+    jobs = [line.split("|") for line in listed]
+    found = {job: script for job, folder, script in jobs if folder == str(tmp_path)}
     records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/a/*/job.json")]
     assert {each["id"]: each["token"] for each in records} == {
         job: Path(script).stem for job, script in found.items()
     }
     assert len(records) == 500
     assert list(tmp_path.glob("runs/a/submissions/*")) == []
+
+
+QSUB = """#!/bin/sh
+case ${{FAULT-}} in
+    unheard) kill -KILL $PPID; exit 1 ;;
+    crash) id=$({qsub} "$@"); kill -KILL $PPID; echo "$id" ;;
+    lost) {qsub} "$@" >/dev/null; echo 'qsub: End of File' >&2; exit 1 ;;
+    both) {qsub} "$@" >/dev/null; kill -KILL $PPID; exit 1 ;;
+    *) exec {qsub} "$@" ;;
+esac
+"""
+
+
+def test_500_submissions_to_a_pbs_without_history_with_crashes_and_lost_answers(
+    pbs: Pbs, tmp_path: Path
+) -> None:
+    """Each is tried twice, as a user would; what went well the first time is refused then."""
+    folder, bin_folder = tmp_path / "work", tmp_path / "bin"
+    for path in (folder, bin_folder):
+        path.mkdir()
+    spec(folder, "pbs")
+    (bin_folder / "qsub").write_text(QSUB.format(qsub=pbs.run_folder / "bin" / "qsub"))
+    (bin_folder / "qsub").chmod(0o755)
+    env = {**pbs.env, "PATH": f"{bin_folder}{os.pathsep}{pbs.env['PATH']}"}
+    faults = ("", "unheard", "crash", "lost", "both", "killed")
+
+    def submission(number: int, *, fault: str) -> Callable[[], Ended]:
+        words = ("submit", "--set", f"run.command=[echo, '{number}']")
+        act = (
+            killed(number // len(faults) % 40, "", *words) if fault == "killed" else command(*words)
+        )
+
+        def action() -> Ended:
+            os.environ["FAULT"] = fault
+            return act()
+
+        return action
+
+    def try_all(*, faulty: bool) -> list[int]:
+        codes = []
+        for begin in range(0, 500, 100):
+            numbers = range(begin, begin + 100)
+            each = [submission(n, fault=faults[n % 6] if faulty else "") for n in numbers]
+            codes += at_once(each, folder, env)
+        return codes
+
+    def list_jobs() -> dict[str, str]:
+        """The script of each job of this test."""
+        shown = pbs.run("qstat", "-f", "-F", "json").stdout
+        jobs = json.loads(shown).get("Jobs", {}) if shown else {}
+        return {
+            job_id: Path(job["Submit_arguments"].split()[-1]).stem
+            for job_id, job in jobs.items()
+            if job["Variable_List"]["PBS_O_WORKDIR"] == str(folder)
+        }
+
+    try:
+        with pbs.settings(history=False):
+            first = try_all(faulty=True)
+            accepted = list_jobs()
+            make_late(folder)
+            settled = in_a_child(command("list"), folder, env)
+            assert settled is not None
+            assert settled.code == 0
+            assert intents(folder) == []
+            second = try_all(faulty=False)
+            jobs = list_jobs()
+    finally:
+        pbs.run("qdel", *list_jobs())
+    records = [json.loads(path.read_text()) for path in folder.glob("runs/a/*/job.json")]
+    assert {each["id"]: each["token"] for each in records} == jobs
+    assert len({each["digest"] for each in records}) == len(records) == 500
+    # The first time no job came of a fault before the scheduler; all others are refused now.
+    assert first.count(0) >= 160
+    assert first.count(-signal.SIGKILL) >= 250
+    assert accepted.items() <= jobs.items()
+    assert sorted({*second}) == [0, 2]
+    assert second.count(2) == len(accepted)
 
 
 def test_pbs_kill_at_each_point_of_a_chain(pbs: Pbs, tmp_path: Path) -> None:
