@@ -144,7 +144,7 @@ def read_run_file(path: str | Path) -> bytes:
                 raise OSError(0, "not a file")
             if about.st_uid != os.geteuid():
                 raise OSError(0, "it belongs to another user")
-            return opened.read(_MOST_BYTES)
+            return opened.read(min(about.st_size, _MOST_BYTES))
 
 
 def open_left(path: str | Path) -> BinaryIO:
@@ -162,7 +162,9 @@ def open_left(path: str | Path) -> BinaryIO:
 def read_left(path: str | Path) -> str:
     """Return the text of a small file that a job has left; of a large one its beginning."""
     with open_left(path) as file:
-        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+        # Python sets aside as much as it is asked for, however small the file is.
+        size = min(os.fstat(file.fileno()).st_size, _MOST_BYTES)
+        return file.read(size).decode("utf-8", "replace")
 
 
 def write_run_file(

@@ -116,13 +116,13 @@ def list_chain(job: JobRecord) -> list[str]:
         ids.append(following)
 
 
-def list_open_chain(job: JobRecord) -> list[str]:
+def list_open_chain(job: JobRecord, traces: Traces) -> list[str]:
     """Return the ids of the chain that may be queued or running: of the last start, and later ones.
 
     If that start was ended so that the next one goes on, it is not among them, unless the next one
     has the same id.
     """
-    ids, traces = list_chain(job), read_traces(job)
+    ids = list_chain(job)
     try:
         last = read_left(f"{traces.last}/job").strip() if traces.last else ""
     except (OSError, ValueError):

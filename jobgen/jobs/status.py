@@ -155,10 +155,10 @@ def _collect_open(
     """Return by scheduler the ids to ask for, each with the run folders that it stands for."""
     wanted: dict[str, dict[str, list[str]]] = {}
     for job, part, known in zip(jobs, parts, own, strict=True):
-        for (one, _), state in zip(part, known, strict=True):
+        for (one, left), state in zip(part, known, strict=True):
             if state is None:
                 ids = wanted.setdefault(job.scheduler, {})
-                for id in list_open_chain(one):
+                for id in list_open_chain(one, left):
                     ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))
     return wanted
 
@@ -200,7 +200,7 @@ def _judge_local(job: JobRecord, left: Traces) -> State:
 def _judge_answer(job: JobRecord, left: Traces, answer: SchedulerAnswer) -> State:
     """Judge by what the scheduler tells of it, or of the jobs of its chain that have not ended."""
     own = run_folder.judge_outcome(job, left)
-    names = [folder_name(id) for id in list_open_chain(job)]
+    names = [folder_name(id) for id in list_open_chain(job, left)]
     if own:  # the jobs after this one do not go on
         names = names[:1]
     known = [answer.states[name] for name in names if name in answer.states]
@@ -303,7 +303,7 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
             if schedulers.is_local(job.scheduler):
                 _stop(job)
                 ended.append(job)
-            elif len(ids := list_open_chain(job)) > 1:
+            elif len(ids := list_open_chain(job, run_folder.read_traces(job))) > 1:
                 _cancel_all(ids, schedulers.get_batch_scheduler(job.scheduler))
                 ended.append(job)
             else:
@@ -311,7 +311,7 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
         except RefusedError as error:
             refusals.append(str(error))
     for name, some in plain.items():
-        wanted = [list_open_chain(job)[0] for job in some]
+        wanted = [list_open_chain(job, run_folder.read_traces(job))[0] for job in some]
         for ids in _split_ids(wanted):
             try:
                 process.run(schedulers.get_batch_scheduler(name).cancel_argv(ids))

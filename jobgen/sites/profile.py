@@ -5,6 +5,7 @@ of the profile's `sources`. What is not known is left out.
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
@@ -27,8 +28,10 @@ from jobgen.spec.value_types import (
 
 def _compile_regex(text: str) -> str:
     try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of what a later Python may read in another way
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError, FutureWarning) as error:
         raise ValueError(f"is not a regular expression: {error}") from None
     bare = re.sub(r"\\.|\[\^?\]?[^]]*\]", "x", text)  # without escapes and classes
     if len(text) > 200 or re.search(r"\)[*+{]", bare) or len(re.findall(r"[*+{]", bare)) > 2:

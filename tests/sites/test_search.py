@@ -134,6 +134,10 @@ def test_a_chain_that_leads_back_is_an_error_with_its_place(home: Path) -> None:
             "scheduler: slurm\naccount: {pattern: '('}\n",
             "2:20: account.pattern: '(' is not a regular expression: ",
         ),
+        (
+            "scheduler: slurm\naccount: {pattern: '[[a]'}\n",
+            "2:20: account.pattern: '[[a]' is not a regular expression: Possible nested set",
+        ),
         ("scheduler: slurm\ncited: {pbs: a}\n", "2:14: cited.pbs: unknown source 'a'"),
         ("scheduler: slurm\ngpu_type: a\n", "2:11: gpu_type: unknown type 'a'; name it in"),
     ],
