@@ -849,6 +849,24 @@ def test_qrerun_by_an_operator(user: User) -> None:
     assert (done.out, done.shown["run_count"], done.status) == ("run\nrun\n", 2, 0)
 
 
+def test_qsig_suspend_by_an_operator(user: User) -> None:
+    """Section 6: the tasks stand still, and go on with resume."""
+    job = user.submit(f"for i in {{1..9}}; do echo >> {user.folder}/beats; sleep 0.2; done")
+    user.until("beats")
+    assert user.pbs.run("qsig", "-s", "suspend", job, check=False).returncode == 159
+    with user.pbs.settings(operators=True):
+        user.pbs.run("qsig", "-s", "suspend", job)
+        wait_until(lambda: user.pbs.state(job) == "S")
+        time.sleep(0.5)
+        beats = (user.folder / "beats").read_text()
+        time.sleep(1)
+        assert (user.folder / "beats").read_text() == beats
+        user.pbs.run("qsig", "-s", "resume", job)
+        assert user.pbs.state(job) == "R"
+    done = user.collect(job)
+    assert (done.status, len((user.folder / "beats").read_text())) == (0, 9)
+
+
 # --- 7. Node failure -------------------------------------------------------------------
 
 

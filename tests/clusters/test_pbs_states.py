@@ -1,26 +1,41 @@
 """Every state of a job on PBS, with a history of ended jobs and, as PBS is installed, without."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_fixtures import Pbs, wait_until
-from jobs import Job, jobgen, submit
+from jobs import Job, submit
+from standing import Expected, Standing
 
 WAITS = "until [ -e go ]; do sleep 0.2; done"
-# By job: its state, and what its reason says; without a history PBS forgets what it has deleted.
-STATES = {
-    "good": ("done", ""),
-    "bad": ("failed", "exit code 3"),
-    "overdue": ("timeout", ""),
-    "running": ("running", ""),
-    "dependent": ("queued", "it waits for afterok:"),
-    "held": ("queued", "held by its owner"),
-    "hopeless": ("queued", "Insufficient amount of resource"),
-    "stopped": ("cancelled", ""),
-    "never": ("cancelled", ""),
+RESOURCES = {"nodes": 1, "cpus_per_node": 1, "walltime": "10m"}
+ENDED = {
+    "good": Expected("done", "", "healthy"),
+    "bad": Expected("failed", "exit code 3", "exit 3"),
+    "overdue": Expected("timeout", "", "walltime"),
+    "stopped": Expected("cancelled", "", "cancelled"),
+    "never": Expected("cancelled", "", "cancelled"),
+}
+OPEN = {
+    "running": Expected("running", "", "healthy"),
+    "again": Expected("running", "", "healthy"),
+    "suspended": Expected("running", "suspended", "suspended"),
+    "dependent": Expected("queued", "it waits for running {running} (running)", "healthy"),
+    "held": Expected("queued", "the job is held by its owner", "held"),
+    "hopeless": Expected("queued", "Can Never Run: Insufficient", "refused-resources"),
+}
+# Without a history PBS forgets what it has deleted, and says nothing of a lost node.
+GONE = {
+    False: {
+        "vanished": Expected("unknown", "it has not begun here", "dependency"),
+        "lost": Expected("failed", "it has left no outcome: it was killed", "unknown"),
+    },
+    True: {
+        "vanished": Expected("cancelled", "", "dependency"),
+        "lost": Expected("node lost", "Exit_status -20", "node-lost"),
+    },
 }
 
 
@@ -29,82 +44,74 @@ def test_every_state_has_its_word(pbs: Pbs, tmp_path: Path, history: bool) -> No
     def start(name: str, command: str, **changes: Any) -> Job:
         content: dict[str, Any] = {
             "name": name,
-            "resources": {"nodes": 1, "cpus_per_node": 1, "walltime": "10m"},
+            "resources": RESOURCES,
             "launch": {"mode": "direct"},
             "environment": {"venv": sys.prefix},
             "run": {"command": ["bash", "-c", command]},
         }
-        return submit(content | changes, scheduler="pbs", cwd=tmp_path, env=pbs.env)
+        standing.jobs[name] = submit(content | changes, scheduler="pbs", cwd=tmp_path, env=pbs.env)
+        return standing.jobs[name]
 
-    def run(*words: str) -> Any:
-        return jobgen(*words, env=pbs.env, cwd=tmp_path)
+    def begins(job: Job) -> None:
+        job.wait_for(lambda: list(job.run_dir.glob("attempts/*/node-0.started")))
 
-    def read_states() -> dict[str, tuple[str, str]]:
-        listed = json.loads(run("list", "--json").stdout)["jobs"]
-        return {job["name"]: (job["state"], job["reason"]) for job in listed}
-
-    def differ() -> dict[str, tuple[str, str]]:
-        states = read_states()
-        return {
-            name: states[name]
-            for name, (state, reason) in STATES.items()
-            if states[name][0] != state or reason not in states[name][1]
-        }
-
-    with pbs.settings(history=history, kill_delay=1, poll=0.3):
-        jobs = {
-            "overdue": start(
-                "overdue",
-                "sleep 600",
-                resources={"nodes": 1, "cpus_per_node": 1, "walltime": "20s"},
-            ),
-            "bad": start("bad", "exit 3"),
-            "good": start("good", "true"),
-            "running": start("running", WAITS),
-            "stopped": start("stopped", WAITS),
-            "held": start("held", "true", directives=["#PBS -h"]),
-            "never": start("never", "true", directives=["#PBS -h"]),
-            "hopeless": start("hopeless", "true", resources={"nodes": 1, "cpus_per_node": 99}),
-        }
-        jobs["dependent"] = start("dependent", "true", after=[jobs["running"].id])
-        jobs["bad"].wait()
-        vanished = start("vanished", "true", after=[jobs["bad"].id])
-        stopped = jobs["stopped"]
-        stopped.wait_for(lambda: list(stopped.run_dir.glob("attempts/*/node-0.started")))
-        cancelled = run("cancel", stopped.id, jobs["never"].id)
+    settings = {"history": history, "kill_delay": 1, "poll": 0.3, "operators": True}
+    with pbs.settings(**settings), Standing(pbs.env, tmp_path) as standing:
+        start("overdue", "sleep 600", resources=RESOURCES | {"walltime": "20s"})
+        bad, _ = start("bad", "exit 3"), start("good", "true")
+        running, stopped = start("running", WAITS), start("stopped", WAITS)
+        suspended, again = start("suspended", WAITS), start("again", WAITS)
+        start("held", "true", directives=["#PBS -h"])
+        never = start("never", "true", directives=["#PBS -h"])
+        start("hopeless", "true", resources=RESOURCES | {"cpus_per_node": 99})
+        start("dependent", "true", after=[running.id])
+        bad.wait()
+        start("vanished", "true", after=[bad.id])
+        for job in (running, stopped, suspended, again):
+            begins(job)
+        pbs.run("qsig", "-s", "suspend", suspended.id)
+        pbs.run("qrerun", again.id)
+        cancelled = standing.run("cancel", stopped.id, never.id)
         assert (cancelled.returncode, cancelled.stdout) == (0, "")
-        assert (
-            cancelled.stderr.splitlines()
-            == [
-                f"never {jobs['never'].id}: cancelled",
-                f"stopped {stopped.id}: cancelled",
-            ]
-            or cancelled.stderr.count(": cancelled") == 2
-        )
-        wait_until(lambda: not differ(), timeout=120, every=1, what=lambda: str(differ()))
-
-        # Who waits is told at once of an end that is in the run folder, and of a job that is gone.
-        for name, code in (("good", 0), ("bad", 7), ("overdue", 7), ("stopped", 7), ("never", 7)):
-            assert run("wait", jobs[name].id).returncode == code, name
-            assert run("logs", "-f", jobs[name].id).returncode == 0, name
-        words = {"cancelled"} if history else {"unknown"}
-        assert read_states()["vanished"][0] in words
-        causes = {
-            name: json.loads(run("diagnose", "--json", jobs[name].id).stdout)["cause"]
-            for name in ("good", "overdue", "stopped", "held")
+        assert {*cancelled.stderr.splitlines()} == {
+            f"never {never.id}: cancelled",
+            f"stopped {stopped.id}: cancelled",
         }
-        assert causes["good"] == "healthy"
-        assert causes["overdue"] == "walltime"
-        assert causes["stopped"] == "cancelled"
+        dependent = OPEN["dependent"]
+        reason = dependent.reason.format(running=running.id)
+        table = ENDED | OPEN | {"dependent": dependent._replace(reason=reason)}
+        table["vanished"] = GONE[history]["vanished"]
+        standing.expect(table, seconds=120)
+        assert (again.run_dir / "attempts" / "1").is_dir()
 
-        # The guard: what is queued, held or running is not submitted a second time.
-        for name in ("running", "dependent", "held", "hopeless"):
-            again = run("submit", str(jobs[name].run_dir / "job.yaml"), "--scheduler", "pbs")
-            assert again.returncode == 2, (name, again)
-            assert f"job {jobs[name].id} is of the same script and " in again.stderr
-        if history:
-            assert run("wait", vanished.id).returncode == 7
+        waiting = {name: standing.start_waiting(name) for name in OPEN}
+        for name, expected in ENDED.items():
+            standing.ends(name, state=expected.state)
+        for name in OPEN:
+            standing.refuses_another(name)
+        # What vanished without a word is given up after a second look, a minute later.
+        waits = standing.start_waiting("vanished")
+        assert waits[0].wait(100) == 7
+        assert waits[1].wait(100) == 0
+        assert [each.poll() for some in waiting.values() for each in some] == [None] * 12
+
+        pbs.run("qsig", "-s", "resume", suspended.id)
         (tmp_path / "go").touch()
-        for name in ("held", "hopeless"):
-            pbs.cancel(jobs[name].id)
-        assert run("wait", jobs["running"].id, jobs["dependent"].id).returncode == 0
+        assert standing.run("cancel", standing.jobs["hopeless"].id).returncode == 0
+        pbs.run("qrls", standing.jobs["held"].id)
+        codes = {name: [each.wait(100) for each in some] for name, some in waiting.items()}
+        assert codes == {name: [0, 0] for name in OPEN} | {"hopeless": [7, 0]}
+
+        (tmp_path / "go").unlink()
+        lost = start("lost", WAITS, directives=["#PBS -r n"])
+        begins(lost)
+        waits = standing.start_waiting("lost")
+        node = (lost.run_dir / "attempts" / "0" / "nodes").read_text().strip()
+        pbs.fail(node)
+        try:
+            standing.expect({"lost": GONE[history]["lost"]}, seconds=60)
+            assert waits[0].wait(100) == 7
+            assert waits[1].wait(100) == 0
+        finally:
+            pbs.heal(node)
+            wait_until(lambda: "down" not in pbs.run("pbsnodes", node).stdout)

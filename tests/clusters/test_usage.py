@@ -1,11 +1,139 @@
-"""Logs of gigabytes, left by a real job."""
+"""What jobs use on nodes: `jobgen top` while they run, `jobgen report` after, and large logs."""
 
+import json
+import os
+import pty
+import re
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from cluster_fixtures import Pbs
-from jobs import JOBGEN, jobgen, submit
+import pytest
+from cluster_fixtures import Cluster, Pbs, wait_until
+from jobs import JOBGEN, PROGRAMS, jobgen, submit
+
+GIB = 2**30
+# A stand-in for the tool of a node that has GPUs.
+NVIDIA_SMI = "#!/bin/sh\necho '97, 40960, 81920, 400.5'\necho '95, 20480, 81920, 300.5'\n"
+
+
+@pytest.fixture(params=["slurm", "pbs"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    found = request.getfixturevalue(request.param)
+    if isinstance(found, Pbs):  # of a job that has ended, qstat tells nothing without
+        with found.settings(history=True):
+            yield found
+    else:
+        yield found
+
+
+def watch_on_a_terminal(*words: str, cluster: Cluster, cwd: Path) -> "tuple[Any, int]":
+    """Start a command on a terminal; the process and the terminal's other end."""
+    ours, theirs = pty.openpty()
+    argv = [*JOBGEN, *words]
+    started = subprocess.Popen(argv, env=cluster.env, cwd=cwd, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    return started, ours
+
+
+def read_all(terminal: int) -> str:
+    seen = b""
+    try:
+        while more := os.read(terminal, 65536):
+            seen += more
+    except OSError:  # the other end is closed
+        pass
+    os.close(terminal)
+    return seen.decode()
+
+
+def test_top_and_report_tell_what_processes_of_torchrun_hold(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """3 GB on the first node, which PBS does not see: torchrun's processes have other sessions."""
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text(NVIDIA_SMI)
+    tool.chmod(0o755)
+    env = {**cluster.env, "PATH": f"{tool.parent}{os.pathsep}{cluster.env['PATH']}"}
+    gpus = cluster.kind == "slurm"  # a node of PBS has its own PATH
+    content = {
+        "name": "hold",
+        "resources": {
+            "nodes": 2,
+            "cpus_per_node": 2,
+            "memory_per_node": "16GB",
+            "walltime": "10m",
+        },
+        "launch": {"processes_per_node": 2},
+        "environment": {"venv": sys.prefix},
+        "run": {"command": ["python", str(PROGRAMS / "hold.py"), "1536", "1536", "64", "64"]},
+    }
+    job = submit(content, scheduler=cluster.kind, cwd=tmp_path, env=env)
+
+    def run(*words: str) -> str:
+        done = jobgen(*words, env=cluster.env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def top() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(run("top", "--json"))
+        return found
+
+    def noted() -> bool:
+        told = top()
+        nodes = told["nodes"]
+        return told["job"]["progress"] is not None and all(
+            (node["memory"] or 0) > size and node["cpus"] is not None
+            for node, size in zip(nodes, (3 * GIB, 128 << 20), strict=True)
+        )
+
+    wait_until(noted, timeout=120, every=1, what=lambda: f"{top()}\n{job.everything()}")
+    found = top()
+    assert found["job"]["state"] == "running"
+    assert found["job"]["progress"]["step"] > 0
+    first, second = found["nodes"]
+    assert (first["node"].partition(".")[0], second["node"].partition(".")[0]) == ("n1", "n2")
+    assert 3 * GIB < first["memory"] < 5 * GIB
+    assert 128 << 20 < second["memory"] < 2 * GIB
+    assert first["processes"] >= 3
+    assert first["cpus"] > 0.1
+    assert [gpu["use"] for gpu in first["gpus"]] == ([97, 95] if gpus else [])
+    head, columns, *lines = run("top", job.id).splitlines()
+    assert re.match(rf"hold {re.escape(job.id)}: running; step \d+, loss ", head)
+    assert columns.split()[0] == "NODE"
+    shown = ("2: 96 % (95-97)", "40.0 GB of 80.0 GB", "701 W") if gpus else ()
+    for words in (*shown, " 3.", " s ago"):
+        assert words in lines[0], words
+
+    started = [
+        watch_on_a_terminal(*words, job.id, cluster=cluster, cwd=tmp_path)
+        for words in (("top",), ("logs", "-f"))
+    ]
+    time.sleep(65)  # advice needs a minute of notes
+    (tmp_path / "go").touch()
+    assert job.wait() == "done 0"
+    topped, followed = (read_all(terminal) for _, terminal in started)
+    assert [process.wait(60) for process, _ in started] == [0, 0]
+    assert topped.count("\x1b[H\x1b[J") >= 2
+    assert f"hold {job.id}: done" in topped
+    # One line that is written anew where it stands.
+    assert re.search(r"\r\x1b\[Krunning on n1-n2, step \d+", followed)
+
+    (reported,) = json.loads(run("report", job.id, "--json", "-o", "page.html"))["runs"]
+    uses = {use["what"]: use for use in reported["uses"]}
+    assert 3 * GIB < reported["usage"]["memory"] < 5 * GIB
+    assert uses["memory"]["source"] == "usage/*.jsonl"
+    if cluster.kind == "pbs":
+        assert uses["memory"]["counted"].startswith("qstat counts ")
+        (advised,) = re.findall(r"memory_per_node: (\d+)GB would do", uses["memory"]["advice"])
+        assert int(advised) * GIB >= 1.25 * reported["usage"]["memory"]
+    page = (tmp_path / "page.html").read_text()
+    assert ("GPU use" in page) == gpus
+    assert "CPUs busy" in page
 
 
 def test_a_job_with_3_gb_of_logs_on_pbs_takes_little_memory_and_time(

@@ -44,6 +44,7 @@ class Job:
     members: "list[Job] | None" = None
     state: str = "Q"
     holds: str = ""
+    suspended: bool = False  # then `state` is still R
     comment: str = ""
     exit_status: int | None = None
     placed: list[str] = field(default_factory=list)  # the node of each chunk
@@ -224,7 +225,7 @@ class Job:
 
     def begin(self, placed: list[str]) -> None:
         """Count a new run on these nodes."""
-        self.placed = placed
+        self.placed, self.suspended = placed, False
         self.cookie = secrets.token_hex(16).upper()
         self.run_count += 1
         self.stime, self.etime = time.time(), 0.0

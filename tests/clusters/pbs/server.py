@@ -4,6 +4,7 @@ import asyncio
 import json
 import pwd
 import re
+import signal
 import socket
 import struct
 import sys
@@ -114,10 +115,17 @@ class Server(Scheduler):
 
     def do_signal(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         job = self.owned(message, uid)
-        if message["signal"] in ("suspend", "resume", "admin-suspend", "admin-resume"):
+        special = message["signal"] in ("suspend", "resume", "admin-suspend", "admin-resume")
+        if special and not self.settings["operators"]:
             raise RefusedError(PERMISSION, f"Unauthorized Request  {message['job']}")
         if job.state != "R":
             raise RefusedError(BAD_STATE, f"Request invalid for state of job {message['job']}")
+        if special:  # on all of its hosts
+            job.suspended = message["signal"].endswith("suspend")
+            number = signal.SIGSTOP if job.suspended else signal.SIGCONT
+            for host in dict.fromkeys(job.hosts):
+                self.spawn(self.moms[host].call("signal", job=job.id, signal=number))
+            return {}
         mom = self.moms[job.hosts[0]]
         self.spawn(mom.call("signal", job=job.id, signal=message["signal"]))
         return {}

@@ -28,7 +28,8 @@ def attributes(job: Job) -> dict[str, Any]:
             "vmem": f"{job.memory}kb",
             "walltime": clock((job.etime or time.time()) - job.stime),
         }
-    shown |= {"job_state": job.state, "queue": job.message["queue"], "server": job.server}
+    shown["job_state"] = "S" if job.suspended else job.state
+    shown |= {"queue": job.message["queue"], "server": job.server}
     if "A" in options:
         shown["Account_Name"] = options["A"]
     shown |= {
@@ -70,7 +71,7 @@ def attributes(job: Job) -> dict[str, Any]:
         shown["stime"] = time.ctime(job.stime)
     if job.stime and job.members is None:
         shown |= {"session_id": job.session, "jobdir": job.user.home}
-    shown["substate"] = SUBSTATES[job.state]
+    shown["substate"] = 43 if job.suspended else SUBSTATES[job.state]
     if job.state == "H" and "u" in job.holds:
         shown["substate"] = 20
     elif job.state in FINISHED and (job.deleted or job.exit_status):

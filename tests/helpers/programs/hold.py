@@ -1,0 +1,23 @@
+"""Hold memory until the file `go` is there: `hold.py MB...`, of each rank; rank 0 computes too."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+rank = int(os.environ["RANK"])
+held = bytearray(b"x") * (int(sys.argv[1 + rank]) << 20)  # written to, so that it is there
+metrics = Path(os.environ["JOBGEN_RUN_DIR"], "metrics.jsonl")
+step, begin = 0, time.time()
+while not Path("go").exists():
+    if rank:
+        time.sleep(0.2)
+        continue
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        held[step % len(held)] = step % 256
+    step += 1
+    line = {"kind": "step", "step": step, "loss": 1 / step, "time": time.time(), "step_s": 1.0}
+    with metrics.open("a") as file:
+        file.write(json.dumps(line) + "\n")
