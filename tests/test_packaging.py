@@ -52,7 +52,10 @@ def sources(folder: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
 
 
-SHARE = {"man/man1/jobgen.1", "jobgen/job.schema.json", "jobgen/site.schema.json"}
+SHARE = {
+    "man/man1/jobgen.1",
+    *("jobgen/job.schema.json", "jobgen/site.schema.json", "jobgen/SKILL.md"),
+}
 
 
 def test_the_wheel_holds_the_package_with_its_templates_and_no_more(dist: Path) -> None:
@@ -74,7 +77,7 @@ def test_the_sdist_holds_what_a_checkout_has(unpacked: Path) -> None:
     wanted = {
         *("jobgen", "templates", "tests", "examples", "benchmarks", "pyproject.toml"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-        "constraints.txt",
+        *("constraints.txt", "SKILL.md", "CITATION.cff", ".github"),
         *(".gitignore", ".pre-commit-hooks.yaml", "PKG-INFO", "hatch_build.py", "docs"),
     }
     assert {path.name for path in unpacked.iterdir()} == wanted

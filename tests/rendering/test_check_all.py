@@ -68,7 +68,7 @@ def pre_commit(
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (".pre-commit-hooks.yaml", "pyproject.toml", "hatch_build.py"):
         shutil.copy(ROOT / name, source)
-    for name in ("README.md", "LICENSE"):
+    for name in ("README.md", "LICENSE", "SKILL.md"):
         shutil.copy(ROOT / name, source)
     git("-C", str(source), "init", "-q")
     git("-C", str(source), "add", ".")

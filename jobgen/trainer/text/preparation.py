@@ -26,7 +26,7 @@ from .source import Piece, Source, open_file
 from .tokenizers import Numbers, Tokenizer, make_tokenizer
 
 _SHARD_TOKENS = 100_000_000
-_CHARACTERS_AT_ONCE = 1 << 19
+_CHARACTERS_AT_ONCE = 1 << 17
 _PIECES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 22
 # The first of 256 numbers of 32 bits at the start of a file that llm.c has made.
