@@ -47,7 +47,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest fbb4866d6d6e ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 46a0f2b9fa83 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
 
@@ -365,10 +365,10 @@ list_exit_codes() {    # list_exit_codes NODE: a line RANK CODE for each, by the
 
 attend() {    # attend COMMAND...: run it to its end, act on signals when they come; sets status
     "$@" &
-    child=$!
-    while kill -0 "$child" 2>/dev/null; do
-        status=0
-        wait "$child" || status=$?    # a signal ends this wait as well
+    child=$! status=0
+    wait "$child" || status=$?
+    while kill -0 "$child" 2>/dev/null; do    # it was a signal that ended the wait
+        if wait "$child"; then status=0; else status=$?; fi
     done
 }
 

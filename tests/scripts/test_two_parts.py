@@ -165,6 +165,16 @@ def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
 
 
+def test_what_ends_at_once_has_its_status(tmp_path: Path) -> None:
+    program = """
+        kill() { sleep 0.2; builtin kill "$@"; }    # as on a machine that does much else
+        attend true; echo "$status"
+        attend false; echo "$status"
+    """
+    done = call(program, "each_node/attend", folder=tmp_path)
+    assert done.stdout == "0\n1\n", done.stderr
+
+
 def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path) -> None:
     (tmp_path / "logs/n1").mkdir(parents=True)
     table = "  rank      : {} (local_rank: 0)\n  exitcode  : {} (pid: 1)\n"
