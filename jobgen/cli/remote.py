@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ import click
 from jobgen import __version__
 from jobgen.cli.options import put_err, put_out
 from jobgen.errors import SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable, write_file
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -155,6 +154,8 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     files = [path, *known]
     words: list[str] = []
     if is_script(path):
+        from pathlib import Path
+
         script = read_script(Path(path))
         path = str(script.path.parent / script.header.spec)
         if not os.path.isfile(path):
@@ -254,6 +255,10 @@ class RemoteReport(RemoteCommand):
             raise UsageError(f"report --host takes one of {hint}")
         if output is None:
             return super().invoke(ctx)
+        from pathlib import Path
+
+        from jobgen.output import write_file
+
         page: list[bytes] = []
         there = RemoteHost(ctx.params["host"])
         code = there.run_jobgen(["report", *ctx.meta["words"], "--output=-"], keep=page)
