@@ -83,8 +83,8 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
 def sync_environment() -> None:
     """Bring the .venv here to the project's uv.lock; raise UsageError with uv's words.
 
-    It is the .venv that the job activates, wherever the shell's own settings put another, and a lock
-    that pyproject.toml has outgrown is refused: the job would lack what was added.
+    The .venv is what the job activates, wherever the shell has uv put another; a lock that
+    pyproject.toml has outgrown is refused, as the job would lack what was added.
     """
     argv = ["uv", "sync", "--locked"]
     environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": ".venv"}
