@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import start_python
 
 ROOT = Path(__file__).parents[2]
-
-# Before torch is imported: threads that wait for each other on busy cores take many times longer.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 80
 
@@ -36,7 +33,7 @@ class Run:
         self.out = folder
         self._log = folder.with_name(f"{folder.name}-{time.monotonic_ns()}.log")
         with self._log.open("w") as stream:
-            self.process = subprocess.Popen(
+            self.process = start_python(
                 argv,
                 cwd=folder.parent,
                 env=inherited
@@ -46,9 +43,7 @@ class Run:
                     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
                 }
                 | variables,
-                stdin=subprocess.DEVNULL,
                 stdout=stream,
-                stderr=subprocess.STDOUT,
             )
 
     @property
