@@ -20,7 +20,7 @@ Match = tuple[Cause, Line]
 _OWN = "jobgen: "
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
-    r"(slurm\w+|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
+    r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
 )
 
 
