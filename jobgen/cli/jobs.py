@@ -233,10 +233,16 @@ def logs(
     if follow:
         lines = named.follow(rank=rank, node=node, stderr=stderr, pause=pause, notice=standing.show)
     nothing, on_terminal = True, sys.stdout.isatty()
-    for line in lines:
-        nothing = False
+    try:
+        for line in lines:
+            nothing = False
+            standing.clear()
+            sys.stdout.write(f"{make_printable(str(line)) if on_terminal else line}\n")
+    except KeyboardInterrupt:
         standing.clear()
-        sys.stdout.write(f"{make_printable(str(line)) if on_terminal else line}\n")
+        if follow:
+            _say_it_goes_on(named)
+        raise
     standing.clear()
     sys.stdout.flush()
     if nothing:
@@ -345,9 +351,13 @@ def follow_job(job: Job) -> State:
         return state
     except KeyboardInterrupt:
         standing.clear()
-        hint = f"jobgen wait {job.id} waits for it, jobgen cancel {job.id} ends it"
-        put_err(f"job {job.id} goes on; {hint}")
+        _say_it_goes_on(job)
         raise
+
+
+def _say_it_goes_on(job: Job) -> None:
+    hint = f"jobgen wait {job.id} waits for it, jobgen cancel {job.id} ends it"
+    put_err(f"job {job.id} goes on; {hint}")
 
 
 @click.command(cls=RemoteCommand)
