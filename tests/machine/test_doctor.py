@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -136,6 +137,17 @@ def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyP
     assert checks["scheduler"]["message"] == "PBS 23.06.06, 4 queues at login"
     assert checks["queue"]["message"] == "gpu is there"
     assert checks["account"]["message"] == "none given; PBS does not tell which there are"
+
+
+def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = saved(home, "openpbs")
+    _, checks, _ = doctor(cluster, home, monkeypatch)
+    assert checks["job history"]["message"] == "PBS keeps ended jobs"
+    server = cluster / "qstat-B-f-F-json"  # without the line it is as PBS is installed
+    server.write_text(re.sub(r',\s*"job_history_enable":.*', "", server.read_text()))
+    _, checks, _ = doctor(cluster, home, monkeypatch)
+    message = checks["job history"]["message"]
+    assert message.startswith("PBS forgets a job at its end (job_history_enable is unset)")
 
 
 def test_a_scheduler_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
