@@ -129,11 +129,26 @@ host_pid() {
     echo "$pid"
 }
 
+# thaw_host PID: let what is frozen below the init PID go on, so that it can be
+# killed: a suspended job (slurm-up --cgroup) would outlive its host otherwise,
+# and the next job of the same id on a node of the same name would never start.
+thaw_host() {
+    local pid name path
+    for pid in $(pgrep --ns "$1" --nslist pid); do
+        while IFS=: read -r _ name path; do
+            if [[ $name == freezer && $path != / ]]; then
+                { echo THAWED > "/sys/fs/cgroup/freezer$path/freezer.state"; } 2>/dev/null || true
+            fi
+        done 2>/dev/null < "/proc/$pid/cgroup" || true
+    done
+}
+
 # kill_host HOST: end its init; the kernel then ends every process in the
 # host's PID namespace with it. Waits until it is gone.
 kill_host() {
     local pid i
     if pid=$(host_pid "$1"); then
+        thaw_host "$pid"
         kill -9 "$pid" 2>/dev/null || true
         for ((i = 0; i < 100; i++)); do
             host_pid "$1" >/dev/null || break
