@@ -1,21 +1,65 @@
-"""Every state of a job, reached by a real job on a real Slurm, and what is said of it after."""
+"""Every state of a job, reached by a real job on a real Slurm, and what is said of it after.
 
-import json
+Slurm keeps accounts here. Where it does not, all that differs is that `sacct` refuses to answer,
+by what it reads in slurm.conf: so the same jobs are looked at with and without.
+"""
+
+import contextlib
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cluster_fixtures import Slurm, running, wait_until
-from jobs import Job, jobgen, submit
+from standing import RESOURCES, WAITS, Expected, Standing
 
 pytestmark = pytest.mark.cluster
 
-RESOURCES = {"nodes": 1, "cpus_per_node": 1, "walltime": "10m"}
-WAITS = "until [ -e go ]; do sleep 0.2; done"
+LIMITED = "cgroup/memory" in Path("/proc/mounts").read_text()
+ENDED = {
+    "good": Expected("done", "", "healthy"),
+    "fails": Expected("failed", "exit code 3", "exit 3"),
+    "overdue": Expected("timeout", "TIMEOUT TimeLimit", "walltime"),
+    "stubborn": Expected("cancelled", "", "cancelled"),
+    "never": Expected("cancelled", "", "cancelled"),
+    "doomed": Expected("cancelled", "DependencyNeverSatisfied", "dependency"),
+    "weak": Expected("cancelled", "PREEMPTED", "preempted"),
+    "lost": Expected("node lost", "NODE_FAIL", "node-lost"),
+    "hungry": Expected("failed", "OUT_OF_MEMORY", "out-of-memory-host")
+    if LIMITED
+    else Expected("failed", "exit code 137, killed", "exit -9"),
+}
+OPEN = {
+    "strong": Expected("running", "", "healthy"),
+    "again": Expected("running", "", "healthy"),
+    "suspended": Expected("running", "suspended", "suspended"),
+    "dependent": Expected("queued", "it waits for strong {strong} (running)", "healthy"),
+    "waits": Expected("queued", "Resources", "healthy"),
+    "held": Expected("queued", "JobHeldUser: let it go with scontrol release", "held"),
+    "put-back": Expected("queued", "", "held"),
+    "stuck": Expected("queued", "DependencyNeverSatisfied: what it waits for", "dependency"),
+}
+# Jobs that are cancelled by scancel before they begin.
+GONE = {
+    "stuck": Expected("cancelled", "", "dependency"),
+    "gone": Expected("cancelled", "", "cancelled"),
+}
+# What accounting says of those of which Slurm itself would give a reason.
+ACCOUNTED = {
+    "overdue": Expected("timeout", "TIMEOUT", "walltime"),
+    "doomed": Expected("cancelled", "", "dependency"),
+}
+# Where Slurm has forgotten a job that nobody has asked about.
+FORGOTTEN = {
+    "overdue": Expected("timeout", "", "walltime"),
+    "weak": Expected("cancelled", "", "preempted"),
+    "lost": Expected("failed", "it has left no outcome: it was killed", "unknown"),
+    "doomed": Expected("unknown", "it has not begun here", "dependency"),
+    "hungry": ENDED["hungry"]._replace(reason="exit code 137, killed"),
+    "stuck": Expected("unknown", "it has not begun here", "dependency"),
+    "gone": Expected("unknown", "it has not begun here", "unknown"),
+}
 
 
 class Own(Slurm):
@@ -27,128 +71,138 @@ class Own(Slurm):
         super().__init__(run.with_name(f"{run.name}-own"), options)
         self.script_env["JOBGEN_SLURM_PREFIX"] += "o"
 
+    @property
+    def conf(self) -> Path:
+        return self.run_folder / "etc/slurm/slurm.conf"
+
+    @contextlib.contextmanager
+    def without_accounting(self) -> Iterator[None]:
+        """Have `sacct` find that nobody keeps accounts."""
+        before = self.conf.read_text()
+        kept = "AccountingStorageType=accounting_storage/"
+        self.conf.write_text(before.replace(f"{kept}slurmdbd", f"{kept}none"))
+        try:
+            refusal = self.run("sacct", check=False)
+            assert "Slurm accounting storage is disabled" in refusal.stderr, refusal
+            yield
+        finally:
+            self.conf.write_text(before)
+
+    def forget(self) -> None:
+        """Have it forget jobs as soon as they have ended."""
+        self.conf.write_text(re.sub("(?m)^MinJobAge=.*", "MinJobAge=2", self.conf.read_text()))
+        self.run("scontrol", "reconfigure")
+
 
 @pytest.fixture
 def slurm() -> Iterator[Own]:
-    options = ["--conf", "KillWait=10", "--conf", "SlurmdTimeout=10"]
-    if "cgroup/memory" in Path("/proc/mounts").read_text():
-        options.append("--cgroup")
-    yield from running(Own, options=options)
-
-
-def forget(slurm: Slurm) -> None:
-    """Have Slurm forget jobs as soon as they have ended."""
-    conf = slurm.run_folder / "etc/slurm/slurm.conf"
-    conf.write_text(re.sub("(?m)^MinJobAge=.*", "MinJobAge=2", conf.read_text()))
-    slurm.run("scontrol", "reconfigure")
+    options = ["--conf", "KillWait=10", "--conf", "SlurmdTimeout=10", "--accounting"]
+    yield from running(Own, options=[*options, *["--cgroup"] * LIMITED])
 
 
 def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
-    slurm: Slurm, tmp_path: Path
+    slurm: Own, tmp_path: Path
 ) -> None:
-    def run(name: str, command: str, *directives: str, **changes: Any) -> Job:
-        content: dict[str, Any] = {
-            "name": name,
-            "resources": RESOURCES,
-            "launch": {"mode": "direct"},
-            "environment": {"venv": sys.prefix},
-            "run": {"command": ["bash", "-c", command]},
-            "directives": [f"#SBATCH {text}" for text in directives],
-        }
-        return submit(content | changes, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    def ask(*words: str) -> dict[str, list[str]]:
+        return {"directives": [f"#SBATCH {word}" for word in words]}
 
-    def told(*jobs: Job) -> list[dict[str, Any]]:
-        words = ("status", "--json", *(job.id for job in jobs))
-        said = jobgen(*words, env=slurm.env, cwd=tmp_path)
-        assert said.returncode == 0, said.stderr
-        return list(json.loads(said.stdout)["jobs"])
-
-    def becomes(job: Job, state: str, *, seconds: float = 120) -> dict[str, Any]:
-        seen = told(job)
-
-        def reached() -> bool:
-            seen[:] = told(job)
-            return seen[0]["state"] == state
-
-        wait_until(reached, timeout=seconds, every=0.5, what=lambda: f"{seen} {job.everything()}")
-        return seen[0]
-
-    def program_runs(job: Job) -> None:
-        job.wait_for(lambda: list(job.run_dir.glob("attempts/*/node-0.started")))
-
-    # Slurm takes a minute at least, and looks twice a minute.
-    overdue = run("overdue", "sleep 600", resources={**RESOURCES, "walltime": "1m"})
-    stubborn = run("stubborn", "trap '' TERM; for _ in {1..999}; do sleep 1; done")
-    fails, good = run("fails", "exit 3"), run("good", "true")
-    for job in (fails, good):
-        job.wait()
-    never = run("never", "true", f"--dependency=afterok:{fails.id}")
-    ended = run("ended", "true", after=[fails.id])
-    again = run("again", WAITS)
-    limited = "cgroup/memory" in Path("/proc/mounts").read_text()
-    hungry = run(
-        "hungry",
-        "exec python3 -c 'a = bytearray(10**9)'" if limited else "kill -KILL $$",
-        resources={**RESOURCES, "memory_per_node": "200MB"},
-        launch={"mode": "direct", "launcher": "local"},  # what its script's step exceeds is told
-    )
-    weak = run("weak", WAITS, "--partition=low", "--nodelist=n3", "--exclusive", "--no-requeue")
-    lost = run("lost", WAITS, "--no-requeue", "--nodelist=n2")
-    for job in (overdue, stubborn, again, weak, lost):
-        program_runs(job)
-    slurm.fail("n2")
-    # In a time of grace only the program is told to end, and it ends by itself.
-    slurm.run("scontrol", "update", "PartitionName=low", "GraceTime=0")
-    try:
-        strong = run("strong", WAITS, "--nodelist=n3", "--exclusive")
-        waits = run("waits", "true", "--nodelist=n3", "--exclusive")
-        assert jobgen("cancel", stubborn.id, env=slurm.env, cwd=tmp_path).returncode == 0
-        assert becomes(stubborn, "stopping")
-        found = becomes(weak, "cancelled")
-        assert found["reason"] == "PREEMPTED"
-        found = becomes(strong, "running")
-        assert found["limit"] - found["start"] == 600
-        slurm.run("scontrol", "requeue", again.id)
-        assert becomes(again, "queued")["starts"] == 1
-        wait_until(lambda: told(waits)[0]["start"] is not None, timeout=60)
-        (found,) = told(waits)
-        assert (found["state"], found["reason"]) == ("queued", "Resources")
-        assert found["start"] > time.time()
-        assert becomes(never, "queued")["reason"].startswith("DependencyNeverSatisfied: what it")
-        assert becomes(ended, "cancelled")["reason"] == "DependencyNeverSatisfied"
-        assert becomes(fails, "failed")["reason"] == "exit code 3"
-        assert becomes(good, "done")
-        short = "OUT_OF_MEMORY" if limited else "exit code 137, killed"
-        wait_until(
-            lambda: told(hungry)[0]["state"] == "failed" and short in told(hungry)[0]["reason"],
-            timeout=60,
-            what=lambda: str(told(hungry)),
+    def begin() -> dict[str, Expected]:
+        """Bring jobs into all states but those that time alone brings."""
+        # Slurm takes a minute at least, and looks twice a minute.
+        limit = {**RESOURCES, "walltime": "1m"}
+        start("overdue", "while sleep 2; do echo step; done", resources=limit)
+        start("stubborn", "trap '' TERM; for _ in {1..999}; do sleep 1; done")
+        fails = start("fails", "exit 3")
+        weak = ask("--partition=low", "--nodelist=n3", "--exclusive", "--no-requeue")
+        start("weak", WAITS, **weak)
+        start("lost", WAITS, **ask("--no-requeue", "--nodelist=n2"))
+        for name in ("again", "put-back", "suspended"):
+            start(name, WAITS)
+        start("good", "true")
+        start(
+            "hungry",
+            "exec python3 -c 'a = bytearray(10**9)'" if LIMITED else "kill -KILL $$",
+            resources={**RESOURCES, "memory_per_node": "200MB"},
+            launch={"mode": "direct", "launcher": "local"},  # whose memory is told
         )
-        found = becomes(again, "running")
-        wait_until(lambda: told(again)[0]["starts"] == 2, timeout=60)
-        assert becomes(stubborn, "cancelled")
-        assert becomes(lost, "node lost")["reason"].startswith("NODE_FAIL")
-        assert becomes(overdue, "timeout", seconds=200)["reason"] == "TIMEOUT TimeLimit"
-    finally:
-        slurm.heal("n2")
-    (tmp_path / "go").touch()
-    gone = run("gone", "true", "--begin=now+1hour")
-    for job in (never, gone):
-        slurm.cancel(job.id)
-    assert becomes(never, "cancelled")
-    said = jobgen("wait", again.id, strong.id, waits.id, env=slurm.env, cwd=tmp_path)
-    assert sorted(said.stdout.splitlines()) == sorted(
-        f"{job.id} done" for job in (again, strong, waits)
-    )
-    everybody = (overdue, stubborn, fails, good, never, ended, again, weak, lost, strong, waits)
-    before = [each["state"] for each in told(*everybody)]
-    forget(slurm)
-    ids = ",".join(job.id for job in (*everybody, gone))
-    asked = ("squeue", "--noheader", "--states=all", f"--jobs={ids}")
-    wait_until(lambda: not slurm.run(*asked).stdout, timeout=200, every=1)
-    assert [each["state"] for each in told(*everybody)] == before
-    (found,) = told(gone)
-    assert (found["state"], found["reason"].partition(";")[0]) == (
-        "unknown",
-        "it has not begun here",
-    )
+        start("held", "true", **ask("--hold"))
+        start("never", "true", **ask("--hold"))
+        start("gone", "true", **ask("--begin=now+1hour"))
+        fails.wait()
+        start("stuck", "true", **ask(f"--dependency=afterok:{fails.id}"))
+        start("doomed", "true", after=[fails.id])
+        standing.begins("weak", "lost", "stubborn", "again", "put-back", "suspended")
+        slurm.fail("n2")
+        # In a time of grace only the program is told to end, and it ends by itself.
+        slurm.run("scontrol", "update", "PartitionName=low", "GraceTime=0")
+        strong = start("strong", WAITS, **ask("--nodelist=n3", "--exclusive"))
+        start("waits", "true", **ask("--nodelist=n3", "--exclusive"))
+        start("dependent", "true", after=[strong.id])
+        cancelled = standing.run("cancel", jobs["stubborn"].id, jobs["never"].id)
+        assert cancelled.code == 0, cancelled
+        for change, name in (
+            ("requeue", "again"),
+            ("requeuehold", "put-back"),
+            ("suspend", "suspended"),
+        ):
+            slurm.run("scontrol", change, jobs[name].id)
+        output = tmp_path / f"stubborn-{jobs['stubborn'].id}.out"
+        wait_until(lambda: "CANCELLED AT" in output.read_text())
+        standing.expect({"stubborn": Expected("stopping", "", "cancelled")}, seconds=30)
+        dependent = OPEN["dependent"]
+        reason = dependent.reason.format(strong=strong.id)
+        return OPEN | {"dependent": dependent._replace(reason=reason)}
+
+    with Standing("slurm", slurm.env, tmp_path) as standing:
+        start, jobs = standing.start, standing.jobs
+        table = begin()
+        try:
+            standing.expect(table, seconds=120)
+            wait_until(lambda: standing.status("waits")["start"] is not None, timeout=60)
+        finally:
+            slurm.heal("n2")
+        found = standing.status("strong")
+        assert found["limit"] - found["start"] == 600
+        assert standing.status("again")["starts"] == 2
+        assert standing.status("waits")["start"] > time.time()
+        *names, stuck = OPEN
+        waiting = standing.start_waiting(*names)
+        waiting_for_none = standing.start_waiting(stuck)
+        standing.refuses_another(*OPEN)
+        with slurm.without_accounting():
+            standing.forget()
+            standing.expect(table, seconds=0)
+            standing.refuses_another(*OPEN)
+        assert {each.poll() for each in [*waiting, *waiting_for_none]} == {None}
+
+        slurm.run("scontrol", "resume", jobs["suspended"].id)
+        (tmp_path / "go").touch()
+        jobs["suspended"].wait()
+        waiting[1 + names.index("suspended")].wait(10)  # at once, though Slurm is asked each minute
+        for name in ("held", "put-back"):
+            slurm.run("scontrol", "release", jobs[name].id)
+        for name in GONE:
+            slurm.cancel(jobs[name].id)
+        standing.expect(ENDED | GONE, seconds=200)
+        standing.ends(ENDED | GONE)
+        standing.forget()
+        with slurm.without_accounting():
+            standing.expect(ENDED | GONE, seconds=0)
+            standing.ends(ENDED | GONE)
+        assert [each.wait(60) for each in waiting] == [0] * len(waiting)
+        assert [each.wait(60) for each in waiting_for_none] == [7, 0]
+
+        # What was told is kept; of what was not accounting knows, and else the folder alone.
+        before = standing.read_states()
+        slurm.forget()
+        ids = ",".join(job.id for job in jobs.values())
+        asked = ("squeue", "--noheader", "--states=all", f"--jobs={ids}")
+        wait_until(lambda: not slurm.run(*asked).stdout, timeout=200, every=1)
+        with slurm.without_accounting():
+            assert standing.read_states() == before
+            standing.forget()
+            standing.expect(ENDED | FORGOTTEN, seconds=0)
+            known = (ENDED | FORGOTTEN).items()
+            standing.ends({name: each for name, each in known if each.state != "unknown"})
+        standing.forget()
+        standing.expect(ENDED | GONE | ACCOUNTED, seconds=0)

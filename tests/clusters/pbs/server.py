@@ -21,6 +21,7 @@ from link import (
     HISTORY,
     NOT_RERUNNABLE,
     PERMISSION,
+    UNKNOWN_JOB,
     UNKNOWN_QUEUE,
     RefusedError,
 )
@@ -71,6 +72,8 @@ class Server(Scheduler):
         for name in message["jobs"]:
             try:
                 job = self.find(name)
+                if job.state in FINISHED and not self.settings["history"]:  # unset since
+                    raise RefusedError(UNKNOWN_JOB, f"Unknown Job Id {job.id}")
                 if job.state in FINISHED and not message["history"]:
                     text = "Job has finished, use -x or -H to obtain historical job information"
                     raise RefusedError(HISTORY, f"{name} {text}")
