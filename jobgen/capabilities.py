@@ -34,6 +34,7 @@ class Capabilities(NamedTuple):
     enters_containers: bool = False  # its launcher does, with a task
     gpu_type: bool = False  # a directive of its own names the type of GPU
     constraint: bool = False  # a directive of its own names features of nodes
+    chunks: bool = False  # each of its chunks names what a node must have
     disk: bool = False  # a directive of its own asks for space on a node's own disk
     exclusive: bool = False
     qos: bool = False
@@ -124,6 +125,7 @@ SCHEDULERS = {
         ),
         Capabilities(
             name="pbs",
+            chunks=True,
             title="PBS",
             generic_site="pbs-generic",
             launcher="pbsdsh",

@@ -20,6 +20,7 @@ _DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
+_COUNTER = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=")
 _PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
@@ -308,6 +309,8 @@ class _Reader:
                 self.clear()
             elif not self.words and self.text.startswith("(", self.index):
                 self.index = find_bracket_end(self.text, self.index - 1)  # arithmetic
+            elif [word.raw for word in self.words] == ["for"]:
+                self.count_up()
             else:
                 self.finish("(")
                 self.enter("(", ")")
@@ -315,6 +318,14 @@ class _Reader:
         self.finish(operator)
         if operator == ")" and self.open and self.open[-1][0] == ")":
             self.open.pop()
+
+    def count_up(self) -> None:
+        """`for ((i = 0; ...))`, as words: its variable, and the arithmetic."""
+        start = self.index - 1
+        self.index = find_bracket_end(self.text, start)
+        if name := _COUNTER.match(self.text, start):
+            self.words.append(self.make_word(name.start(1), name.end(1)))
+        self.words.append(self.make_word(start, self.index))
 
     def redirect(self, operator: str) -> None:
         if blank := _BLANK.match(self.text, self.index):

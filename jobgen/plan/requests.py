@@ -173,7 +173,7 @@ def _list_left_out(context: Context) -> Iterator[str]:
         yield "reservation"
     if spec.queue is not None and spec.reservation is not None and can.reservation_queue:
         yield "queue"
-    if resources.constraint is not None and not (can.constraint or site.pbs.constraint):
+    if resources.constraint is not None and not _takes_constraint(context):
         yield "resources.constraint"
     if resources.exclusive and (not can.exclusive or site.pbs.resources == "totals"):
         yield "resources.exclusive"
@@ -181,6 +181,14 @@ def _list_left_out(context: Context) -> Iterator[str]:
         yield "resources.disk_per_node"
     if spec.notify is not None and (not can.mail or site.mail == "none"):
         yield "notify"
+
+
+def _takes_constraint(context: Context) -> bool:
+    """Return whether the scheduler has a place for the constraint: its features, or its chunks."""
+    site, text = context.site, context.spec.resources.constraint or ""
+    if "=" in text:
+        return site.can.chunks and site.pbs.resources != "totals"
+    return site.can.constraint or site.pbs.constraint is not None
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
@@ -191,7 +199,15 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
         yield loaded.problem("qos", "what is called queue here is this site's QoS", hint)
     constraint = spec.resources.constraint
     mapped = site.pbs.constraint is not None
-    if mapped and constraint and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
+    if constraint and "=" in constraint and _takes_constraint(context):
+        pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
+        if taken := sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys()):
+            message = f"{taken[0]} is a key of its own"
+            yield loaded.problem("resources.constraint", message, "leave it out")
+        if not all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":")):
+            message = f"{constraint!r} is no list of a chunk's resources"
+            yield loaded.problem("resources.constraint", message, "write NAME=VALUE:NAME=VALUE")
+    elif mapped and constraint and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
         title = site.can.title
         message = f"{constraint!r} is more than a name, and {title} takes one value for a chunk"
         yield loaded.problem("resources.constraint", message)

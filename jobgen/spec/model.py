@@ -61,7 +61,9 @@ class Resources(NamedTuple):
         Memory | None, "Space on each node's own disk, for sites that grant it by size."
     ] = None
     constraint: Annotated[
-        Constraint | None, "What the nodes must have, in the site's words: Slurm's node features."
+        Constraint | None,
+        "What the nodes must have, in the site's words: Slurm's node features; for PBS what each"
+        " chunk has, as NAME=VALUE, joined by a colon.",
     ] = None
     exclusive: Annotated[bool | None, "Whether no other job may be on the nodes."] = None
     walltime: Annotated[

@@ -58,13 +58,13 @@ Module = Annotated[
         ("jobgen.trainer",),
     ),
 ]
-# Slurm's features of nodes and what joins them (sbatch(1), --constraint).
+# Features of nodes and what joins them (sbatch(1), --constraint), or resources of a PBS chunk.
 Constraint = Annotated[
     str,
     Pattern(
-        r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*",
+        r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,=()\[\]-]*",
         "a constraint; write the names of node features, joined by & or |",
-        ("a100", "a100&nvlink"),
+        ("a100", "a100&nvlink", "gpu_model=a100"),
     ),
 ]
 Email = Annotated[

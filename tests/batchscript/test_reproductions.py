@@ -176,7 +176,8 @@ def test_i12_assignments_of_a_branch_that_is_not_taken_do_not_count() -> None:
 
 def test_i13_arguments_of_the_script_are_named() -> None:
     imported = import_body("python train.py --lr $1", "#SBATCH --gpus-per-node=1")
-    assert [left.text for left in imported.left if left.kind == "lost"] == ["$1"]
+    assert [left.text for left in imported.left if left.kind == "check"] == ["ARG1"]
+    assert yaml.safe_load(imported.yaml)["environment"]["from_shell"] == ["ARG1"]
 
 
 def test_lines_of_a_string_over_several_lines_are_counted_from_its_own() -> None:

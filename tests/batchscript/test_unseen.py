@@ -228,23 +228,12 @@ def test_a_flag_of_singularity_does_not_take_the_image() -> None:
     assert spec["environment"]["container"]["options"] == ["-e"]
 
 
-def test_a_script_that_names_no_torch_is_named() -> None:
-    body = "module load tensorflow\nsrun python solve.py"
-    assert lost_of(body, GPUS) == ["python solve.py"]
-    assert lost_of(f"module load torch\n{body}", GPUS) == []
-
-
 def test_the_first_nodes_name_is_handed_to_all() -> None:
     asked = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=1"
     line = spec_of("srun python t.py --host $HOSTNAME --at $(hostname -s)", asked)
     assert line["run"]["command"][-1].endswith("--host $MASTER_ADDR --at $MASTER_ADDR")
     body = "LOG=logs/$(hostname).txt\nsrun python t.py $LOG"
     assert any("value of its own" in text for text in checked_of(body, asked))
-
-
-def test_what_is_loaded_between_programs_is_too_late() -> None:
-    body = "python a.py\nmodule load torch\npython b.py"
-    assert lost_of(body, "#SBATCH --gres=gpu:1") == ["module load torch"]
 
 
 def test_programs_beside_one_another_stay_so() -> None:

@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from jobgen import process
+from jobgen.batchscript.convert.arguments import name_arguments
 from jobgen.batchscript.convert.body import settle_body
 from jobgen.batchscript.convert.directives import settle, settle_range
 from jobgen.batchscript.convert.draft import Draft, Left
@@ -44,8 +45,12 @@ def import_script(script: Script) -> Imported:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
     script = Script(script.path, re.sub("[\ud800-\udfff]", "\ufffd", script.text))
     refuse_unreadable(script)
-    script = _rename_index(script)
+    script, arguments = name_arguments(_rename_index(script))
     draft = Draft()
+    if arguments:
+        draft.put("environment.from_shell", list(arguments))
+        message = "arguments of the script: export them where you submit"
+        draft.check(1, ", ".join(arguments), message)
     draft.put("scheduler", script.scheduler or "slurm")
     settle(script, draft, nodes=script.nodes or count_agents(script))
     settle_body(script, draft)

@@ -6,8 +6,13 @@ import re
 import shlex
 from itertools import pairwise
 
-from jobgen.batchscript.bash import Command
-from jobgen.batchscript.convert.checks import check_folder, check_names, check_torch
+from jobgen.batchscript.bash import Command, parse
+from jobgen.batchscript.convert.checks import (
+    ask_for_no_torch,
+    check_folder,
+    check_names,
+    check_torch,
+)
 from jobgen.batchscript.convert.containers import settle_container, spell_container
 from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.first_node import find_first_node_names
@@ -20,6 +25,7 @@ from jobgen.batchscript.convert.launch import (
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
 from jobgen.batchscript.convert.program import (
     HARMLESS,
+    READING,
     Candidate,
     finds_horovod,
     finds_ray,
@@ -44,7 +50,7 @@ from jobgen.batchscript.convert.statements import (
     split_own,
     split_statements,
 )
-from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.expand import list_names, split_segments
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 
@@ -196,11 +202,6 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
         texts.append(text)
     if any(item.step.source.end == "&" for item in candidates):
         texts.append("wait")
-    for statement in statements[first : last + 1]:
-        loading = {"module", "ml", "conda", "source", "."}
-        if any(item.name in loading for item in statement.commands):
-            text = "\n".join(script.lines[statement.first - 1 : statement.last])
-            draft.lose(statement.first, text, "jobgen looks for PyTorch before it: load it first")
     body = "\n".join(texts)
     needed = list_names(body)
     setup = Setup(script, draft, times=1, inside=False)
@@ -221,6 +222,11 @@ def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Cand
     check_names(job, setup, body, inside)
     python = [item for item in candidates if item.python or item.torchrun or item.agent]
     check_torch(job, python[-1] if python else chosen)
+    between = [
+        item.name for statement in statements[first : last + 1] for item in statement.commands
+    ]
+    if {"module", "ml", "conda", "source", "."} & set(between):
+        ask_for_no_torch(job)  # it is loaded after where jobgen would look for it
     check_folder(job, chosen)
     return True
 
@@ -416,6 +422,14 @@ def _is_quiet(statement: Statement) -> bool:
     names = {item.name for item in statement.commands if item.words}
     ending = {"exit", "deactivate", "conda", "module", "export", "popd", "cd"}
     quiet = names <= HARMLESS | ending or names <= HARMLESS | {"kill", "jobs"}
+    quiet = quiet and all(
+        item.name in HARMLESS | READING
+        for command in statement.commands
+        for word in (*command.assignments, *command.words)
+        for part in split_segments(word.raw)
+        if part.live and part.text[:2] in ("$(",) and part.text[:3] != "$(("
+        for item in parse(part.text[2:-1])
+    )
     quiet = quiet and not any(
         item.name == "conda" and not {"activate", "deactivate"} & set(item.texts)
         for item in statement.commands

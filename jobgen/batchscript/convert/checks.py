@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from jobgen.batchscript.bash import parse
 from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS
-from jobgen.batchscript.convert.program import Candidate, name_program
+from jobgen.batchscript.convert.program import Candidate, name_program, spell
 from jobgen.batchscript.convert.setup import GIVEN, Setup
 from jobgen.batchscript.expand import list_names
 from jobgen.capabilities import get_capabilities
@@ -41,6 +42,12 @@ _OTHERS = re.compile(
 )
 
 
+# A binary that a script binds to its GPU, or the like.
+_WRAPPED = re.compile(
+    r"\S*\.sh \.{1,2}/([^.$]|\.\./)*|\S*(affinity|tile|numa|bind|gpu)\w*\.sh /[^.$]*"
+)
+
+
 def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
     """Refuse a spec that uses a variable which the script sets and the spec does not."""
     script, draft = job.script, job.draft
@@ -55,6 +62,7 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     )
     used = list_names(text)
     defined = setup.defined | inside | set(draft.values.get("environment.variables", {}))
+    defined |= set(draft.values.get("environment.from_shell", ()))
     aliases = find_first_node_names(script)
     outer = []
     for name in sorted(used - defined):
@@ -95,12 +103,14 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         draft.values["environment.setup"] = f"{_WORKDIR}\n{kept}"
     if re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept:
         draft.check(1, "$0", "jobgen's script lies in another folder")
-    if numbers := sorted(set(re.findall(r"\$\{?[1-9]\b", re.sub(r"'[^']*'", "", text)))):
+    own = " ".join(spell(item) for item in parse(kept) if not item.function)
+    bare = re.sub(r"'[^']*'", "", text.replace(kept, own))
+    if numbers := sorted(set(re.findall(r"\$[1-9]|\$\{[1-9]\b(?!:?-)", bare))):
         shown = ", ".join(number.replace("{", "") for number in numbers)
         draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
-    elif re.search(r"\$\{?[@*]", text):
+    elif given := re.search(r"\$(\{?[@*]|\{[1-9]\b)", bare):
         message = "as if submitted without arguments: jobgen hands on none"
-        draft.check(1, "$@", message)
+        draft.check(1, given[0].replace("{", ""), message)
     wrong = [
         name
         for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK")
@@ -124,10 +134,14 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
             job.draft.check(chosen.line, shown, "jobgen's job ends where there is no torch")
         return
     program = chosen.started.name
+    if _WRAPPED.fullmatch(" ".join(word.text for word in chosen.started.program[:2])):
+        program = chosen.started.program[1].text
     text = re.sub(r"(?m)(^|\s)#(?!SBATCH|PBS|!).*$|\s#\s.*$", "", script.text)
     strong = re.search(r"torch|lightning|deepspeed|accelerate|transformers|megatron", text)
     pythonic = chosen.python or chosen.torchrun or chosen.agent or program.endswith((".sh", ".py"))
     pythonic = pythonic or program in ("bash", "sh")
+    if chosen.torchrun:
+        return
     if not _TORCH_SIGNS.search(text) or not pythonic:
         if not pythonic and (chosen.launched or not strong):
             raise ImportRefusedError(
@@ -136,17 +150,20 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
                 f"{name_program(chosen.started.program)!r} is not Python, as far as can be seen",
                 "jobgen starts PyTorch programs",
             )
-        job.draft.check(
-            chosen.line,
-            name_program(chosen.started.program),
-            "jobgen's job ends where there is no torch",
-        )
+        ask_for_no_torch(job)
     if _OTHERS.search(text) and "torch" not in text.lower():
-        job.draft.lose(
-            chosen.line,
-            name_program(chosen.started.program),
-            "not for PyTorch, it seems: jobgen's job ends where there is no torch",
-        )
+        ask_for_no_torch(job)
+
+
+def ask_for_no_torch(job: ImportedJob) -> None:
+    """Start the same processes on nodes whose Python need not have PyTorch."""
+    values = job.draft.values
+    if values.get("launch.mode") == "direct":
+        each = values.get("launch.processes_per_node") or max(1, job.gpus)
+        job.draft.put("launch.processes_per_node", each if each != 1 else None)
+        if each == 1:
+            values.pop("launch.processes_per_node", None)
+    job.draft.put("launch.mode", "plain")
 
 
 def check_folder(job: ImportedJob, chosen: Candidate) -> None:

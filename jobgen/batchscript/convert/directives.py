@@ -109,23 +109,36 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
         keys[profile.pbs.account_option] = "account"
     elif profile.slurm.queue_option == "qos":
         keys["--qos"] = "queue"
-    rest = []
+    rest, unsaid = [], _find_unsaid(read)
     for item in read:
-        key = keys.get(item.option)
+        key = keys.get(item.option) if item.option not in unsaid else None
         form = _NAME if key == "name" else _LABEL
         if key and form.fullmatch(item.value):
             draft.put(key, item.value)
         elif key == "name":
             draft.put("name", re.sub(r"[^A-Za-z0-9._-]+", "-", item.value).strip("-._")[:100])
             draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
-        elif not _take_request(item, scheduler, draft):
+        elif item.option in unsaid or not _take_request(item, scheduler, draft):
             rest.append(item)
     if scheduler == "slurm":  # every option has a reader of its own
         rest = _settle_slurm(script, rest, draft)
     else:
         rest = _settle_pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, profile)
+    if "environment.from_shell" in draft.values:  # which hands on all the others, too
+        rest = [item for item in rest if (item.option, item.value) != ("--export", "ALL")]
     for item in rest:
         _keep_verbatim(script, item, draft)
+
+
+def _find_unsaid(items: list[DirectiveOption]) -> set[str]:
+    """The options that are kept verbatim, as a spec cannot say one that goes with them."""
+    unsaid: set[str] = set()
+    for item in items:
+        if item.option == "--mail-type" and _read_events(item) is None:
+            unsaid |= {"--mail-type", "--mail-user"}
+        if item.option == "-W" and item.value.startswith("group_list="):
+            unsaid |= {"-A"}
+    return unsaid
 
 
 def _drop_repeated(items: list[DirectiveOption]) -> list[DirectiveOption]:
@@ -310,11 +323,13 @@ def _read_chunks(
     """GPUs and CPUs of each node in a select; None where it is none."""
     gpus: list[int] = []
     cpus: list[int] = []
+    wanted: list[str] = []  # of each chunk beside these
     for chunk in value.split("+"):
         count, *pairs = chunk.strip().split(":")
         if not re.fullmatch(r"\d{1,4}", count, re.ASCII) or int(count) == 0:
             return None
         resources = dict(pair.partition("=")[::2] for pair in pairs)
+        more: dict[str, str] = {}
         numbers = {
             key: int(text)
             for key, text in resources.items()
@@ -330,7 +345,12 @@ def _read_chunks(
             if key == "gpu_type" and _LABEL.fullmatch(text):
                 draft.put("resources.gpu_type", text)
             elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:
-                draft.lose(item.line, f"{key}={text}", "a spec's nodes have no such resource")
+                more[key] = text
+        wanted.append(":".join(f"{key}={text}" for key, text in more.items()))
+    if len(set(wanted)) == 1 and re.fullmatch(r"([A-Za-z_]\w*=[\w.-]+:?)+", wanted[0]):
+        draft.put("resources.constraint", wanted[0])
+    elif any(wanted):
+        draft.lose(item.line, "+".join(wanted), "not the same for each of a spec's nodes")
     return gpus, cpus
 
 
@@ -358,16 +378,21 @@ def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
     return True
 
 
-def _take_events(item: DirectiveOption, draft: Draft) -> bool:
+def _read_events(item: DirectiveOption) -> list[str] | None:
+    """What mail is sent at; None where a spec cannot say it."""
     words = item.value.upper().split(",") if item.option == "--mail-type" else list(item.value)
     if words in (["NONE"], ["n"]):
-        return True
+        return []
     words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
-    if not all(word in _EVENTS for word in words):
-        return False
-    events = draft.values.get("notify.on", []) + [_EVENTS[word] for word in words]
-    draft.put("notify.on", list(dict.fromkeys(events)))
-    return True
+    return [_EVENTS[word] for word in words] if all(word in _EVENTS for word in words) else None
+
+
+def _take_events(item: DirectiveOption, draft: Draft) -> bool:
+    events = _read_events(item)
+    if events:
+        listed = draft.values.get("notify.on", []) + events
+        draft.put("notify.on", list(dict.fromkeys(listed)))
+    return events is not None
 
 
 def _take_dependencies(text: str, draft: Draft) -> bool:

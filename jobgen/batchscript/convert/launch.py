@@ -12,6 +12,7 @@ from jobgen.batchscript.convert.program import (
     name_program,
     read_number,
 )
+from jobgen.batchscript.expand import write_field
 from jobgen.batchscript.launchers import Launcher
 from jobgen.batchscript.reader import Script
 from jobgen.errors import Position, Problem, SpecError
@@ -76,11 +77,9 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
     variables = script.variables
     names = [launcher.name for launcher in chosen.started.launchers]
     if chosen.nodes and chosen.nodes != job.nodes:
-        draft.check(
-            chosen.line,
-            f"{chosen.nodes} of {job.nodes} nodes",
-            "the spec's program runs on all nodes",
-        )
+        note = draft.check if chosen.step.loop else draft.lose
+        shown = f"{chosen.nodes} of {job.nodes} nodes"
+        note(chosen.line, shown, "the spec's program runs on all nodes")
     _settle_step_resources(job, chosen)
     note_options(job.draft, chosen)
     if chosen.torchrun:
@@ -101,6 +100,9 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
         if chosen.launched:
             draft.lose(chosen.line, f"{count} processes", f"not a multiple of {job.nodes} nodes")
         each = max(1, count // job.nodes)
+    elif chosen.total and each * (chosen.nodes or job.nodes) != chosen.total:
+        message = f"the spec starts {each} on each of {job.nodes} nodes"
+        draft.lose(chosen.line, f"{chosen.total} processes", message)
     mpi = bool(MPI_LAUNCHERS & set(names))
     if count > 1 or job.nodes > 1 or mpi:
         draft.put("launch.mode", "direct")
@@ -185,6 +187,10 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
 
     nnodes = agent.options.get("--nnodes")
     nodes = number("--nnodes")
+    rank = agent.options.get("--node-rank")
+    if rank and re.search(r"\$\{ARG\d", write_field(variables.join(rank.raw))):
+        message = "the script is submitted for each node, the spec once for all"
+        draft.lose(chosen.line, f"--node-rank={rank.text}", message)
     text = variables.tell(nnodes.raw) if nnodes else None
     if "resources.nodes" not in values and nodes and nodes > 1 and job.script.scheduler:
         draft.put("resources.nodes", nodes)

@@ -100,6 +100,10 @@ HARMLESS = frozenset(
         "test",
     ]
 )
+# What reads text, and writes none but its output.
+READING = frozenset(
+    ["grep", "sed", "awk", "head", "tail", "cut", "sort", "tr", "wc", "uniq", "bc", "basename"]
+)
 # What may run on every node, or several times, as well as once.
 _BUILTINS = frozenset(["let", "shift", "getopts", "break", "continue", "hash", "builtin"])
 REPEATABLE = _BUILTINS | frozenset(

@@ -6,7 +6,7 @@ import re
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.draft import Draft
-from jobgen.batchscript.convert.program import HARMLESS, REPEATABLE, spell
+from jobgen.batchscript.convert.program import HARMLESS, READING, REPEATABLE, spell
 from jobgen.batchscript.convert.statements import (
     Statement,
     ends_environment,
@@ -238,7 +238,7 @@ class Setup:
             return "repeat" if "activate" in command.texts or "init" in command.texts else "once"
         if name in HARMLESS or (not name and command.words):
             return "once" if writes else "show"
-        if name in ("grep", "sed", "awk", "head", "tail", "cut", "sort", "tr", "wc", "uniq", "bc"):
+        if name in READING:
             return "once" if writes or "-i" in command.texts else "show"
         if name in ("mkdir", "tee") or name in REPEATABLE:
             return "repeat"

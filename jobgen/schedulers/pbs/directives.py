@@ -219,7 +219,9 @@ def _write_own(plan: Plan) -> str:
     """What every chunk of this site has, beside CPUs, GPUs and memory."""
     site = plan.site.pbs
     own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
-    if plan.requests.constraint and site.constraint:
+    if plan.requests.constraint and "=" in plan.requests.constraint:
+        own += f":{plan.requests.constraint}"
+    elif plan.requests.constraint and site.constraint:
         own += f":{site.constraint}={plan.requests.constraint}"
     if plan.requests.disk is not None and site.resources == "select":
         own += f":{site.disk}={_format_memory(plan.requests.disk)}"

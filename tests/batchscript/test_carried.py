@@ -1,0 +1,134 @@
+"""What import once lost or refused, and carries as it is, by class."""
+
+from typing import Any
+
+import pytest
+import yaml
+from importing import import_body, make_script, refusal_of, spec_of
+
+from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.reader import Script
+
+GPU = "#SBATCH --gres=gpu:1"
+
+
+def lost_of(imported: Imported) -> list[str]:
+    return [left.text for left in imported.left if left.kind == "lost"]
+
+
+def import_pbs(*lines: str) -> tuple[dict[str, Any], list[str]]:
+    imported = import_script(Script("job.pbs", "\n".join(["#!/bin/bash", *lines, ""])))
+    return yaml.safe_load(imported.yaml), lost_of(imported)
+
+
+# --- arguments of the script ---------------------------------------------------------------
+
+
+def test_arguments_come_from_the_shell_that_submits() -> None:
+    body = """f() { echo "$1"; }
+if [ $# -lt 2 ]; then exit 1; fi
+NAME=$(basename "$2" | awk '{print $1}')
+export NAME
+f x
+torchrun --nproc-per-node=1 train.py --data "$1" --name ${2}.txt"""
+    imported = import_body(body, GPU)
+    spec = yaml.safe_load(imported.yaml)
+    assert lost_of(imported) == []
+    assert spec["environment"]["from_shell"] == ["ARG1", "ARG2"]
+    setup, line = spec["environment"]["setup"], spec["run"]["command"][-1]
+    assert "if [ 2 -lt 2 ]" in setup
+    assert """basename "${ARG2}" | awk '{print $1}'""" in setup
+    assert line.endswith('train.py --data "${ARG1}" --name ${ARG2}.txt')
+
+
+def test_an_argument_with_a_default_is_not_asked_for() -> None:
+    imported = import_body("python train.py --lr ${1:-0.1} --seed ${2-7}", GPU)
+    spec = yaml.safe_load(imported.yaml)
+    assert lost_of(imported) == []
+    assert spec["run"] == {"script": "train.py", "args": ["--lr", "0.1", "--seed", "7"]}
+    assert "from_shell" not in spec.get("environment", {})
+
+
+@pytest.mark.parametrize("use", ["shift", "echo $*", "getopts ab: o", 'set -- "$@" x'])
+def test_arguments_that_are_moved_stay_lost(use: str) -> None:
+    assert "$1" in lost_of(import_body(f"{use}\nX=$1\npython train.py $X $1", GPU))
+
+
+def test_a_job_that_is_submitted_for_each_node_is_not_one_of_all() -> None:
+    body = "torchrun --nnodes=2 --node_rank=$1 --master_addr=n1 --nproc_per_node=1 train.py"
+    assert "--node-rank=$1" in [
+        text.replace("${ARG1}", "$1") for text in lost_of(import_body(body, GPU))
+    ]
+
+
+# --- programs that need no PyTorch ---------------------------------------------------------
+
+
+def test_a_program_without_torch_is_not_asked_for_it() -> None:
+    body = "module load tensorflow\nsrun python solve.py"
+    assert spec_of(body, GPU)["launch"] == {"mode": "plain"}
+    several = spec_of(body, "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4")
+    assert several["launch"] == {"mode": "plain", "processes_per_node": 4}
+    assert "launch" not in spec_of(f"module load torch\n{body}", GPU)
+
+
+def test_what_is_loaded_between_programs_is_loaded_there() -> None:
+    imported = import_body("python a.py\nmodule load torch\npython b.py", GPU)
+    spec = yaml.safe_load(imported.yaml)
+    assert (lost_of(imported), spec["launch"]) == ([], {"mode": "plain"})
+    assert spec["run"]["command"][-1] == "python a.py\nmodule load torch\npython b.py"
+
+
+def test_a_binary_behind_a_script_that_binds_it_is_refused() -> None:
+    asked = ("#SBATCH --nodes=2 --ntasks-per-node=4",)
+    for line in ("srun ./set_gpu.sh ./solver", "srun set_affinity_gpu.sh /opt/x/solver -i in"):
+        assert "is not Python" in refusal_of(make_script(line, *asked))
+    assert "run" in spec_of("srun ./run.sh /data/x.bin", *asked)
+
+
+# --- directives ----------------------------------------------------------------------------
+
+
+def test_what_a_chunk_of_pbs_has_is_the_constraint() -> None:
+    select = "#PBS -l select=2:ncpus=8:ngpus=2:gpu_model=a100:interconnect=hdr"
+    spec, lost = import_pbs(select, "cd $PBS_O_WORKDIR", "python train_torch.py")
+    assert spec["resources"]["constraint"] == "gpu_model=a100:interconnect=hdr"
+    assert lost == ["python train_torch.py"]  # of the first node alone
+    unequal = "#PBS -l select=1:ngpus=2:gpu_model=a100+1:ngpus=2:gpu_model=v100"
+    assert import_pbs(unequal, "cd /x", "mpiexec -n 2 python train_torch.py")[1] == [
+        "gpu_model=a100+gpu_model=v100"
+    ]
+
+
+def test_mail_that_a_spec_cannot_say_is_kept_verbatim() -> None:
+    mail = ("#SBATCH --mail-user=me@x.org", "#SBATCH --mail-type=FAIL,TIME_LIMIT_80")
+    imported = import_body("python train.py", GPU, *mail)
+    spec = yaml.safe_load(imported.yaml)
+    assert (lost_of(imported), spec["directives"], "notify" in spec) == ([], list(mail), False)
+
+
+def test_an_account_beside_a_group_list_is_kept_verbatim() -> None:
+    own = ["#PBS -A abc", "#PBS -W group_list=xyz"]
+    spec, lost = import_pbs("#PBS -l select=1:ngpus=1", *own, "cd /x", "python train.py")
+    assert (spec["directives"], lost) == (own, [])
+
+
+# --- what came out wrong once these were carried -------------------------------------------
+
+
+def test_fewer_processes_than_the_nodes_have_are_a_loss() -> None:
+    lines = ("#PBS -l select=4:ngpus=4", "cd /x", "mpiexec -n 4 -ppn 4 python train_torch.py")
+    assert import_pbs(*lines)[1] == ["4 processes"]
+    body = "srun -N1 -n1 python train.py"
+    assert lost_of(import_body(body, "#SBATCH --nodes=2 --gpus-per-node=1")) == ["1 of 2 nodes"]
+
+
+def test_a_loop_that_counts_is_no_program() -> None:
+    body = "for ((i = 0; i < 3; i++)); do\n  echo $i\ndone\npython train.py"
+    assert spec_of(body, GPU)["run"] == {"script": "train.py"}
+    assert "no program was recognised" in refusal_of(make_script(body.replace("python", "#"), GPU))
+
+
+def test_what_a_later_variable_starts_comes_after_the_program() -> None:
+    body = "torchrun --nproc-per-node=1 train.py\nID=$(sbatch next.sh)\nN=$(ls | wc -l)"
+    assert lost_of(import_body(body, GPU)) == ["ID=$(sbatch next.sh)"]
