@@ -1,5 +1,6 @@
 """What import once lost or refused, and carries as it is, by class."""
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -131,4 +132,91 @@ def test_a_loop_that_counts_is_no_program() -> None:
 
 def test_what_a_later_variable_starts_comes_after_the_program() -> None:
     body = "torchrun --nproc-per-node=1 train.py\nID=$(sbatch next.sh)\nN=$(ls | wc -l)"
-    assert lost_of(import_body(body, GPU)) == ["ID=$(sbatch next.sh)"]
+    asked = "#SBATCH --nodes=2 --gpus-per-node=1"
+    assert "ID=$(sbatch next.sh)" in lost_of(import_body(body, asked))
+    assert line_of(body, GPU).endswith(body)
+
+
+# --- several commands of one node ----------------------------------------------------------
+
+
+def line_of(body: str, *directives: str) -> str:
+    imported = import_body(body, *directives)
+    assert lost_of(imported) == []
+    spec = yaml.safe_load(imported.yaml)
+    assert spec["launch"].get("processes_per_node", 1) == 1
+    line: str = spec["run"]["command"][-1]
+    return line
+
+
+def test_what_stands_around_an_agent_of_one_node_stays_there() -> None:
+    body = """nvidia-smi -l > gpu.log &
+BG=$!
+srun torchrun --standalone --nproc_per_node=4 train.py
+kill $BG
+rm -rf cache"""
+    line = line_of(body, "#SBATCH --gres=gpu:4")
+    assert line.startswith("unset RANK LOCAL_RANK WORLD_SIZE")
+    assert line.split("\n")[1:] == body.replace("srun ", "").split("\n")
+
+
+def test_a_loop_around_an_agent_of_one_node_stays_one() -> None:
+    body = """set -euo pipefail
+export WORLD_SIZE=4 MASTER_PORT=29500
+for i in 1 2; do
+  srun --label accelerate launch --num_processes $WORLD_SIZE \\
+    --main_process_port $MASTER_PORT train.py --fold $i
+done"""
+    line = line_of(body, "#SBATCH --gres=gpu:4")
+    assert "unset RANK LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR\nexport WORLD_SIZE=4\n" in line
+    assert "set -euo pipefail\nfor i in 1 2; do\n  accelerate launch --num_processes" in line
+    several = make_script(body, "#SBATCH --nodes=2 --gpus-per-node=4")
+    assert "more than once" in refusal_of(several)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun -n 4 python a.py",
+        "srun --container-image=x.sqsh python a.py",
+        'srun "${OPTIONS[@]}" python a.py',
+        "python a.py $(srun hostname)",
+        "srun --gres=gpu:1 python a.py",
+        "torchrun --nnodes=$COUNT --nproc_per_node=1 a.py",
+    ],
+)
+def test_launchers_that_do_more_are_refused_in_a_loop(line: str) -> None:
+    script = make_script(f"for i in 1 2; do\n{line} $i\ndone", "#SBATCH --gres=gpu:2")
+    assert refusal_of(script)
+
+
+def test_several_programs_may_run_in_containers_of_their_own() -> None:
+    body = "srun singularity exec --nv a.sif python a.py\nsingularity exec b.sif python b.py"
+    assert line_of(body, GPU) == body.replace("srun ", "")
+    assert spec_of(body, GPU)["launch"] == {"mode": "plain"}
+
+
+def test_functions_are_known_where_they_are_called() -> None:
+    body = """say() { echo "said $1"; }
+. ./conda.sh
+python -c pass
+say one
+conda activate two
+python a.py"""
+    spec = spec_of(body.replace("python -c pass", "python b.py"), GPU)
+    fake = "conda() { __conda_hook; }; __conda_hook() { echo activated; }; python() { :; }"
+    setup = spec["environment"]["setup"].replace(". ./conda.sh || true", fake)
+    script = f"load() {{\n{setup}\n}}\nload\n" + 'export -f python\nexec bash -c "$1"'
+    line = spec["run"]["command"][-1]
+    ended = subprocess.run(["bash", "-c", script, "x", line], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("said one\nactivated\n", "")
+
+
+def test_a_substitution_of_a_process_is_no_here_document() -> None:
+    body = "mapfile -t NAMES < <(ls data)\npython train.py ${NAMES[0]}"
+    assert "mapfile -t NAMES < <(ls data)" in spec_of(body, GPU)["run"]["command"][-1]
+
+
+def test_options_that_are_counted_off_are_lost() -> None:
+    body = "while getopts a: o; do X=$OPTARG; done\npython train.py $X"
+    assert "getopts" in lost_of(import_body(body, GPU))

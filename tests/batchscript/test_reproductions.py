@@ -272,7 +272,7 @@ def test_an_array_that_another_file_sets_cannot_be_handed_on() -> None:
 def test_only_the_directive_that_cannot_stay_is_lost() -> None:
     asked = (
         "#SBATCH --mail-user=me@x.org",
-        "#SBATCH --mail-type=END,TIME_LIMIT",
+        "#SBATCH --ntasks-per-node=2k",
         "#SBATCH --spread-job",
     )
     imported = import_body("python train.py", *asked)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 from itertools import pairwise
 
-from jobgen.batchscript.bash import Command, parse
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.checks import (
-    ask_for_no_torch,
     check_folder,
     check_names,
     check_torch,
 )
 from jobgen.batchscript.convert.containers import settle_container, spell_container
 from jobgen.batchscript.convert.draft import Draft
-from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import (
     SPREADING,
     ImportedJob,
     ImportRefusedError,
+    InseparableError,
     settle_launch,
 )
-from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
 from jobgen.batchscript.convert.program import (
     HARMLESS,
-    READING,
     Candidate,
     finds_horovod,
     finds_ray,
@@ -34,7 +32,6 @@ from jobgen.batchscript.convert.program import (
     spell,
 )
 from jobgen.batchscript.convert.run import (
-    RANKS,
     choose_words,
     enter_project,
     name_first_node,
@@ -42,15 +39,16 @@ from jobgen.batchscript.convert.run import (
     settle_run,
     write_program,
 )
+from jobgen.batchscript.convert.sequence import note_after, settle_sequence, settle_whole
 from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
     Statement,
     find_consumed,
-    find_strict_line,
+    find_first_node_names,
     split_own,
     split_statements,
 )
-from jobgen.batchscript.expand import list_names, split_segments
+from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 
@@ -77,12 +75,37 @@ def settle_body(script: Script, draft: Draft) -> None:
         )
     best = max(job.weigh(item) for item in candidates)
     chosen = [item for item in candidates if job.weigh(item) == best][-1]
-    if best <= 1 and job.nodes == 1 and not chosen.torchrun and not chosen.agent:
-        scripted = _settle_sequence(job, candidates, chosen)
-        if scripted:
-            return
-    _refuse_undecided(job, candidates, chosen)
-    _settle_one(job, candidates, chosen)
+    refused: ImportRefusedError | None = None
+    before = copy.deepcopy((draft.values, draft.left))
+    losses = _count_losses(draft)
+    try:
+        split = best <= 1 and job.nodes == 1 and not chosen.torchrun and not chosen.agent
+        if not split or not settle_sequence(job, candidates, chosen):
+            _refuse_undecided(job, candidates, chosen)
+            _settle_one(job, candidates, chosen)
+    except ImportRefusedError as error:
+        refused = error
+    alone = job.nodes == 1 and all(job.count(item) <= 1 for item in candidates)
+    alone = alone and any(item.python or item.torchrun or item.agent for item in candidates)
+    apart = refused is None or isinstance(refused, InseparableError)
+    if alone and apart and (refused or _count_losses(draft) > losses):
+        lost = [item.line for item in draft.left if item.kind == "lost"]
+        whole = Draft()
+        whole.values, whole.left = before
+        try:
+            first = min([line for line in lost if line > 1], default=1_000_000)
+            settle_whole(ImportedJob(script, whole), candidates, chosen, first)
+        except ImportRefusedError:
+            pass
+        else:
+            if refused or _count_losses(whole) < _count_losses(draft):
+                draft.values, draft.left, refused = whole.values, whole.left, None
+    if refused:
+        raise refused
+
+
+def _count_losses(draft: Draft) -> int:
+    return sum(item.kind == "lost" for item in draft.left)
 
 
 def _refuse_others(script: Script, candidates: list[Candidate]) -> None:
@@ -131,7 +154,7 @@ def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Can
         job.draft.lose(chosen.line, program, "tried once: launch.max_restarts starts it again")
     elif chosen.step.loop and not spread:
         program = name_program(chosen.started.program)
-        raise ImportRefusedError(
+        raise InseparableError(
             job.script,
             chosen.line,
             f"a loop starts '{program}' more than once",
@@ -146,7 +169,7 @@ def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Can
             and name_program(item.started.program) != name_program(chosen.started.program)
         ]
         if others:
-            raise ImportRefusedError(
+            raise InseparableError(
                 job.script,
                 chosen.line,
                 f"only the job decides between this program and that of line {others[0].line}",
@@ -155,90 +178,6 @@ def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Can
         job.draft.check(
             chosen.line, spell(chosen.step.source), "it runs always, not only under its condition"
         )
-
-
-def _settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> bool:
-    """Several programs of one process, one after another; False where there is one."""
-    script, draft = job.script, job.draft
-    lines = {item.line for item in candidates}
-    trailing = _find_trailing(script, max(lines))
-    single = len(lines) == 1 and chosen.step.certain and not chosen.step.loop
-    if single and (not trailing or chosen.started.wrapper):
-        return False
-    for item in candidates:
-        if MPI_LAUNCHERS & {launcher.name for launcher in item.started.launchers}:
-            message = "several programs, one after another, some of them by MPI"
-            raise ImportRefusedError(script, item.line, message, "write a spec for each")
-    for item in candidates:
-        note_options(draft, item)
-    statements = split_statements(script.commands)
-    holding = [
-        statement
-        for statement in statements
-        if any(statement.first <= line <= statement.last for line in lines)
-        and not any(item.function for item in statement.commands)
-    ]
-    if not holding or any(item.step.source.function for item in candidates):
-        raise ImportRefusedError(
-            script, chosen.line, "the program is in a function", "write it out"
-        )
-    first = statements.index(holding[0])
-    last = statements.index(trailing[-1] if trailing else holding[-1])
-    texts = []
-    for statement in statements[first : last + 1]:
-        text = "\n".join(script.lines[statement.first - 1 : statement.last])
-        started = [unwrap(item.words) for item in statement.commands]
-        if any(item.launchers or item.wrapper for item in started):
-            if len(statement.commands) > 1 or started[0].wrapper:
-                message = "several programs, one after another, by launchers or in containers"
-                raise ImportRefusedError(script, statement.first, message, "write a spec for each")
-            command, one = statement.commands[0], started[0]
-            handed = any(list(launcher.passed) for launcher in one.launchers)
-            if one.assignments or handed or set(one.wrappers) - {"time", "exec", "nohup"}:
-                message = "several programs, one after another, with variables of their own"
-                raise ImportRefusedError(script, statement.first, message, "write a spec for each")
-            text = spell(command._replace(words=(*one.runner, *one.program)))
-            text += " &" if command.end == "&" else ""
-        texts.append(text)
-    if any(item.step.source.end == "&" for item in candidates):
-        texts.append("wait")
-    body = "\n".join(texts)
-    needed = list_names(body)
-    setup = Setup(script, draft, times=1, inside=False)
-    setup.settle(statements[:first], needed)
-    runs = next((item for item in reversed(candidates) if item.started.runner), None)
-    if runs:
-        enter_project(job, runs)
-    strict = ["set -e"] if find_strict_line(script) < holding[0].first else []
-    body = "\n".join([*setup.late, *strict, body])
-    _note_after(job, statements[last + 1 :])
-    inside = {name for statement in statements[first : last + 1] for name in statement.names}
-    if job.gpus > 1:
-        draft.put("launch.mode", "direct")
-        draft.put("launch.processes_per_node", 1)
-        body = f"unset {' '.join(RANKS)}\n{body}"
-    draft.put("run.command", ["bash", "-c", body])
-    draft.check(holding[0].first, texts[0], "it and what follows run in one shell, as they are")
-    check_names(job, setup, body, inside)
-    python = [item for item in candidates if item.python or item.torchrun or item.agent]
-    check_torch(job, python[-1] if python else chosen)
-    between = [
-        item.name for statement in statements[first : last + 1] for item in statement.commands
-    ]
-    if {"module", "ml", "conda", "source", "."} & set(between):
-        ask_for_no_torch(job)  # it is loaded after where jobgen would look for it
-    check_folder(job, chosen)
-    return True
-
-
-def _find_trailing(script: Script, line: int) -> list[Statement]:
-    """The statements after a line, if one of them is more than a look at the result."""
-    after = [item for item in split_statements(script.commands) if item.first > line]
-    after = [item for item in after if not any(command.function for command in item.commands)]
-    if any(command.end == "&" for item in after for command in item.commands):
-        return []
-    needed = [item for item in after if not _is_quiet(item)]
-    return after[: after.index(needed[-1]) + 1] if needed else []
 
 
 def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> None:
@@ -301,7 +240,7 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     settle_run(job, chosen, setup, words, verbatim)
     _note_own(job, own, chosen)
     chosen_lines = {item.line for item in candidates if item.line == chosen.line}
-    _note_after(job, after)
+    note_after(job, after)
     for other in candidates:
         listed = any(left.kind == "lost" and left.line == other.line for left in draft.left)
         if any(item.first <= other.line <= item.last for item in setup.kept):
@@ -331,7 +270,7 @@ def _split_own(
         before, after, whole = split_own(function, source)
     if not whole:
         message = "the lines around the program cannot be taken apart"
-        raise ImportRefusedError(job.script, chosen.line, message)
+        raise InseparableError(job.script, chosen.line, message)
     return before, after
 
 
@@ -351,7 +290,7 @@ def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set
             first, rest, whole = split_own(statements[index], program)
             if not whole:
                 message = "the lines around the program cannot be taken apart"
-                raise ImportRefusedError(job.script, chosen.line, message)
+                raise InseparableError(job.script, chosen.line, message)
             before, after = [*before, *first], [*rest, *after]
     inside = Setup(
         script, Draft(), times=setup.times, inside=setup.inside, processes=setup.processes
@@ -415,42 +354,3 @@ def _note_own(job: ImportedJob, own: Statement, chosen: Candidate) -> None:
         if command.end in ("|", "|&") and following.name not in HARMLESS - {"cat", "tail", "head"}:
             message = "its output is in the logs of the run folder, and is not handed on"
             job.draft.check(following.line, spell(following), message)
-
-
-def _is_quiet(statement: Statement) -> bool:
-    """Whether it only shows something, or ends what the script itself has begun."""
-    names = {item.name for item in statement.commands if item.words}
-    ending = {"exit", "deactivate", "conda", "module", "export", "popd", "cd"}
-    quiet = names <= HARMLESS | ending or names <= HARMLESS | {"kill", "jobs"}
-    quiet = quiet and all(
-        item.name in HARMLESS | READING
-        for command in statement.commands
-        for word in (*command.assignments, *command.words)
-        for part in split_segments(word.raw)
-        if part.live and part.text[:2] in ("$(",) and part.text[:3] != "$(("
-        for item in parse(part.text[2:-1])
-    )
-    quiet = quiet and not any(
-        item.name == "conda" and not {"activate", "deactivate"} & set(item.texts)
-        for item in statement.commands
-    )
-    writes = any(
-        item.operator.lstrip("0123456789") in (">", ">>")
-        for command in statement.commands
-        for item in command.redirects
-        if item.target.text not in ("/dev/null", "&1", "&2", "1", "2")
-    )
-    return quiet and not writes
-
-
-def _note_after(job: ImportedJob, statements: list[Statement]) -> None:
-    """What comes after the program."""
-    for statement in statements:
-        lines = job.script.lines[statement.first - 1 : statement.last]
-        text = statement.part or "\n".join(lines)
-        if any(item.function for item in statement.commands) and not statement.part:
-            continue
-        if _is_quiet(statement):
-            job.draft.keep(statement.first, text, "of no use after the program")
-        else:
-            job.draft.lose(statement.first, text, "comes after the program")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.bash import parse
-from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS
 from jobgen.batchscript.convert.program import Candidate, name_program, spell
 from jobgen.batchscript.convert.setup import GIVEN, Setup
+from jobgen.batchscript.convert.statements import find_first_node_names
 from jobgen.batchscript.expand import list_names
 from jobgen.capabilities import get_capabilities
 
@@ -103,11 +103,14 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         draft.values["environment.setup"] = f"{_WORKDIR}\n{kept}"
     if re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept:
         draft.check(1, "$0", "jobgen's script lies in another folder")
-    own = " ".join(spell(item) for item in parse(kept) if not item.function)
+    outside = [item for item in parse(kept) if not item.function]
+    own = " ".join(spell(item) for item in outside)
     bare = re.sub(r"'[^']*'", "", text.replace(kept, own))
     if numbers := sorted(set(re.findall(r"\$[1-9]|\$\{[1-9]\b(?!:?-)", bare))):
         shown = ", ".join(number.replace("{", "") for number in numbers)
         draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
+    elif moved := [item.name for item in outside if item.name in ("getopts", "shift")]:
+        draft.lose(1, moved[0], "arguments of sbatch or qsub: jobgen hands on none")
     elif given := re.search(r"\$(\{?[@*]|\{[1-9]\b)", bare):
         message = "as if submitted without arguments: jobgen hands on none"
         draft.check(1, given[0].replace("{", ""), message)

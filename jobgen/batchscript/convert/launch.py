@@ -27,6 +27,10 @@ class ImportRefusedError(SpecError):
         super().__init__([Problem(Position(script.path, line, 1), "", message, hint)])
 
 
+class InseparableError(ImportRefusedError):
+    """A program that cannot be taken out of the lines around it."""
+
+
 class ImportedJob:
     """What is known of the job while its spec is made."""
 
@@ -97,7 +101,7 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
     if chosen.per_node is None and chosen.total is None:
         each = _settle_unknown_count(job, chosen) or each
     if each is None or each == 0:
-        if chosen.launched:
+        if chosen.launched and chosen.nodes in (None, job.nodes):
             draft.lose(chosen.line, f"{count} processes", f"not a multiple of {job.nodes} nodes")
         each = max(1, count // job.nodes)
     elif chosen.total and each * (chosen.nodes or job.nodes) != chosen.total:
@@ -236,7 +240,7 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
                 "write the number out",
             )
     elif asked in ("gpu", "auto") and not job.gpus:
-        raise ImportRefusedError(
+        raise InseparableError(
             job.script,
             chosen.line,
             f"--nproc-per-node={asked}, and the script does not say how many GPUs a node has",

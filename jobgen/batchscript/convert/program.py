@@ -458,7 +458,9 @@ def finds_horovod(candidates: list[Candidate]) -> Candidate | None:
 def spell(command: Command) -> str:
     """A simple command as a line of bash."""
     words = [word.raw for word in (*command.assignments, *command.words)]
-    words += [f"{item.operator}{item.target.raw}" for item in command.redirects]
+    for item in command.redirects:
+        gap = " " if item.target.raw[:2] in ("<(", ">(") else ""
+        words.append(f"{item.operator}{gap}{item.target.raw}")
     return " ".join(words)
 
 

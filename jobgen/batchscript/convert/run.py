@@ -6,7 +6,6 @@ import re
 import shlex
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.first_node import find_first_node_names
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError, rewrite_agent
 from jobgen.batchscript.convert.program import (
     HARMLESS,
@@ -14,6 +13,7 @@ from jobgen.batchscript.convert.program import (
     Candidate,
 )
 from jobgen.batchscript.convert.setup import GIVEN, Setup
+from jobgen.batchscript.convert.statements import find_first_node_names
 from jobgen.batchscript.expand import ShellVariables, list_names, split_segments
 from jobgen.batchscript.reader import Script
 
