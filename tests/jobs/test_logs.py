@@ -309,7 +309,8 @@ class TestFollow:
         said(job, {"logs/n1/rank-0.out": "first\n"})
         assert process.stdout.readline() == "n1 rank 0 | first\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60)[1].strip() == "interrupted"
+        goes_on = "job 7 goes on; jobgen wait 7 waits for it, jobgen cancel 7 ends it"
+        assert process.communicate(timeout=60)[1] == f"{goes_on}\n\ninterrupted\n"
         assert process.returncode == 130
 
     @pytest.mark.parametrize("silent", [9, 10])
