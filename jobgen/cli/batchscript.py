@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli.options import FILE, complete_words, json_option, put_err, put_out
+from jobgen.cli.options import FILE, STDOUT, complete_words, json_option, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 
 
@@ -105,7 +105,7 @@ def import_(
     source = read(script)
     imported = import_script(source)
     rows = compare_scripts(source, imported.yaml) if run_check else []
-    if output is not None:
+    if output not in (None, STDOUT):
         try:
             with open(output, "x", encoding="utf-8") as file:
                 file.write(imported.yaml)
@@ -116,7 +116,7 @@ def import_(
         put_out(format_json({**imported._asdict(), **compared}))
     elif run_check:
         put_out(draw_rows(rows))
-    elif output is None:
+    elif output in (None, STDOUT):
         put_out(imported.yaml)
     for kind, heading in {**HEADINGS, "kept": "Kept, or not needed."}.items():
         entries = [left for left in imported.left if left.kind == kind]

@@ -11,6 +11,7 @@ import click
 
 from jobgen.cli.options import (
     FILE,
+    STDOUT,
     complete_words,
     json_option,
     put_err,
@@ -294,7 +295,7 @@ def report(
     from jobgen.report.page import render_page
 
     html = render_page(result, now=time.time())
-    if output == "-":
+    if output == STDOUT:
         put_out(html)
         return
     name = "comparison.html" if result.comparison else "report.html"

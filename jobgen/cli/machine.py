@@ -12,6 +12,7 @@ from jobgen.capabilities import SCHEDULERS
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    STDOUT,
     add_target_options,
     complete_words,
     json_option,
@@ -214,6 +215,8 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
 
     if name is not None and output is not None:
         raise click.UsageError("--name and --output exclude each other")
+    if output == STDOUT:
+        output = None
     if name is not None:
         output = search.name_own_file(name)
     if output is not None and os.path.exists(output) and not force:

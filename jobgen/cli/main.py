@@ -15,6 +15,7 @@ from jobgen import __version__
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    STDOUT,
     add_target_options,
     json_option,
     load_plan,
@@ -165,7 +166,7 @@ def _tell_version(context: click.Context) -> NoReturn:
 
 @cli.command()
 @click.argument("specs", nargs=-1, type=FILE, metavar="[SPEC]...")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write there; its folder is made.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write there; - is stdout.")
 @click.option(
     "--out-dir",
     type=FILE,
@@ -204,7 +205,7 @@ def render(
                 ):
                     plans.append(plan)
                     paths.append(path)
-    if not output and not out_dir:
+    if output in (None, STDOUT) and not out_dir:
         text = render_plan(plans[0])
         put_out(_list_scripts(paths, [None], [text]) if as_json else text)
         return

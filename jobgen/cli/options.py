@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
 FILE = click.Path(readable=False)  # completes names of files, and checks nothing
+STDOUT = "-"  # in the place of a file to write
 json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 

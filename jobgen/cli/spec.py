@@ -11,6 +11,7 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    STDOUT,
     add_target_options,
     json_option,
     load_plan,
@@ -117,7 +118,10 @@ def explain(path: str, as_json: bool, defaults: bool, svg: str | None, **target:
     from jobgen.output import write_file
     from jobgen.rendering.drawing import draw
 
-    write_file(Path(svg), draw(explanation))
+    if svg == STDOUT:
+        put_out(draw(explanation))
+    else:
+        write_file(Path(svg), draw(explanation))
 
 
 COMMANDS = {"check": check, "explain": explain}

@@ -629,3 +629,14 @@ def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:
         text=True,
     )
     assert (ended.returncode, ended.stderr) == (1, "stdout: Bad file descriptor\n")
+
+
+def test_a_file_called_dash_is_stdout() -> None:
+    write(SLURM)
+    script = jobgen("render")
+    assert jobgen("render", "-o", "-") == script
+    write(script.out, "job.sbatch")
+    assert jobgen("import", "job.sbatch", "-o", "-") == jobgen("import", "job.sbatch")
+    assert jobgen("explain", "--svg", "-").out.startswith("<svg")
+    ended = jobgen("render", "-o", "-", "--out-dir", "scripts")
+    assert (ended.code, files()) == (2, ["job.sbatch", "job.yaml"])
