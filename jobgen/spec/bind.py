@@ -274,12 +274,14 @@ class _Binder:
         meant = set()
         for key, item in node.items.items():
             if key not in known:
-                from jobgen.spec.hints import suggest_key  # only an error needs it
+                from jobgen.spec import hints  # only an error needs it
 
                 hint, target = "", ""
-                if self.hints < _MOST_HINTS:
+                if isinstance(item, Scalar) and not item.text and _shares_line(node, key):
+                    hint = hints.suggest_separation(key, known)
+                if not hint and self.hints < _MOST_HINTS:
                     self.hints += 1
-                    hint, target = suggest_key(key, item, path=path, cls=cls, root=self.root)
+                    hint, target = hints.suggest_key(key, item, path=path, cls=cls, root=self.root)
                 if not hint and cls not in self.listed:
                     self.listed.add(cls)
                     hint = f"known are {', '.join(known)}"
@@ -467,3 +469,9 @@ def split_words(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         raise ValueError("has a quote that does not end") from None
+
+
+def _shares_line(node: Mapping, key: str) -> bool:
+    """Whether another key stands on a key's line, as in {...}."""
+    line = node.keys[key].line
+    return any(where.line == line for name, where in node.keys.items() if name != key)

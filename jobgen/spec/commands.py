@@ -69,6 +69,7 @@ _NOT_PYTHON = {
 # An option and its value in one word: argparse and its like know no option of this name.
 _TWO_WORDS = re.compile(r"--?[A-Za-z][\w.-]*[ \t]+\S.*")
 # What a shell would expand: $NAME, ${NAME}, a leading ~; and what it would run.
+_TEMPLATE = re.compile(r"\{\{ *[A-Za-z_][\w.]* *\}\}")
 _EXPANDABLE = re.compile(r"\$\{?[A-Za-z_]|^~(/|$)|[=:]~/")
 _COMMAND_INSIDE = re.compile(r"\$\(|`")
 
@@ -257,6 +258,11 @@ def describe_unexpanded(path: str, text: str) -> Iterator[str]:
         yield (
             f"note: {path}: {text!r} reaches the program as it is, nothing in it runs; where it"
             " should, export it in environment.setup"
+        )
+    elif _TEMPLATE.search(text):
+        yield (
+            f"note: {path}: {text!r} reaches the program as it is, as jobgen fills in no templates;"
+            " array.values gives each task a value of its own"
         )
     elif _EXPANDABLE.search(text):
         yield (

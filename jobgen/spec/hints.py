@@ -20,6 +20,7 @@ from jobgen.spec.synonyms import (
     ANSWERS,
     EXAMPLES,
     INSIDE,
+    OPTIONS,
     OTHER_VALUES,
     OTHER_WORDS,
     REMARKS,
@@ -72,13 +73,17 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
     known = read_fields(cls)
     word = re.sub(r"[\s./-]+", "_", key.strip("-_ ").lower())
     plain = word.replace("_", "")
+    if path.startswith(("run.args.", "environment.variables.")) and not find_near(word, known):
+        name = path.rpartition(".")[2]
+        return Hint(f"write it out, as the program reads it: {name}.{key}: ...", f"{path}.value")
     for name in known:
         if plain == name.replace("_", ""):
             return Hint(f"did you mean {name!r}?", _join(path, name))
     if root is JobSpec:
-        hint = _translate(key, word, node, path)
-        if hint is not None:
-            return hint
+        for said in (word, *_say_plainly(word)):
+            hint = _translate(key, said, node, path)
+            if hint is not None:
+                return hint
     inside = [name for name in list_paths(root) if name.rpartition(".")[2] == word]
     if inside:
         return _point_to(key, inside, path, exact=True)
@@ -88,6 +93,10 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
         return Hint("")
     if hint := _read_as_content(key, path):
         return hint
+    if path == "" and isinstance(node, Scalar) and (hint := _read_value(node.text)):
+        return hint
+    if re.search(r"(?:^|_)(?:stdout|stderr|output|logs?)(?:_|$)", word):
+        return Hint("jobgen keeps all output under runs/NAME/ID/; leave it out")
     others = {name.rpartition(".")[2]: name for name in reversed(list_paths(root))}
     others |= list_synonyms()
     if near := find_near(word, others, cutoff=0.85):
@@ -120,13 +129,43 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     target = list_synonyms().get(word)
     if word == "runtime" and isinstance(node, Scalar) and not node.text[:1].isdigit():
         target = "environment.container.runtime"
-    if target == "run.command" and isinstance(node, Scalar) and node.text.endswith(".py"):
+    if target == "run.command" and _ends_in_py(node):
         target = "run.script"
+    if target == "run.script" and word == "python" and not _ends_in_py(node):
+        return Hint("name the environment that has it: environment.venv or environment.conda")
     if target is None:
-        return None
+        return _point_to_directive(word)
     if target == "array.values" and isinstance(node, Mapping) and path == "":
         return Hint("write array: {values: ...}", "array.values")
     return _point_to(key, [target], path)
+
+
+def _say_plainly(word: str) -> tuple[str, ...]:
+    """Return a word without the tool's name before it, or with `node` for what others call so."""
+    plain = re.sub(r"^(?:slurm|sbatch|pbs|qsub|torchx|submitit)_", "", word)
+    plain = re.sub(r"_per_(?:chunk|host|machine|replica|server|vnode|worker)$", "_per_node", plain)
+    return (plain,) if plain != word else ()
+
+
+def _ends_in_py(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.text.endswith(".py")
+
+
+def _point_to_directive(word: str) -> Hint | None:
+    """Return the hint for a scheduler's own option that has no key."""
+    for form, words in OPTIONS.items():
+        if word in words.split():
+            option = word if form.startswith("#PBS") else word.replace("_", "-")
+            example = f"directives: ['{form.format(option)}']"
+            return Hint(f"write directives, as in {example}", "directives")
+    return None
+
+
+def suggest_separation(key: str, known: Iterable[str]) -> str:
+    """Return what to write for a key without a value that stands behind another one in {...}."""
+    if (match := re.fullmatch(r"(\w+) ?[= ] ?(.+)", key)) and match[1] in known:
+        return f"write {match[1]}: {match[2]}"
+    return "a comma ends a value in {...}; quote what is one value, write [...] for several"
 
 
 def _translate_inside(word: str, node: Node, path: str) -> str:
@@ -177,6 +216,17 @@ def _read_as_content(key: str, path: str) -> Hint | None:
     return None
 
 
+def _read_value(text: str) -> Hint | None:
+    """Return the hint for a key whose value alone says what it means: 2x4, 1-10%3."""
+    if match := re.fullmatch(r"(\d+)x(\d+)", text):
+        text = f"write resources: {{nodes: {match[1]}, gpus_per_node: {match[2]}}}"
+        return Hint(text, "resources.nodes")
+    if re.fullmatch(r"\d+-\d+(?::\d+)?(?:%\d+)?", text):
+        tasks = f"{_count_indices(text)}{_read_throttle(text)}"
+        return Hint(f"write array: {{tasks: {tasks}}}", "array.tasks")
+    return None
+
+
 def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
     """Return how to write a value that has the wrong shape; the empty string if nobody knows."""
     name = path.rpartition(".")[2]
@@ -188,6 +238,11 @@ def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
         return f"write {name}: {EXAMPLES[name]}"
     if isinstance(node, Sequence) and name == "variables":
         return "write variables: {NAME: value}"
+    if isinstance(node, Sequence) and name == "constraint":
+        words = [item.text for item in node.items if isinstance(item, Scalar)]
+        return f"write constraint: {'&'.join(words)}" if len(words) == len(node.items) else ""
+    if isinstance(node, Sequence) and all(kind.type is str for kind in kinds) and node.items:
+        return "write one, and no list"
     if isinstance(node, Sequence) and path == "array":
         return "write array: {list: [...]}"
     if isinstance(node, Sequence) and path == "run":
@@ -215,7 +270,7 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
         "on_walltime": f"{{then: {text}}}"
         if text in ("stop", "requeue", "resubmit")
         else "{notice: 5m}",
-        "array": f"{{tasks: {_count_indices(text)}}}",
+        "array": f"{{tasks: {_count_indices(text)}{_read_throttle(text)}}}",
         "report": f"{{metrics: {text}}}",
     }
     if path in forms:
@@ -228,6 +283,11 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
         kind, count = match[1] or match[4], match[2] or match[3]
         about = "" if kind.lower() == "gpu" else f", gpu_type: {kind.lower()}"
         return f"write gpus_per_node: {count}{about}"
+    if any(kind.type is int for kind in kinds):
+        if match := re.fullmatch(r"(\d+)\.0*", text):
+            return f"write {name}: {match[1]}"
+        if re.fullmatch(r"(?i)all|auto|max|any|gpu", text):
+            return "write the number, or leave it out"
     if name == "variables":
         return "write variables: {NAME: value}"
     if path.startswith("array.") and any(kind.type is tuple for kind in kinds):
@@ -240,8 +300,11 @@ def suggest_form(text: str, path: str) -> str:
     name = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
     if match := re.fullmatch(r"(after\w*|singleton)[:=](.+)", text):
         return f"write after: {{{match[1]}: [{', '.join(re.split('[:,]', match[2]))}]}}"
-    if name == "name" and (plain := re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")):
+    if name == "name" and (plain := re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")):
         return f"write e.g. {plain}"
+    if path == "run.module" and (match := re.fullmatch(r"(?:-m +)?([\w.]+) +([-\w].*)", text)):
+        words = [match[1], *_split(match[2])]
+        return f"write module: {words[0]}, args: [{', '.join(words[1:])}]"
     if name in ("modules", "load") and (words := text.split()):
         names = [word for word in words if word not in ("module", "ml", "load", "add")]
         return f"write modules: [{', '.join(names)}]"
@@ -261,6 +324,12 @@ def _count_indices(text: str) -> str:
     if not match:
         return text if text.isdecimal() else "10"
     return str((int(match[2]) - int(match[1])) // int(match[3] or 1) + 1)
+
+
+def _read_throttle(text: str) -> str:
+    """Return how many tasks of `0-9%3` may run at once, as a key of the spec."""
+    match = re.search(r"%(\d+)$", text)
+    return f", at_once: {match[1]}" if match else ""
 
 
 def suggest_value(text: str, known: Iterable[str], path: str) -> str:

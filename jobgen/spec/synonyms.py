@@ -61,7 +61,7 @@ environment: environments software runtime_env
 run: entry training trainer
 filesystems: filesystem file_systems fs
 resources.nodes: num_nodes nnodes node node_count nodes_count n_nodes number_of_nodes numnodes
-  nnode nb_nodes select num_machines machines replicas num_hosts hosts min_nodes max_nodes
+  nnode nb_nodes select chunks num_machines machines replicas num_hosts hosts min_nodes max_nodes
   slurm_nodes num_workers_nodes nodect
 resources.gpus_per_node: gpus gpu ngpus ngpus_per_node num_gpus n_gpus num_gpus_per_node gpu_count
   gpus_per_host gpus_per_machine gpus_per_worker gres accelerators accelerator devices device_count
@@ -92,6 +92,8 @@ environment.conda: conda_env conda_environment conda_path conda_env_name conda_n
 environment.stage: conda_pack venv_pack packed_env env_archive archive tarball
 environment.variables: env envs env_vars envvars env_var environ environment_variables vars
   variable export exports environment_vars envs_vars
+environment.from_shell: envfrom env_from secrets secret from_env pass_env passenv env_passthrough
+  forward_env inherit_env env_inherit secret_env secretkeyref env_file
 environment.setup: pre prologue pre_run prerun before before_script before_run init init_script
   setup_commands setup_script slurm_setup prolog pre_commands prescript pre_script bash
   setup_cmds preamble bootstrap prepare shell_setup init_commands pre_launch
@@ -108,7 +110,7 @@ run.command: cmd commands entrypoint entry_point exec executable program binary 
   shell_command run_command job_command launch_command
 run.args: arguments argv script_args program_args script_arguments hparams flags
   hyperparameters params parameters kwargs arg extra_args cli_args train_args overrides
-launch.mode: torchrun distributed distribution start_method use_torchrun launch_mode
+launch.mode: torchrun distributed start_method use_torchrun launch_mode
   launch_type
 launch.launcher: mpi use_srun use_mpi mpiexec mpirun srun
 launch.rendezvous: rdzv rdzv_backend rdzv_conf rendezvous_backend init_method
@@ -122,7 +124,7 @@ launch.interface: ifname nic nics network_interface network net socket_ifname if
   nccl_socket_ifname gloo_socket_ifname network_if
 array.values: sweep sweeps grid matrix hyperparameter_sweep param_grid search_space grid_search
   sweep_values product combinations parameter_sweep
-array.tasks: num_tasks_array array_size array_tasks njobs num_jobs n_jobs job_array
+array.tasks: completions num_tasks_array array_size array_tasks njobs num_jobs n_jobs job_array
   slurm_array indices repeat
 array.at_once: max_parallel throttle array_parallelism slurm_array_parallelism concurrency
   parallelism max_concurrent max_in_flight max_jobs concurrent parallel simultaneous
@@ -150,7 +152,7 @@ directives: extra_directives sbatch_args sbatch_options slurm_args slurm_options
   pbs_options qsub_args qsub_options additional_parameters slurm_additional_parameters
   extra_parameters sbatch qsub scheduler_options extra_options native sbatch_directives
   additional_directives custom_directives extra_sbatch_args job_extra extra
-  native_specification priority nice
+  native_specification
 """
 # What has no key of its own, and what to do.
 ANSWERS = {
@@ -166,6 +168,7 @@ ANSWERS = {
         "output error stdout stderr log logs log_dir logdir log_file logfile output_file error_file"
         " output_path error_path join output_folder slurm_output slurm_error log_path logging"
         " output_dir results_dir out err run_folder std_out std_err join_output join_outputs"
+        " open_mode"
     ),
     "one process starts for each GPU: write resources.nodes and resources.gpus_per_node, or"
     " launch.processes_per_node": (
@@ -191,7 +194,7 @@ ANSWERS = {
     ),
     "jobgen needs no such key; a comment (# ...) can hold it": (
         "comment description desc labels tags note notes annotations author version apiversion"
-        " api_version kind metadata user schema maintainer owner created date label doc"
+        " api_version kind user schema maintainer owner created date label doc"
     ),
     "name the environment that has it: environment.venv or environment.conda": (
         "python_version python_path python_executable requirements pip packages"
@@ -199,7 +202,18 @@ ANSWERS = {
     ),
     "its keys stand at the top level of the spec (queue, account, resources, run); what has no key"
     " goes to directives": "slurm pbs job jobs spec config slurm_config scheduler_config settings"
-    " options sbatch_config pbspro torque openpbs defaults task",
+    " metadata options sbatch_config pbspro torque openpbs defaults task",
+    "each node has one part of the job; resources.exclusive takes whole nodes": (
+        "place placement scatter pack arrangement"
+    ),
+    "its keys stand in resources itself, as in resources: {nodes: 2, gpus_per_node: 4}": (
+        "limits resource_limits"
+    ),
+    "jobgen starts one program on all nodes: write run, and resources.nodes for how many": (
+        "roles role containers init_containers initcontainers pods pod worker workers master"
+        " replica_specs pytorch_replica_specs pytorchreplicaspecs replica_groups steps stages"
+        " components tasks_groups"
+    ),
     "the program's own affair: pass it in run.args, or as environment.variables": (
         "wandb tensorboard mlflow tracking tracker logger dataset data model epochs batch_size lr"
         " learning_rate optimizer max_steps checkpoint_dir checkpoint_path ckpt hydra wandb_project"
@@ -229,6 +243,18 @@ ANSWERS = {
     "jobgen starts the job as soon as the scheduler does; use directives for a time to begin": (
         "begin start_time start_at eligible_time at deadline schedule cron not_before"
     ),
+}
+# What schedulers have and a spec has no key for: each with the directive that asks for it.
+OPTIONS = {
+    "#SBATCH --{}=...": (
+        "acctg_freq batch bb bbf burst_buffer cores_per_socket core_spec cpu_freq delay_boot"
+        " distribution gpu_bind gpu_freq hint licenses license mcs_label mem_bind mincpus nice"
+        " oversubscribe power prefer priority profile sockets_per_node switches switch thread_spec"
+        " threads_per_core wckey"
+    ),
+    "#SBATCH --{}": "contiguous hold overcommit reboot spread_job use_min_nodes",
+    "#PBS -l {}=...": "pcput cput arch vnode",
+    "#PBS -W {}=...": "sandbox stagein stageout umask",
 }
 # Words for a fixed word, by the last key of the path.
 OTHER_VALUES = {

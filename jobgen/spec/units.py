@@ -49,8 +49,10 @@ def parse_duration(text: str) -> int:
         unit = _UNIT_SECONDS[match[3].lower()]
         minutes = round(float(f"{match[1]}.{match[2]}") * unit / 60)
         raise ValueError(f"has a fraction; write {minutes}m")
-    elif re.fullmatch(r"\d+:\d\d", text, re.ASCII):
-        raise ValueError("could mean hours or minutes; write e.g. 10h, 10m or 00:10:00")
+    elif match := re.fullmatch(r"(\d{1,9}):\d\d", text, re.ASCII):
+        number = int(match[1])
+        forms = f"{number}h, {number}m or {format_duration(number * 60)}"
+        raise ValueError(f"could mean hours or minutes; write e.g. {forms}")
     else:
         raise ValueError("is not a duration; write e.g. 04:00:00 or 4h")
     if total == 0:
@@ -78,6 +80,8 @@ def parse_memory(text: str) -> int:
             raise ValueError("is zero; write e.g. 180GB")
         return kib
     if _NUMBER.fullmatch(text):
+        if not int(text):
+            raise ValueError("is zero; write e.g. 180GB")
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 

@@ -252,7 +252,9 @@ def _convert(
         for key_node, value_node in node.value:
             where = _make_position(key_node.start_mark, file)
             if not isinstance(key_node, yaml.ScalarNode):
-                problem("a key must be text")
+                template = isinstance(key_node, yaml.MappingNode)
+                hint = "jobgen fills in no {{templates}}; --set sets one" if template else ""
+                problem("a key must be text", hint)
                 continue
             key = key_node.value
             if not key.isprintable():  # messages cite keys as they are

@@ -15,7 +15,7 @@ from jobgen.rendering.render import render
 from jobgen.spec.bind import read_fields
 from jobgen.spec.hints import list_paths, list_synonyms
 from jobgen.spec.model import JobSpec
-from jobgen.spec.synonyms import ANSWERS, INSIDE
+from jobgen.spec.synonyms import ANSWERS, INSIDE, OPTIONS
 
 GUESSES = [
     tuple(part.strip() for part in line.rsplit(" = ", 1))
@@ -85,8 +85,32 @@ def test_hints_lead_to_keys_that_there_are() -> None:
     assert named - {"..."} <= paths
 
 
+def test_a_directive_that_a_hint_names_is_taken() -> None:
+    for form, words in OPTIONS.items():
+        for word in words.split():
+            option = word if form.startswith("#PBS") else word.replace("_", "-")
+            scheduler = "pbs" if form.startswith("#PBS") else "slurm"
+            directive = form.format(option).replace("...", "1")
+            resolve(
+                load(yaml.safe_dump(BASE | {"scheduler": scheduler, "directives": [directive]}))
+            )
+
+
+def test_a_comma_or_a_missing_colon_in_braces() -> None:
+    for record, said in (
+        ("notify: {email: me@x.org, on: begin, end}", "a comma ends a value in {...}"),
+        ("environment: {modules: cuda, gcc}", "a comma ends a value in {...}"),
+        ("launch: {mode=direct, processes_per_node 4}", "write processes_per_node: 4"),
+        ("foo:", "known are"),
+        ("environment:\n  foo:", "known are"),
+    ):
+        assert said in complaint(f"{yaml.safe_dump(BASE)}{record}\n"), record
+
+
 def test_no_word_has_two_meanings() -> None:
-    answers = [word for words in ANSWERS.values() for word in words.split()]
+    answers = [
+        word for table in (ANSWERS, OPTIONS) for words in table.values() for word in words.split()
+    ]
     assert len(answers) == len(set(answers))
     assert not set(answers) & list_synonyms().keys()
     top = set(read_fields(JobSpec))

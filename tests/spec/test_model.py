@@ -27,7 +27,7 @@ PLAIN = "is not a plain whole number; write it in decimal, without leading zeros
         ("'2'", "expected a whole number, got text ('2'); write it without quotes"),
         ("on", "expected a whole number, got text ('on')"),
         ("1_000", "expected a whole number, got text ('1_000')"),
-        ("2.0", "expected a whole number, got a number ('2.0')"),
+        ("2.0", "expected a whole number, got a number ('2.0'); write cpus_per_node: 2"),
         ("1e3", "expected a whole number, got a number ('1e3')"),
         ("true", "expected a whole number, got true or false ('true')"),
         ("[2]", "expected a whole number, got a list"),

@@ -93,7 +93,11 @@ EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
             id="control character in a key",
         ),
         pytest.param("? [a, b]\n: c\n", "job.yaml:1:3: a key must be text", id="list as key"),
-        pytest.param("{a: b}: c\n", "job.yaml:1:1: a key must be text", id="mapping as key"),
+        pytest.param(
+            "{{ a }}: c\n",
+            "job.yaml:1:1: a key must be text; jobgen fills in no {{templates}}; --set sets one",
+            id="mapping as key",
+        ),
         pytest.param(
             edited(("", "<<: {account: x}\n")),
             "job.yaml:5:1: merge keys ('<<') are not supported; write the keys out",
