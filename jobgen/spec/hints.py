@@ -80,8 +80,8 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
         if plain == name.replace("_", ""):
             return Hint(f"did you mean {name!r}?", _join(path, name))
     if root is JobSpec:
-        for said in (word, *_say_plainly(word)):
-            hint = _translate(key, said, node, path)
+        for name in (word, *_say_plainly(word)):
+            hint = _translate(key, name, node, path)
             if hint is not None:
                 return hint
     inside = [name for name in list_paths(root) if name.rpartition(".")[2] == word]
