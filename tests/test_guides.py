@@ -123,6 +123,12 @@ def test_nothing_installs_a_name_that_is_not_ours() -> None:
     assert install.search("pip install -q 'jobgen[hf]'")
 
 
+def test_the_torch_that_readme_has_one_install_first_is_kept_by_its_commands() -> None:
+    """Of another version, pip would take it out for the build that the index has: CUDA's."""
+    (pinned,) = re.findall(r"^torch==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert f"`torch=={pinned}` for `torch`" in (ROOT / "README.md").read_text()
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_of_a_guide_trains_and_its_report_has_the_loss(

@@ -51,7 +51,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         f"{job.name} {job.id}", state.described, "unknown", "no known cause was found"
     )
     if state.name == "done":
-        return about._replace(cause="healthy", title="it ended well")
+        return about._replace(cause="healthy", title=state.reason or "it ended well")
     word = Line(Path(job.scheduler), 0, state.described)
     # What a job that waits has left is of an earlier start.
     output = evidence.script() if state.name != "queued" else []

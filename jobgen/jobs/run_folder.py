@@ -135,10 +135,16 @@ def list_open_chain(job: JobRecord, traces: Traces) -> list[str]:
     return ids[index:]
 
 
+def judge_done(traces: Traces) -> State:
+    """Return the state of a job whose script ended with 0: it may have been asked to stop."""
+    early = os.path.exists(f"{traces.run_dir}/STOPPED")
+    return State("done", "it stopped early, in order" if early else "")
+
+
 def judge_outcome(job: JobRecord, traces: Traces) -> State | None:
     """Return how the job ended if its script alone can tell; None if it runs or was told to end."""
     if traces.word == "done":
-        return State("done")
+        return judge_done(traces)
     if traces.word != "failed":
         return None
     if lost := _read_lost_nodes(traces.last):

@@ -171,7 +171,8 @@ def _judge_own(job: JobRecord, left: Traces) -> State | None:
     """
     if schedulers.is_local(job.scheduler):
         return _judge_local(job, left)
-    return State("done") if left.word == "done" else run_folder.read_state(job, left)
+    done = left.word == "done"
+    return run_folder.judge_done(left) if done else run_folder.read_state(job, left)
 
 
 def _judge_local(job: JobRecord, left: Traces) -> State:

@@ -279,6 +279,8 @@ def _summarise_run(
 ) -> str:
     """One or two sentences, from what is known."""
     text = _BEGINNINGS[state.name]
+    if state.name == "done" and state.reason:
+        text = "It was asked to stop, and did"
     if ran is not None and state.name != "queued":
         text += f" after {format_span(ran)}" if state.ended else f", for {format_span(ran)} so far"
     if cause and cause.cause not in ("unknown", "healthy"):

@@ -372,6 +372,16 @@ def test_a_scheduler_that_does_not_answer_ends_with_6(
     assert jobgen("status", "7")[:2] == (6, f"{name}\n")
 
 
+def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one, "done 0")
+    (one.run_dir / "STOPPED").touch()
+    assert jobgen("status", "7")[1] == "done\n"  # for programs
+    assert status.read_state(one).reason == "it stopped early, in order"
+    assert "cause: it stopped early, in order" in jobgen("diagnose", "7")[1]
+    assert "It was asked to stop, and did" in jobgen("report", "7", "--text")[1]
+
+
 def test_a_job_is_stopping_once_it_was_told_to_end(scheduler: Scheduler) -> None:
     one = job("7")
     folder = attempt(one, "cancelled 143")
