@@ -22,7 +22,7 @@ _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
 _COUNTER = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=")
 _PARENTHESES = re.compile(r"\(\s*\)")
-_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.

@@ -220,3 +220,71 @@ def test_a_substitution_of_a_process_is_no_here_document() -> None:
 def test_options_that_are_counted_off_are_lost() -> None:
     body = "while getopts a: o; do X=$OPTARG; done\npython train.py $X"
     assert "getopts" in lost_of(import_body(body, GPU))
+
+
+# --- what two further draws of unseen scripts got wrong ------------------------------------
+
+
+def test_a_program_that_may_be_a_function_is_handed_on() -> None:
+    setup = spec_of("mods -r old\npython a.py", GPU)["environment"]["setup"]
+    assert setup.startswith("export -f $(compgen -A function")
+    assert "|mods$)" in setup
+
+
+def test_what_one_process_is_told_of_its_world_stays() -> None:
+    asked = "#SBATCH --gres=gpu:4"
+    body = "export MASTER_PORT=1234 WORLD_SIZE=4\npython train.py --world $WORLD_SIZE"
+    line = spec_of(body, asked)["run"]["command"][-1]
+    assert line.startswith("export WORLD_SIZE=4\nexec env -u RANK -u LOCAL_RANK")
+    assert "-u MASTER_ADDR python" in line
+    assert "MASTER_PORT" not in line
+    unknown = f"export WORLD_SIZE=$(count)\n{body.split(chr(10))[1]}"
+    assert line_of(unknown, asked).split("\n", 1)[1] == unknown
+
+
+def test_an_mpi_program_that_names_no_torch_is_not_asked_for_it() -> None:
+    spec = spec_of("module load cuda\nmpirun -np 4 python solve.py", "#SBATCH -n 4 --gpus=4")
+    assert spec["launch"] == {"mode": "plain", "launcher": "mpiexec", "processes_per_node": 4}
+
+
+def test_a_script_that_sbatch_refuses_is_refused() -> None:
+    script = make_script("srun python a.py", "#SBATCH --nodes=2", shell="!/bin/bash")
+    assert "sbatch refuses the script" in refusal_of(script)
+
+
+def test_a_name_in_angle_brackets_is_a_place_to_fill_in() -> None:
+    script = make_script("source /home/<username>/venv/bin/activate\npython a.py", GPU)
+    assert "a place to fill in: '<username>'" in refusal_of(script)
+    assert "run" in spec_of("sed 's/<name>/x/' < in.txt > out.txt\npython a.py", GPU)
+
+
+def test_one_program_with_other_arguments_is_another() -> None:
+    body = 'if [ "$MODE" = a ]; then\n{0} 1\nelif [ "$MODE" = b ]; then\n{0} 2\nfi'
+    body = body.format("accelerate launch --main_process_port 1 train.py --lr")
+    assert line_of(body, GPU).endswith(body)
+    asked = "#SBATCH --nodes=2 --gpus-per-node=1"
+    assert "only the job decides" in refusal_of(make_script(body.replace("acc", "srun acc"), asked))
+
+
+def test_a_function_begins_where_its_name_is() -> None:
+    body = "fail()\n{\n  echo no\n  exit 1\n}\ncd data || fail\npython train.py"
+    setup = spec_of(body, "#SBATCH --nodes=1 --gres=gpu:1")["environment"]["setup"]
+    assert setup.startswith("fail()\n{\n  echo no\n  exit 1\n}\n")
+
+
+def test_an_argument_that_nothing_needs_is_not_asked_for() -> None:
+    spec = spec_of("NAME=$1\nLR=$2\npython train.py --lr $LR", GPU)
+    assert spec["environment"]["from_shell"] == ["ARG2"]
+
+
+def test_a_backslash_that_ends_the_file_is_no_argument() -> None:
+    text = f"#!/bin/bash\n{GPU}\nmodule load torch\npython train.py --lr 1 \\"
+    spec = yaml.safe_load(import_script(Script("job.sbatch", text)).yaml)
+    assert spec["run"] == {"script": "train.py", "args": ["--lr", "1"]}
+
+
+def test_a_job_of_one_node_among_several_is_not_all_of_them() -> None:
+    body = "conda deactivate\npython -m torch.distributed.launch --nproc_per_node=4 --nnodes=4"
+    asked = ("#SBATCH --nodes=1", "#SBATCH --gres=gpu:4")
+    lost = lost_of(import_body(f"{body} --node_rank=3 --use_env train.py", *asked))
+    assert lost == ["--node-rank=3"]

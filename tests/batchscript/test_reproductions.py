@@ -257,7 +257,7 @@ def test_a_value_is_not_put_in_before_the_script_has_set_it() -> None:
 def test_a_number_of_processes_that_only_the_job_knows_is_not_one() -> None:
     body = "N=$(wc -l <other)\nmpiexec -n $N python train.py"
     imported = import_body(body, *TWO_NODES)
-    assert "processes_per_node" not in imported.yaml
+    assert yaml.safe_load(imported.yaml)["launch"]["processes_per_node"] == 4  # as many as GPUs
     assert [left.reason for left in imported.left if left.kind == "check"] == [
         "taken for the 4 GPUs of a node"
     ]

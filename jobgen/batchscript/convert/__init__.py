@@ -47,14 +47,12 @@ def import_script(script: Script) -> Imported:
     refuse_unreadable(script)
     script, arguments = name_arguments(_rename_index(script))
     draft = Draft()
-    if arguments:
-        draft.put("environment.from_shell", list(arguments))
-        message = "arguments of the script: export them where you submit"
-        draft.check(1, ", ".join(arguments), message)
+    draft.put("environment.from_shell", list(arguments) or None)
     draft.put("scheduler", script.scheduler or "slurm")
     settle(script, draft, nodes=script.nodes or count_agents(script))
     settle_body(script, draft)
     draft.values.pop("tasks", None)
+    _keep_used(draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     _name(script, draft)
@@ -70,6 +68,17 @@ def _rename_index(script: Script) -> Script:
         return script
     text = re.sub(r"\b(SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX)\b", "JOBGEN_TASK", script.text)
     return Script(script.path, text)
+
+
+def _keep_used(draft: Draft) -> None:
+    """Of the script's arguments, those that the spec uses."""
+    names = draft.values.pop("environment.from_shell", [])
+    text = str(draft.values)
+    used = [name for name in names if re.search(rf"\b{name}\b", text)]
+    if used:
+        draft.put("environment.from_shell", used)
+        message = "arguments of the script: export them where you submit"
+        draft.check(1, ", ".join(used), message)
 
 
 def _name(script: Script, draft: Draft) -> None:

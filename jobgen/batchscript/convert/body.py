@@ -89,7 +89,7 @@ def settle_body(script: Script, draft: Draft) -> None:
     alone = alone and any(item.python or item.torchrun or item.agent for item in candidates)
     apart = refused is None or isinstance(refused, InseparableError)
     if alone and apart and (refused or _count_losses(draft) > losses):
-        lost = [item.line for item in draft.left if item.kind == "lost"]
+        lost = [left.line for left in draft.left if left.kind == "lost" and left not in before[1]]
         whole = Draft()
         whole.values, whole.left = before
         try:
@@ -166,7 +166,8 @@ def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Can
             for item in candidates
             if item.line != chosen.line
             and not item.step.certain
-            and name_program(item.started.program) != name_program(chosen.started.program)
+            and [word.text for word in item.started.program]
+            != [word.text for word in chosen.started.program]
         ]
         if others:
             raise InseparableError(
@@ -182,7 +183,7 @@ def _refuse_undecided(job: ImportedJob, candidates: list[Candidate], chosen: Can
 
 def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate) -> None:
     script, draft = job.script, job.draft
-    statements = split_statements(script.commands)
+    statements = split_statements(script)
     index = next(
         (i for i, item in enumerate(statements) if item.first <= chosen.line <= item.last), None
     )
@@ -277,7 +278,7 @@ def _split_own(
 def _settle_inner(job: ImportedJob, chosen: Candidate, setup: Setup, needed: set[str]) -> None:
     """What stands around the program in the string or file that each node runs."""
     script = Script(job.script.path, chosen.text)
-    statements = split_statements(script.commands)
+    statements = split_statements(script)
     index = next(
         (i for i, item in enumerate(statements) if item.first <= chosen.row <= item.last),
         len(statements),

@@ -154,6 +154,8 @@ def check_torch(job: ImportedJob, chosen: Candidate) -> None:
                 "jobgen starts PyTorch programs",
             )
         ask_for_no_torch(job)
+    if by_mpi and not strong:
+        ask_for_no_torch(job)
     if _OTHERS.search(text) and "torch" not in text.lower():
         ask_for_no_torch(job)
 

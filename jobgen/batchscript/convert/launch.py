@@ -192,7 +192,7 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
     nnodes = agent.options.get("--nnodes")
     nodes = number("--nnodes")
     rank = agent.options.get("--node-rank")
-    if rank and re.search(r"\$\{ARG\d", write_field(variables.join(rank.raw))):
+    if rank and re.match(r"(\$\{ARG)?\d", write_field(variables.join(rank.raw))) and nodes != 1:
         message = "the script is submitted for each node, the spec once for all"
         draft.lose(chosen.line, f"--node-rank={rank.text}", message)
     text = variables.tell(nnodes.raw) if nnodes else None

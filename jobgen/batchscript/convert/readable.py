@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from jobgen import process
 from jobgen.batchscript.convert.launch import ImportRefusedError
@@ -50,6 +51,9 @@ def _holds_blanks(script: Script) -> bool:
 
 def refuse_unreadable(script: Script) -> None:
     """Raise a ImportRefusedError for a text that is not a script of bash, or not a whole one."""
+    if re.match(r"!\s*/\S+", script.lines[0]) and script.scheduler == "slurm":
+        message = "line 1 is no #! line, and sbatch refuses the script"
+        raise ImportRefusedError(script, 1, message, f"write #{script.lines[0]}")
     match = _SHELL.match(script.lines[0] if script.lines else "")
     shell = match[1].rpartition("/")[2] if match else "bash"
     asked = script.value("-S") if script.scheduler == "pbs" else None
@@ -73,6 +77,12 @@ def refuse_unreadable(script: Script) -> None:
         raise ImportRefusedError(
             script, place[0], message, "write its value, or import what fills it in"
         )
+    for command in script.commands:
+        for source, target in pairwise(command.redirects):
+            name = f"<{source.target.raw}>"
+            if (source.operator, target.operator) == ("<", ">") and name in script.text:
+                message = f"a place to fill in: {name!r}"
+                raise ImportRefusedError(script, command.line, message, "write its value")
     try:
         process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
     except SpecError as error:

@@ -14,7 +14,7 @@ from jobgen.batchscript.convert.program import (
 )
 from jobgen.batchscript.convert.setup import GIVEN, Setup
 from jobgen.batchscript.convert.statements import find_first_node_names
-from jobgen.batchscript.expand import ShellVariables, list_names, split_segments
+from jobgen.batchscript.expand import ShellVariables, list_names, split_segments, write_field
 from jobgen.batchscript.reader import Script
 
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
@@ -135,7 +135,12 @@ def settle_run(
         and draft.values.get("launch.processes_per_node") == 1
         and job.nodes == 1
     )
-    _take_world(job)
+    unset: list[str] = []
+    if alone:
+        ranks, unset = take_ranks(job, setup.defined, chosen.line)
+        job.late += ranks
+    else:
+        _take_world(job)
     if verbatim is not None:
         lines = name_first_node(verbatim.strip(), aliases)
         draft.put("run.command", ["bash", "-c", "\n".join([*job.late, lines])])
@@ -156,14 +161,14 @@ def settle_run(
             if _PATH.fullmatch(text) and list_names(text) <= {"HOME", "SCRATCH", "WORK", "USER"}:
                 texts[file], live = text, False
     if live:
-        prefix = "env " + " ".join(f"-u {name}" for name in RANKS) + " " if alone else ""
+        prefix = "env " + " ".join(f"-u {name}" for name in unset) + " " if unset else ""
         line = "\n".join([*job.late, f"exec {prefix}{raw}"])
         draft.put("run.command", ["bash", "-c", line])
         return
     plain = [text for text in texts if text is not None]
     if alone:
-        unset = [word for name in RANKS for word in ("-u", name)]
-        draft.put("run.command", ["env", *unset, *plain])
+        without = [word for name in unset for word in ("-u", name)]
+        draft.put("run.command", ["env", *without, *plain] if without else plain)
         return
     rest = list(plain)
     if _PYTHON.fullmatch(rest[0]):
@@ -210,6 +215,32 @@ def _find_script(texts: list[str | None], words: tuple[Word, ...], script: Scrip
         return None
     del script
     return index
+
+
+def take_ranks(job: ImportedJob, used: set[str], line: int) -> tuple[list[str], list[str]]:
+    """RANK and its like as the script sets them for one process, and those that it does not set.
+
+    jobgen's own address and port stay, and its numbers where only the job knows the script's.
+    """
+    script, lines = job.script, dict[str, str]()
+    missing = list(RANKS)
+    for step in script.steps:
+        for name, _, _ in step.source.variables():
+            variable = script.variables.get(name)
+            own = GIVEN.fullmatch(name) and not re.match(r"SRUN|SLURM|TORCHELASTIC", name)
+            if not own or not variable or step.source.line >= line:
+                continue
+            if not variable.exported and name not in used:
+                continue
+            missing = [other for other in missing if other != name]
+            if name.startswith("MASTER_"):
+                continue
+            if variable.fields and not any(part.live for part in variable.fields[0]):
+                lines[name] = f"export {name}={write_field(variable.fields[0])}"
+            elif name.endswith("SIZE"):
+                shown = f"${name}"
+                job.draft.lose(step.source.line, shown, "one process's is 1; the job knows another")
+    return list(lines.values()), missing
 
 
 def _take_world(job: ImportedJob) -> None:

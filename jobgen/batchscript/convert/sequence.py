@@ -14,22 +14,22 @@ from jobgen.batchscript.convert.checks import (
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
 from jobgen.batchscript.convert.program import HARMLESS, READING, Candidate, spell
-from jobgen.batchscript.convert.run import RANKS, enter_project
-from jobgen.batchscript.convert.setup import GIVEN, Setup
+from jobgen.batchscript.convert.run import enter_project, take_ranks
+from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
     Statement,
     exports_all,
     find_strict_line,
     split_statements,
 )
-from jobgen.batchscript.expand import list_names, split_segments, write_field
+from jobgen.batchscript.expand import list_names, split_segments
 from jobgen.batchscript.launchers import Launcher, unwrap
 from jobgen.batchscript.reader import Script
 
 _LAUNCHER = re.compile(r"\b(srun|mpirun|mpiexec|aprun|jsrun|ibrun|pbsdsh)\b")
 # Functions that only the shell of the setup has.
 _FUNCTIONS = {"module", "ml", "conda", "mamba", "micromamba"}
-_HAND_ON = "export -f $(compgen -A function | grep -E '^_*(conda|module|ml|mamba|micromamba)')"
+_HAND_ON = r"export -f $(compgen -A function | grep -E '^_*(conda|module|ml|mamba|micromamba%s)')"
 _COUNTS = {"-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node"}
 _OWN = ("--container", "--environment", "--jobid", "--multi-prog", "--pty")
 _OF_SHELL = {"source", ".", *_FUNCTIONS}
@@ -43,7 +43,7 @@ def settle_sequence(job: ImportedJob, candidates: list[Candidate], chosen: Candi
     single = len(lines) == 1 and chosen.step.certain and not chosen.step.loop
     if single and (not trailing or chosen.started.wrapper):
         return False
-    statements = split_statements(script.commands)
+    statements = split_statements(script)
     last = trailing[-1] if trailing else _list_holding(statements, candidates, script, chosen)[-1]
     _settle(job, candidates, chosen, statements, statements.index(last))
     return True
@@ -53,7 +53,7 @@ def settle_whole(
     job: ImportedJob, candidates: list[Candidate], chosen: Candidate, first_line: int
 ) -> None:
     """All from a line on, and what is before the program there, in one shell."""
-    statements = split_statements(job.script.commands)
+    statements = split_statements(job.script)
     last = len(statements) - 1
     _settle(job, candidates, chosen, statements, last, first_line)
 
@@ -107,7 +107,8 @@ def _settle(
     inside = {name for statement in own for name in statement.names}
     setup = Setup(script, draft, times=1, inside=False)
     setup.settle(statements[:first], list_names(body))
-    taken = _take_ranks(job, chosen, "\n".join([*setup.late, body]), inside, own[0].first)
+    used = list_names("\n".join([*setup.late, body])) - inside
+    ranks, missing = take_ranks(job, used, own[0].first)
     if name := re.search(r"\$\{?0\b|BASH_SOURCE", body):
         draft.lose(own[0].first, name[0].replace("{", ""), "jobgen's script lies in another folder")
     if any(map(_LAUNCHER.search, setup.late)):
@@ -126,13 +127,16 @@ def _settle(
     body = "\n".join([*setup.late, *strict, body])
     note_after(job, statements[last + 1 :])
     between = {item.name for statement in own for item in statement.commands}
-    if between & (_FUNCTIONS | {"source", "."}):
-        draft.setup([_HAND_ON])
+    known = [item for item in candidates if item.python or item.torchrun or item.agent]
+    others = {item.started.name for item in candidates if item not in known}
+    others = {name for name in others if re.fullmatch(r"[\w-]+", name)}
+    if between & (_FUNCTIONS | {"source", "."}) or others:
+        draft.setup([_HAND_ON % "".join(f"|{name}$" for name in sorted(others))])
     agents = [item for item in candidates if item.torchrun or item.agent]
     if job.gpus > 1 or agents:
         draft.put("launch.mode", "direct")
         draft.put("launch.processes_per_node", 1)
-        body = f"{taken}\n{body}"
+        body = "\n".join([f"unset {' '.join(missing)}", *ranks, body])
     draft.put("run.command", ["bash", "-c", body])
     shown = script.lines[own[0].first - 1]
     draft.check(own[0].first, shown, "it and what follows run in one shell, as they are")
@@ -212,35 +216,9 @@ def _define_functions(script: Script, before: list[Statement], body: str) -> str
     return "\n".join([*texts, body])
 
 
-def _take_ranks(job: ImportedJob, chosen: Candidate, body: str, inside: set[str], line: int) -> str:
-    """What the program must see of RANK and its like: what the script says, and nothing else."""
-    script, lines = job.script, []
-    used = list_names(body) - inside
-    missing = set(RANKS)
-    for step in script.steps:
-        for name, _, _ in step.source.variables():
-            if (name not in RANKS and not GIVEN.fullmatch(name)) or step.source.line >= line:
-                continue
-            variable = script.variables.get(name)
-            if name.startswith(("SRUN", "SLURM", "TORCHELASTIC")) or not variable:
-                continue
-            if name not in used and not variable.exported:
-                continue
-            missing.discard(name)
-            if name.startswith("MASTER_"):
-                continue  # jobgen's own
-            fields = variable.fields
-            if not fields or any(part.live for part in fields[0]):
-                message = f"the program uses ${name}, whose value only the job knows"
-                raise ImportRefusedError(script, chosen.line, message, "write its value out")
-            lines.append(f"export {name}={write_field(fields[0])}")
-    unset = f"unset {' '.join(name for name in RANKS if name in missing)}"
-    return "\n".join([unset, *dict.fromkeys(lines)])
-
-
 def _find_trailing(script: Script, line: int) -> list[Statement]:
     """The statements after a line, if one of them is more than a look at the result."""
-    after = [item for item in split_statements(script.commands) if item.first > line]
+    after = [item for item in split_statements(script) if item.first > line]
     after = [item for item in after if not any(command.function for command in item.commands)]
     if any(command.end == "&" for item in after for command in item.commands):
         return []

@@ -235,7 +235,7 @@ class Setup:
                 return "show"
             if command.texts[1:3] == ["env", "list"]:
                 return "show"
-            return "repeat" if "activate" in command.texts or "init" in command.texts else "once"
+            return "repeat" if {"activate", "deactivate", "init"} & set(command.texts) else "once"
         if name in HARMLESS or (not name and command.words):
             return "once" if writes else "show"
         if name in READING:

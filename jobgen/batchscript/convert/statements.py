@@ -43,8 +43,9 @@ class Statement(NamedTuple):
         return names
 
 
-def split_statements(commands: list[Command]) -> list[Statement]:
+def split_statements(script: Script) -> list[Statement]:
     """Commands in statements: a loop, a function or a continued line is one."""
+    commands = script.commands
     statements: list[Statement] = []
     group: list[Command] = []
     last = 0
@@ -54,11 +55,22 @@ def split_statements(commands: list[Command]) -> list[Statement]:
         following = commands[index + 1 : index + 2]
         closed = not command.inside and command.end not in ("|", "|&", "&&", "||", "(")
         if following and closed and following[0].line > last:
-            statements.append(Statement(group[0].line, last, tuple(group)))
+            statements.append(Statement(_find_first(script, group[0]), last, tuple(group)))
             group, last = [], 0
     if group:
-        statements.append(Statement(group[0].line, max(last, group[-1].last_line), tuple(group)))
+        last = max(last, group[-1].last_line)
+        statements.append(Statement(_find_first(script, group[0]), last, tuple(group)))
     return statements
+
+
+def _find_first(script: Script, command: Command) -> int:
+    """The line that a statement begins in: that of the name, where it is a function."""
+    name = re.escape(command.function)
+    header = re.compile(rf"\s*(function\s+{name}\b|{name}\s*\(\s*\))")
+    for line in range(command.line, max(0, command.line - 20), -1) if name else ():
+        if header.match(script.lines[line - 1]):
+            return line
+    return command.line
 
 
 def is_submit_folder(texts: list[str]) -> bool:
