@@ -190,6 +190,12 @@ def test_launchers_that_do_more_are_refused_in_a_loop(line: str) -> None:
     assert refusal_of(script)
 
 
+def test_what_slurm_says_of_the_scripts_tasks_is_put_in() -> None:
+    body = "python a.py --tasks $SLURM_NTASKS\npython b.py --gpus ${SLURM_GPUS_ON_NODE}"
+    line = line_of(body, "#SBATCH -N 1 --ntasks-per-node=2 --gpus-per-node=4")
+    assert line.split("\n")[1:] == ["python a.py --tasks 2", "python b.py --gpus 4"]
+
+
 def test_several_programs_may_run_in_containers_of_their_own() -> None:
     body = "srun singularity exec --nv a.sif python a.py\nsingularity exec b.sif python b.py"
     assert line_of(body, GPU) == body.replace("srun ", "")
@@ -229,6 +235,11 @@ def test_a_program_that_may_be_a_function_is_handed_on() -> None:
     setup = spec_of("mods -r old\npython a.py", GPU)["environment"]["setup"]
     assert setup.startswith("export -f $(compgen -A function")
     assert "|mods$)" in setup
+
+
+def test_programs_that_only_another_file_can_know_are_refused() -> None:
+    body = 'load() { source "$1"; }\nload megatron.sh\nprepare\ntrain_all 2'
+    assert "may be a function" in refusal_of(make_script(body, GPU))
 
 
 def test_what_one_process_is_told_of_its_world_stays() -> None:

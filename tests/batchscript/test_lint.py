@@ -268,3 +268,19 @@ def test_what_is_no_script_is_a_usage_error(content: bytes | None, tmp_path: Pat
 def test_no_script_is_too_odd(text: str) -> None:
     lines = len(text.split("\n"))
     assert all(1 <= finding.line <= lines for finding in check(Script("a", text)))
+
+
+def test_what_another_machine_has_is_no_missing_folder(tmp_path: Path) -> None:
+    body = "#!/bin/bash\n#SBATCH --output={}/log/%j.out\npython a.py\n"
+    for folder, expected in (("/home/no-such-user", []), (str(tmp_path), ["output-folder"])):
+        found = check(Script("job.sbatch", body.format(folder)))
+        assert [item.rule.id for item in found if not item.note] == expected
+
+
+def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
+    head = "#!/bin/bash\n#SBATCH --gres=gpu:2\nexport MASTER_PORT=1234\n"
+    agent = "torchrun --nproc_per_node=2 a.py\n"
+    for body, expected in ((agent, "default-port"), (f"python b.py\n{agent}", "fixed-port")):
+        found = {item.rule.id for item in check(Script("job.sbatch", head + body))}
+        assert expected in found
+    assert "fixed-port" not in {item.rule.id for item in check(Script("job.sbatch", head + agent))}

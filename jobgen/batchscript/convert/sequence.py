@@ -13,7 +13,7 @@ from jobgen.batchscript.convert.checks import (
 )
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
-from jobgen.batchscript.convert.program import HARMLESS, READING, Candidate, spell
+from jobgen.batchscript.convert.program import HARMLESS, READING, Candidate, name_program, spell
 from jobgen.batchscript.convert.run import enter_project, take_ranks
 from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
@@ -85,6 +85,11 @@ def _settle(
     first_line: int = 1_000_000,
 ) -> None:
     script, draft = job.script, job.draft
+    sourced = any(step.command.name in ("source", ".") for step in script.steps)
+    files = (item.started.program[0].text for item in candidates)
+    if sourced and not any(re.search(r"[./]|^python|torchrun|accelerate", text) for text in files):
+        message = f"{name_program(chosen.started.program)!r} may be a function of another file"
+        raise ImportRefusedError(script, chosen.line, message, "write what it runs")
     for item in candidates:
         if MPI_LAUNCHERS & {launcher.name for launcher in item.started.launchers}:
             message = "several programs, one after another, some of them by MPI"
@@ -103,14 +108,17 @@ def _settle(
     body = "\n".join(_write_statement(job, statement) for statement in own)
     if any(item.step.source.end == "&" for item in candidates):
         body += "\nwait"
+    for name, value in script.given.items():  # of a job with other tasks than jobgen's
+        body = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, body)
     body = _define_functions(script, statements[:first], body)
     inside = {name for statement in own for name in statement.names}
     setup = Setup(script, draft, times=1, inside=False)
     setup.settle(statements[:first], list_names(body))
     used = list_names("\n".join([*setup.late, body])) - inside
     ranks, missing = take_ranks(job, used, own[0].first)
-    if name := re.search(r"\$\{?0\b|BASH_SOURCE", body):
-        draft.lose(own[0].first, name[0].replace("{", ""), "jobgen's script lies in another folder")
+    if place := re.search(r"\$\{?0\b|BASH_SOURCE", body):
+        shown = place[0].replace("{", "")
+        draft.lose(own[0].first, shown, "jobgen's script lies in another folder")
     if any(map(_LAUNCHER.search, setup.late)):
         message = "several programs, one after another, of what the script alone can ask"
         raise ImportRefusedError(script, chosen.line, message, "write a spec for each")

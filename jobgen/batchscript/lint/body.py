@@ -166,7 +166,7 @@ def _find_default_port(script: Script) -> Iterator[Fault]:
         return
     if "excl" in (script.resource("place") or "") or count_nodes(script) != 1:
         return
-    named = re.search(r"\bMASTER_PORT=|main_process_port", script.text)
+    named = re.search(r"\$\{?MASTER_PORT|main_process_port", script.text)
     gpus = script.gpus_per_node
     for launch in script.launches:
         agent = launch.torchrun

@@ -71,7 +71,9 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
                 # What becomes of the job is measured, for each of the two.
                 end = "fails without a word" if script.scheduler == "slurm" else "loses its output"
                 column = line.find(folder) + 1
-                elsewhere = folder.startswith("/") and not _is_folder("/" + folder.split("/")[1])
+                parts = folder.rstrip("/").split("/")  # /home, and whose folder is there
+                known = "/".join(parts[: 3 if len(parts) > 3 else 2])
+                elsewhere = folder.startswith("/") and not _is_folder(known)
                 message = f"there is no folder {folder!r} here, so the job {end}"
                 yield Fault(item.line, column, message, elsewhere)
 

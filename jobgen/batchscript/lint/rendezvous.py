@@ -61,7 +61,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     alone = script.value("--exclusive") is not None
     alone = alone or "excl" in (script.resource("place") or "")
     seen: set[str] = set()
-    for word in _list_values(script, _PORT_NAMES, ()):
+    for word in _list_values(script, _PORT_NAMES, ()) if _reads_ports(script) else ():
         match = _PORT.fullmatch(word.text)
         port = match and (match[1] or match[2])
         if port and port != "0":
@@ -75,6 +75,16 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
         if match and match[1] and match[1] not in seen | {"0"}:
             message = f"port {match[1]} is the same for every job"
             yield Fault(word.line, word.column, message, alone)
+
+
+def _reads_ports(script: Script) -> bool:
+    """Whether anything reads MASTER_PORT: a torchrun on one node does not, and sets its own."""
+    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", script.text) or count_nodes(script) != 1:
+        return True
+    agents = [item for item in script.launches if item.torchrun]
+    others = [item for item in script.launches if not item.torchrun]
+    files = (word.text for item in others for word in item.started.program)
+    return not agents or any(text.endswith((".py", ".sh")) for text in files)
 
 
 def _list_agent_values(script: Script, options: tuple[str, ...]) -> Iterator[Word]:
