@@ -51,7 +51,7 @@ def _holds_blanks(script: Script) -> bool:
 
 def refuse_unreadable(script: Script) -> None:
     """Raise a ImportRefusedError for a text that is not a script of bash, or not a whole one."""
-    if re.match(r"!\s*/\S+", script.lines[0]) and script.scheduler == "slurm":
+    if re.match(r"!\s*/\S+", script.lines[0]):
         message = "line 1 is no #! line, and sbatch refuses the script"
         raise ImportRefusedError(script, 1, message, f"write #{script.lines[0]}")
     match = _SHELL.match(script.lines[0] if script.lines else "")
