@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import JOBGEN, Job, jobgen, spec, submit
+from jobs import JOBGEN, PROGRAMS, Job, jobgen, spec, submit
 from support import ROOT
 
 pytest.importorskip("torch", reason="jobs need torch")
@@ -26,6 +26,8 @@ TRAINER = {
         "steps": 1_000_000,  # no machine comes to the end of them
     },
 }
+#: a program that takes no processor time, and goes on for ever
+STEPS = {"script": str(PROGRAMS / "steps.py")}
 # What docs/guides/long-runs.md tells a program of one's own to do; here in its third start.
 SNIPPET = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/long-runs.md").read_text(), re.S)[
     0
@@ -91,16 +93,21 @@ def stepping(job: Job, number: int) -> bool:
     return kinds.count("start") == number and kinds[-1] == "step"
 
 
-def at_work(job: Job, number: int) -> bool:
-    """Whether the program of one's own is at work in start `number`."""
+def printed(job: Job) -> str:
+    """What rank 0 has printed in all starts."""
     path = job.run_dir / "logs" / "n1" / "rank-0.out"
-    return path.exists() and path.read_text().count("begins") == number
+    return path.read_text() if path.exists() else ""
+
+
+def at_work(job: Job, number: int) -> bool:
+    """Whether the program is at work in start `number`."""
+    return printed(job).count("begins") == number
 
 
 def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
     options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
-    job = chain(slurm, tmp_path, *options, walltime=walltime)
+    job = chain(slurm, tmp_path, *options, walltime=walltime, launch={"mode": "direct"})
     argv = [*JOBGEN, "logs", "-f", job.id]
     follower = subprocess.Popen(
         argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
@@ -122,8 +129,7 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
     followed = follower.communicate(timeout=120)[0].splitlines()
     assert follower.returncode == 0
     assert [line for line in followed if " | " not in line] == output(job).splitlines()
-    printed = (job.run_dir / "logs/n1/rank-0.out").read_text().splitlines()
-    assert set(printed) <= {line.partition(" | ")[2] for line in followed}
+    assert set(printed(job).splitlines()) <= {line.partition(" | ")[2] for line in followed}
     lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
     losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
     assert [*losses] == list(range(2, 121, 2))
@@ -138,7 +144,7 @@ def test_slurm_signals_before_the_limit_and_at_most_ends_the_chain(
 ) -> None:
     resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "1m"}
     walltime = {"notice": "45s", "then": "requeue", "at_most": 2}
-    job = chain(slurm, tmp_path, resources=resources, walltime=walltime)
+    job = chain(slurm, tmp_path, resources=resources, run=STEPS, walltime=walltime)
     job.wait_for(lambda: len(outcomes(job)) == 2, 150)
     assert outcomes(job) == ["continued 0", "failed 1"], output(job)
     assert "the walltime ends in" in output(job)
@@ -162,7 +168,8 @@ def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) ->
 def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     slurm: Slurm, tmp_path: Path
 ) -> None:
-    job = chain(slurm, tmp_path, walltime={"notice": "1m", "then": "requeue"})
+    walltime = {"notice": "1m", "then": "requeue"}
+    job = chain(slurm, tmp_path, walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: stepping(job, 1))
     assert jobgen("cancel", job.id, env=slurm.env, cwd=tmp_path).returncode == 0
     slurm.wait(job.id, "CANCELLED", timeout=90)
@@ -174,15 +181,15 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
 
 def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path) -> None:
     """And is put back into the queue once: by the script, and not by Slurm as well."""
-    options = ("--set", "run.args.steps=60", "--set", "run.args.log-every=1")
     walltime = {"notice": "1m", "then": "requeue"}
-    job = chain(slurm, tmp_path, *options, queue="low", walltime=walltime)
-    job.wait_for(lambda: stepping(job, 1))
+    run = STEPS | {"args": {"starts": 2}}
+    job = chain(slurm, tmp_path, queue="low", run=run, walltime=walltime)
+    job.wait_for(lambda: at_work(job, 1))
     urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
     slurm.wait(urgent, timeout=120)
     job.wait_for(lambda: len(outcomes(job)) == 2, 150)
     assert outcomes(job) == ["continued 0", "done 0"], output(job)
-    assert "continuing after step" in job.everything()
+    assert "begins after step 0\nbegins after step " in printed(job)
     shown = slurm.wait(job.id)
     assert (shown["JobState"], shown["Restarts"]) == ("COMPLETED", "1")
 
@@ -192,7 +199,10 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
     slurm: Slurm, tmp_path: Path, mode: str
 ) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 4}
-    program = {"command": ["python3", "-c", OWN]}
+    program = {
+        "torchrun": {"command": ["python3", "-c", OWN]},
+        "direct": STEPS | {"args": {"starts": 3}},
+    }[mode]
     job = chain(slurm, tmp_path, run=program, walltime=walltime, launch={"mode": mode})
     for number in (1, 2):
         job.wait_for(lambda number=number: at_work(job, number))
@@ -209,14 +219,13 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
 
 def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 3}
-    options = ("--set", "run.args.save-every=2", "--set", "run.args.log-every=2")
-    job = chain(slurm, tmp_path, *options, walltime=walltime)
-    job.wait_for(lambda: list(job.run_dir.glob("checkpoints/step-*")))
+    job = chain(slurm, tmp_path, run=STEPS | {"args": {"save-every": 2}}, walltime=walltime)
+    job.wait_for(lambda: (job.run_dir / "checkpoints/steps").exists())
     slurm.fail("n2")
     try:
-        job.wait_for(lambda: stepping(job, 2), 180)
+        job.wait_for(lambda: at_work(job, 2), 180)
         assert {path.name for path in job.run_dir.glob("logs/*")} == {"n1", "n2", "n3"}
-        assert "continuing after step" in job.everything()
+        assert "begins after step 0\n" not in printed(job).partition("\n")[2]
     finally:
         slurm.cancel(job.id)
         slurm.wait(job.id)
@@ -258,7 +267,7 @@ def test_slurm_gives_as_many_nodes_as_it_has(slurm: Slurm, tmp_path: Path) -> No
 def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_path: Path) -> None:
     resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "60s"}
     walltime = {"notice": "36s", "then": "resubmit", "at_most": 4}
-    run = {"command": ["python3", "-c", OWN]}
+    run = STEPS | {"args": {"starts": 3}}
     with pbs.settings(history=True):
         job = chain(pbs, tmp_path, resources=resources, run=run, walltime=walltime)
         record = json.loads((job.run_dir / "job.json").read_text())
@@ -275,9 +284,8 @@ def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_
 
 def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 3}
-    run = {"command": ["python3", "-c", OWN]}
-    job = chain(pbs, tmp_path / "all", run=run, walltime=walltime)
-    other = chain(pbs, tmp_path / "first", run=run, walltime=walltime)
+    job = chain(pbs, tmp_path / "all", run=STEPS, walltime=walltime)
+    other = chain(pbs, tmp_path / "first", run=STEPS, walltime=walltime, launch={"mode": "direct"})
     links = json.loads((job.run_dir / "job.json").read_text())["links"]
     others = json.loads((other.run_dir / "job.json").read_text())["links"]
     job.wait_for(lambda: at_work(job, 1))

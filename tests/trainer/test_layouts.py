@@ -7,8 +7,9 @@ continues the first; torch is imported once for all of them.
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster
@@ -82,9 +83,16 @@ def alone(tiny_model: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return losses(folder, tiny_model, "local", [1], "direct")
 
 
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
-@pytest.mark.parametrize("processes", [[1], [2, 2], [2, 2, 2], [2, 1, 1]], ids=str)
-@pytest.mark.parametrize("scheduler", ["local", pytest.param("slurm", marks=pytest.mark.cluster)])
+def all_pairs() -> Iterator[Any]:
+    """Each scheduler with each layout and mode, and each layout in each mode, in half of all."""
+    for number, processes in enumerate([[1], [2, 2], [2, 2, 2], [2, 1, 1]]):
+        modes = ["torchrun", "direct"] if number % 2 else ["direct", "torchrun"]
+        yield pytest.param("local", processes, modes[0], id=f"local-{processes}-{modes[0]}")
+        on_slurm = f"slurm-{processes}-{modes[1]}"
+        yield pytest.param("slurm", processes, modes[1], id=on_slurm, marks=pytest.mark.cluster)
+
+
+@pytest.mark.parametrize(("scheduler", "processes", "mode"), all_pairs())
 def test_every_task_trains_resumes_and_learns_the_same(
     scheduler: str,
     processes: list[int],

@@ -16,14 +16,14 @@ from jobgen.trainer.checkpoint import Checkpoints, read_state, read_whole  # noq
 from .conftest import ROOT  # noqa: E402
 
 
-def train(cluster: Cluster, folder: Path, name: str) -> Job:
+def train(cluster: Cluster, folder: Path, name: str, mode: str = "direct") -> Job:
     """Submit 150 steps on 2, 1 and 1 processes, with the run folder `out`."""
     args = {"out": str(folder / "out"), "steps": 150, "save-every": 10, "log-every": 1}
     args |= {"context": 16, "batch-tokens": 192, "sample-tokens": 0, "val-items": 4}
     content = {
         "name": name,
         "resources": {"nodes": 3, "cpus_per_node": 2, "walltime": "5m"},
-        "launch": {"processes_per_node": [2, 1, 1]},
+        "launch": {"processes_per_node": [2, 1, 1], "mode": mode},
         "environment": {"venv": sys.prefix, "variables": {"PYTHONPATH": str(ROOT)}},
         "run": {"module": "jobgen.trainer", "args": args},
     }
@@ -44,7 +44,7 @@ def test_a_job_whose_rank_is_killed_is_continued_by_the_next_to_the_same_bits(
     whole = train(slurm, tmp_path / "whole", "whole")
     assert whole.wait() == "done 0", whole.everything()
 
-    killed = train(slurm, tmp_path / "killed", "killed")
+    killed = train(slurm, tmp_path / "killed", "killed", "torchrun")
     checkpoints = Checkpoints(tmp_path / "killed" / "out")
     killed.wait_for(lambda: checkpoints.newest_step() >= 30)
     (ranks_of_n3,) = [slurm.on("n3", "pgrep", "-f", r"jobgen\.trainer --out").split()]
@@ -53,7 +53,7 @@ def test_a_job_whose_rank_is_killed_is_continued_by_the_next_to_the_same_bits(
     assert killed.wait().startswith("failed"), killed.everything()
     assert not any(slurm.processes(r"jobgen\.trainer --out").values())
 
-    again = train(slurm, tmp_path / "killed", "killed")
+    again = train(slurm, tmp_path / "killed", "killed", "torchrun")
     assert again.wait() == "done 0", again.everything()
     lines = (tmp_path / "killed/out/metrics.jsonl").read_text().splitlines()
     starts = [json.loads(line) for line in lines if json.loads(line)["kind"] == "start"]

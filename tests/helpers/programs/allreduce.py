@@ -7,6 +7,7 @@ start hundreds. With `--backend gloo` it is torch that they speak through.
 import argparse
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--backend", choices=["sockets", "gloo"], default="sockets")
     parser.add_argument("--raise-on", type=int, help="a rank that raises an exception")
     parser.add_argument("--exit-on", type=int, help="a rank that leaves with code 3, unrecorded")
+    parser.add_argument("--die-once-on", type=int, help="a rank that is killed, the first time")
     parser.add_argument("--sleep-until", type=Path, help="wait until this file is there")
     args = parser.parse_args()
     if args.backend == "gloo":
@@ -137,6 +139,11 @@ def work(args: argparse.Namespace) -> None:
     """Sum rank + 1 over all ranks, print what came out, and do as told."""
     group = Gloo() if args.backend == "gloo" else Sockets()
     rank = group.rank
+    # Agents count their own restarts, which differ within one round.
+    died = Path(os.environ["JOBGEN_RUN_DIR"], "died")
+    if rank == args.die_once_on and not died.exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
     total = group.sum(rank + 1)
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "JOBGEN_NODE", "JOBGEN_JOB_ID")
     words = {name: os.environ[name] for name in names}
