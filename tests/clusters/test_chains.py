@@ -57,7 +57,7 @@ def chain(
     cluster: Cluster, cwd: Path, *options: str, command: Sequence[str] = JOBGEN, **changes: Any
 ) -> Job:
     """Submit a job of two nodes with a process each."""
-    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
+    resources = {"nodes": 2, "cpus_per_node": 1, "walltime": "5m"}
     content = spec(**{"resources": resources, "launch": {}, "run": TRAINER, **changes})
     content["environment"] = {**content["environment"], "variables": {"PYTHONPATH": str(ROOT)}}
     target: dict[str, Any] = {"scheduler": cluster.kind, "cwd": cwd, "env": cluster.env}

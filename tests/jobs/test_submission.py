@@ -196,11 +196,17 @@ def test_500_submissions_to_a_pbs_without_history_with_crashes_and_lost_answers(
         return action
 
     def try_all(*, faulty: bool) -> list[int]:
+        """A hundred at a time; what is left of them is settled before the next hundred."""
         codes = []
         for begin in range(0, 500, 100):
             numbers = range(begin, begin + 100)
             each = [submission(n, fault=faults[n % 6] if faulty else "") for n in numbers]
             codes += at_once(each, folder, env)
+            make_late(folder)
+            settled = in_a_child(command("list"), folder, env)
+            assert settled is not None
+            assert settled.code == 0
+            assert intents(folder) == []
         return codes
 
     def list_jobs() -> dict[str, str]:
@@ -217,11 +223,6 @@ def test_500_submissions_to_a_pbs_without_history_with_crashes_and_lost_answers(
         with pbs.settings(history=False):
             first = try_all(faulty=True)
             accepted = list_jobs()
-            make_late(folder)
-            settled = in_a_child(command("list"), folder, env)
-            assert settled is not None
-            assert settled.code == 0
-            assert intents(folder) == []
             second = try_all(faulty=False)
             jobs = list_jobs()
     finally:
