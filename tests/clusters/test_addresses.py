@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import GLOO, Job, spec, submit
+from jobs import Job, spec, submit
 from support import jobgen, load, working_in
 
 from jobgen.capabilities import get_capabilities
@@ -164,7 +164,7 @@ def run(cluster: Cluster, folder: Path, site: str) -> Job:
     pytest.importorskip("torch", reason="jobs need torch")
     env = {**cluster.env, "JOBGEN_SITE_PATH": str(folder / "sites")}
     with working_in(folder):
-        return submit(spec(run=GLOO), "--site", site, scheduler=cluster.kind, cwd=folder, env=env)
+        return submit(spec(), "--site", site, scheduler=cluster.kind, cwd=folder, env=env)
 
 
 def rendezvous(job: Job) -> set[str]:
