@@ -263,15 +263,19 @@ def test_hostile_values_arrive(scheduler: str) -> None:
     assert words == wanted
 
 
-@given(st.lists(VALUES.filter(lambda value: not REFUSED.search(value)), min_size=2, max_size=8))
-def test_any_value_arrives(values: list[str]) -> None:
-    content = {"a": values, "environment.variables.V": values}
+@given(
+    st.lists(VALUES.filter(lambda value: not REFUSED.search(value)), min_size=2, max_size=8),
+    st.integers(0, 7),
+)
+def test_any_value_arrives(values: list[str], number: int) -> None:
+    """One task of the array runs, with one of the values as an argument and one as a variable."""
+    content = {"a": values, "environment.variables.V": values[::-1]}
     job = {"run": {"command": ["PROGRAM"]}, "array": {"zip": content}}
-    for task in (0, len(values) - 1):
-        value = values[task]
-        words, environment = run_task(job, task, "local")
-        assert words == ([f"-a={value}"] if value.startswith("-") else ["-a", value])
-        assert environment["V"] == value
+    task = number % len(values)
+    words, environment = run_task(job, task, "local")
+    value = values[task]
+    assert words == ([f"-a={value}"] if value.startswith("-") else ["-a", value])
+    assert environment["V"] == values[-1 - task]
 
 
 @given(VALUES.filter(REFUSED.search))

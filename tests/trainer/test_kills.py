@@ -1,28 +1,54 @@
 """A run that is killed ends as one that is not: a rank, an agent, all of it; see the benchmark."""
 
-import os
+import importlib.util
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import IO
 
 import pytest
 
 pytest.importorskip("torch", reason="the trainer needs torch")
+
+from forked import Forked, start_python
 
 from .conftest import ROOT
 
 pytestmark = pytest.mark.torch
 
 
-def test_three_kills_inside_checkpoints_change_no_bit() -> None:
-    script = ROOT / "benchmarks" / "trainer_kill.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--kills", "3"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 starts" in done.stdout
-    assert done.stdout.count("inside a checkpoint") == 3
+def load_benchmark() -> ModuleType:
+    """Import the benchmark, which is a program."""
+    path = ROOT / "benchmarks" / "trainer_kill.py"
+    spec = importlib.util.spec_from_file_location("trainer_kill", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def start_agent(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdout: IO[str],
+    stderr: IO[str],
+    start_new_session: bool,
+) -> Forked | subprocess.Popen[bytes]:
+    """Start an agent as the benchmark does, but with torch imported already."""
+    assert stdout is stderr
+    return start_python(argv, cwd=ROOT, env=env, stdout=stdout)
+
+
+def test_three_kills_inside_checkpoints_change_no_bit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = load_benchmark()
+    monkeypatch.setattr(benchmark, "subprocess", SimpleNamespace(Popen=start_agent))
+    monkeypatch.setattr(sys, "argv", ["trainer_kill.py", "--kills", "3"])
+    benchmark.main()
+    printed = capsys.readouterr().out
+    assert "4 starts" in printed
+    assert printed.count("inside a checkpoint") == 3
