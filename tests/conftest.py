@@ -28,9 +28,14 @@ pytest_plugins = ["browsers", "cluster_fixtures"]
 TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "torch"}
 
 
+#: Files that take a worker a minute or more: the first of a run, as its end is short files then.
+LONG = ("test_strategy.py", "test_layouts.py", "test_fuzz.py", "test_guides.py", "test_runs.py")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a cluster, or starts the trainer, by the fixtures it asks for."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])
