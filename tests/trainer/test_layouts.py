@@ -92,7 +92,7 @@ def all_pairs() -> Iterator[Any]:
         yield pytest.param("slurm", processes, modes[1], id=on_slurm, marks=pytest.mark.cluster)
 
 
-@pytest.mark.parametrize(("scheduler", "processes", "mode"), all_pairs())
+@pytest.mark.parametrize(("scheduler", "processes", "mode"), list(all_pairs()))
 def test_every_task_trains_resumes_and_learns_the_same(
     scheduler: str,
     processes: list[int],
