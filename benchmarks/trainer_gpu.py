@@ -261,6 +261,8 @@ def measure_hf(folder: Path, scale: Scale) -> Result:
 @contextmanager
 def undo(name: str) -> Iterator[None]:
     """Undo one of the trainer's choices that no flag undoes."""
+    from torch.distributed.checkpoint.staging import BlockingAsyncStager
+
     from jobgen.trainer.step import Stepper
 
     usual = Stepper.step
@@ -278,7 +280,9 @@ def undo(name: str) -> Iterator[None]:
         "sharded, head and loss not compiled": [
             ("tasks.gpt.Text.compiled_parts", lambda self, model: ())
         ],
-        "the same, not pinned": [("checkpoint._make_stager", lambda device: None)],
+        "the same, not pinned": [
+            ("checkpoint._choose_copier", lambda device: BlockingAsyncStager().stage)
+        ],
     }
     with ExitStack() as stack:
         for place, function in replaced.get(name, []):

@@ -2,9 +2,10 @@
 
 The plain loop is `tests/helpers/plain_gpt.py`: GPT-2 in a loop as nanoGPT's, of the same size, on
 batches made before; no data loading, metrics, checks or stops. It runs in processes of its own. The
-two take turns of some steps each, as a busy machine is slow for seconds at a time: a ratio is that
-of two neighbours, and the trainer's side is all that it does from one turn to the next. By
-processor time, which other programs hardly change, what it does during the other's turn counts too.
+two take turns of a few steps each, as a busy machine is slow for seconds at a time: a ratio is that
+of a turn to the mean of its neighbours. The trainer's turn is all that it does from one turn of the
+other to the next. By processor time, which other programs hardly change, counts what all ranks of
+either do, during the other's turns too.
 
 Also shown: the memory of both, which shares of a step go to data and to metrics, and what
 asynchronous checkpoints add: how much longer the steps after the beginning of one take than those
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 WARM = 3  # turns that do not count
-TURN = 10  # steps
+TURN = 5  # steps
 MODEL = "gpt-tiny"
 
 
@@ -90,19 +91,21 @@ def plain(flags: list[str]) -> None:
         (part[:, :-1].contiguous(), part[:, 1:].contiguous())
         for part in windows.chunk(-(-items // task.config.micro_batch))
     ]
+    ended = Seconds.now()
     for _ in sys.stdin:
-        began = Seconds.now()
+        asked, before = Seconds.now(), ended
         for _ in range(TURN):
             loss = plain_gpt.take_step(called, optimizer, batches)
         float(loss)
-        print(*Seconds.now().since(began), measure_peak(), flush=True)
+        ended = Seconds.now()
+        print(ended.wall - asked.wall, ended.cpu - before.cpu, measure_peak(), flush=True)
     os._exit(0)
 
 
 def in_turns(flags: list[str]) -> None:
     """Be one rank of the trainer, which lets one of the plain loop take its turn after each of its.
 
-    Rank 0 prints, for each turn, what both took and how much memory they have held.
+    Prints, for each pair of turns, what both took and how much memory they have held.
     """
     from jobgen.trainer import __main__, loop
     from jobgen.trainer.step import Stepper
@@ -131,17 +134,15 @@ def in_turns(flags: list[str]) -> None:
     sys.argv[1:] = flags
     status = __main__.main()
     other.communicate()
-    if os.environ["RANK"] == "0":
-        counted = turns[WARM:]
-        for (asked, others, began), (ended, _, _) in pairwise(counted):
-            own = Seconds(ended.wall - began.wall, ended.cpu - asked.cpu)
-            print("turn", *others, *own, measure_peak())
+    for (asked, others, began), (ended, _, _) in pairwise(turns[WARM:]):
+        own = Seconds(ended.wall - began.wall, ended.cpu - asked.cpu)
+        print("turn", *others, *own, measure_peak())
     sys.stdout.flush()
     os._exit(status)
 
 
 def step_by_step(flags: list[str]) -> None:
-    """Be one rank of the trainer; rank 0 prints when each step began."""
+    """Be one rank of the trainer, which prints when each step began."""
     from jobgen.trainer import __main__, loop
     from jobgen.trainer.step import Stepper
 
@@ -155,15 +156,17 @@ def step_by_step(flags: list[str]) -> None:
     loop.Stepper = Noted  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
-    if os.environ["RANK"] == "0":
-        for step, at, now in begun:
-            print("begun", step, at, *now)
+    for step, at, now in begun:
+        print("begun", step, at, *now)
     sys.stdout.flush()
     os._exit(status)
 
 
-def start(program: list[str], processes: int) -> list[list[str]]:
-    """Run the program on so many ranks; returns the lines that rank 0 prints, in words."""
+def start(program: list[str], processes: int, word: str) -> list[list[list[float]]]:
+    """Run the program on so many ranks.
+
+    Returns the numbers of each line that begins with the word, line by line, of all ranks.
+    """
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
@@ -183,7 +186,14 @@ def start(program: list[str], processes: int) -> list[list[str]]:
     outputs = [rank.communicate()[0] for rank in ranks]
     if any(rank.returncode for rank in ranks):
         sys.exit(f"failed: {' '.join(program)}\n{outputs[0]}")
-    return [line.split() for line in outputs[0].splitlines()]
+    found = [
+        [
+            [float(each) for each in rest.split()]
+            for rest in re.findall(f"^{word} (.*)$", output, re.M)
+        ]
+        for output in outputs
+    ]
+    return [list(line) for line in zip(*found, strict=True)]
 
 
 def measure_noting(flags: list[str]) -> float:
@@ -233,7 +243,7 @@ def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--save-every", type=int, default=100, help="of the checkpoint's cost")
     parser.add_argument("--saves", type=int, default=10)
     parser.add_argument("--check", action="store_true")
@@ -247,31 +257,37 @@ def main() -> None:
 
     steps = (WARM + options.turns + 1) * TURN
     flags = [*common, "--steps", str(steps), "--save-every", "1000000"]
-    said = start(
-        [__file__, "--in-turns", *flags, "--out", str(folder / "turns")], options.processes
-    )
-    turns = [[float(word) for word in line[1:]] for line in said if line[0] == "turn"]
-    walls, cpus = ([turn[0] / turn[3] for turn in turns], [turn[1] / turn[4] for turn in turns])
-    cpu = statistics.median(cpus)
-    plain_ms, own_ms = (statistics.median(t[n] for t in turns) / TURN * 1000 for n in (0, 3))
-    memory = turns[-1][5] / turns[-1][2]
+    flags += ["--out", str(folder / "turns")]
+    said = start([__file__, "--in-turns", *flags], options.processes, "turn")
+    # Wall and processor time of the plain loop, and of the trainer. Ranks take turns together.
+    turns = [
+        [line[0][0], sum(rank[1] for rank in line), line[0][3], sum(rank[4] for rank in line)]
+        for line in said
+    ]
+    plain_ms, own_ms = (statistics.median(turn[at] for turn in turns) / TURN * 1e3 for at in (0, 2))
     print(f"a step: {own_ms:.1f} ms, of the plain loop {plain_ms:.1f} ms")
-    for name, ratios in (("processor time", cpus), ("the clock", walls)):
+    medians = []
+    for name, at in (("processor time", 1), ("the clock", 0)):
+        ratios = [
+            (turn[at] + following[at]) / 2 / turn[at + 2] for turn, following in pairwise(turns)
+        ]
         low, middle, high = statistics.quantiles(ratios, n=4)
+        medians.append(middle)
         print(
             f"tokens a second, by {name}: {middle:.1%} of the plain loop's, the median of "
-            f"{len(turns)} turns of {TURN} steps (quartiles {low:.1%}, {high:.1%})"
+            f"{len(ratios)} turns of {TURN} steps (quartiles {low:.1%}, {high:.1%})"
         )
-    print(f"memory: {turns[-1][5] / 1e6:.3f} GB, {memory:.1%} of the plain loop's")
+    cpu = medians[0]
+    held, others = (max(rank[at] for rank in said[-1]) for at in (5, 2))
+    memory = held / others
+    print(f"memory: {held / 1e6:.3f} GB, {memory:.1%} of the plain loop's")
 
     long = str((options.saves + 1) * options.save_every)
     flags = [*common, "--steps", long, "--save-every", str(options.save_every)]
     flags += ["--out", str(folder / "saves")]
-    said = start([__file__, "--step-by-step", *flags], options.processes)
     begun = [
-        (int(line[1]), float(line[2]), Seconds(float(line[3]), float(line[4])))
-        for line in said
-        if line[0] == "begun"
+        (int(line[0][0]), line[0][1], Seconds(line[0][2], sum(rank[3] for rank in line)))
+        for line in start([__file__, "--step-by-step", *flags], options.processes, "begun")
     ]
     metrics = (folder / "saves" / "metrics.jsonl").read_text().splitlines()
     lines = [json.loads(line) for line in metrics]

@@ -19,21 +19,24 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint import staging
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import async_save
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from .config import TrainerError
+from .data.feed import map_tensors
 from .distributed.world import World
 from .output.files import digest, replace_text, sync
 
@@ -146,7 +149,7 @@ class Writer:
         self.keep, self.keep_every = keep, keep_every
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
-        self._stager = _make_stager(world.device)
+        self._copy = _choose_copier(world.device)
         # The manifest has a digest of each file: checksums of its parts add time, and nothing else.
         if hasattr(torch.serialization, "set_crc32_options"):
             torch.serialization.set_crc32_options(False)
@@ -158,12 +161,9 @@ class Writer:
         """
         began = time.monotonic()
         before = self.wait()
-        folder = self.checkpoints.folder / f".tmp-step-{step:08d}"
-        into, group = FileSystemWriter(folder), self.world.background
-        how = {"async_stager": self._stager} if self._stager else {}
-        stored = async_save(tensors, storage_writer=into, process_group=group, **how)
+        copies = self._copy(tensors)
         begun = Saved(step, began, time.monotonic() - began, None)
-        self._pending = self._thread.submit(self._complete, stored, folder, state, begun)
+        self._pending = self._thread.submit(self._write, copies, state, begun)
         return before
 
     def poll(self) -> Saved | None:
@@ -184,15 +184,15 @@ class Writer:
         if self._pending:
             with suppress(Exception):  # What the run fails of is what to tell.
                 self._pending.result(_LAST_WAIT)
-        if self._stager:
-            self._stager.close()
 
-    def _complete(self, stored: Any, folder: Path, state: Mapping[str, Any], begun: Saved) -> Saved:
-        """Once all ranks' tensors are there, make the folder a checkpoint; rank 0 does, for all."""
+    def _write(self, tensors: dict[str, Any], state: Mapping[str, Any], begun: Saved) -> Saved:
+        """Write this rank's part; with those of all, rank 0 makes the folder a checkpoint."""
+        folder = self.checkpoints.folder / f".tmp-step-{begun.step:08d}"
         own: dict[str, Any] = {}
         problem = None
         try:
-            stored.result()
+            into, group = FileSystemWriter(folder), self.world.background
+            save(tensors, storage_writer=into, process_group=group)
             own = {path.name: _describe(path) for path in folder.glob(f"__{self.world.rank}_*")}
         except (Exception, CheckpointException) as error:
             problem = _explain(error)
@@ -282,25 +282,19 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
-def _make_stager(device: torch.device) -> Any:
-    """Return what copies tensors from a GPU by way of pinned memory, kept from save to save.
-
-    None where torch's own way serves: on a CPU, and with an old torch.
-    """
-    try:
-        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-    except ImportError:
-        return None
+def _choose_copier(device: torch.device) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what copies tensors to the CPU: from a GPU by way of pinned memory, which it keeps."""
     if device.type == "cpu":
-        return None
-    return DefaultStager(
-        StagingOptions(
-            use_pinned_memory=True,
-            use_shared_memory=False,
-            use_async_staging=False,
-            use_non_blocking_copy=True,
-        )
+        return partial(map_tensors, Tensor.clone)
+    if not hasattr(staging, "DefaultStager"):  # an older torch
+        return staging.BlockingAsyncStager().stage
+    options = staging.StagingOptions(
+        use_pinned_memory=True,
+        use_shared_memory=False,
+        use_async_staging=False,
+        use_non_blocking_copy=True,
     )
+    return cast(Any, staging.DefaultStager(options).stage)
 
 
 def _read_step(path: Path) -> int:

@@ -265,8 +265,10 @@ class _Run:
             return
         self.watchdog.begins("a checkpoint")
         self.begun = stepper.done
-        model, optimizer = get_state_dict(stepper.model, stepper.optimizer.all)
-        tensors = {"model": model, "optimizer": optimizer["state"]}
+        tensors = {
+            "model": stepper.model.state_dict(),
+            "optimizer": stepper.optimizer.name_state(stepper.model),
+        }
         about = {"config": self.config.as_json(), "identity": dict(self.task.identity())}
         self.note_save(
             self.writer.start(stepper.done, tensors, stepper.state() | about | self.facts())

@@ -80,6 +80,11 @@ class Optimizer:
             for group in optimizer.param_groups:
                 group["lr"] = rate
 
+    def name_state(self, model: nn.Module) -> dict[str, dict[str, Tensor]]:
+        """Return what is kept of each weight, by its name in the model."""
+        states = {weight: state for each in self.all for weight, state in each.state.items()}
+        return {name: states[w] for name, w in model.named_parameters() if w in states}
+
     def step(self, *, bad: Tensor) -> None:
         """Change the weights, and forget the gradients; a bad step changes nothing.
 

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -14,7 +14,13 @@ from ..tasks import Task
 from .deal import Deal
 from .order import list_items
 
-_AHEAD = 2
+# Micro-batches that are made in one go while as many are used. To wake the thread for each would
+# cost more than to make it, where an item is a window of a text.
+_AT_ONCE = 4
+
+# Of one micro-batch after another: the places of its items in the run and, with a step's first
+# one, those of all items of the step.
+Places = Iterator[tuple[range, range | None]]
 
 
 def map_tensors(work: Callable[[Tensor], Tensor], batch: Any) -> Any:
@@ -60,14 +66,17 @@ class Feed:
     def move(self, position: int) -> None:
         """Go on from this place: so many items of the run have been used."""
         self._places = self._list_micro_batches(position)
-        self._made = deque(self._order() for _ in range(_AHEAD))
+        self._made: deque[tuple[Any, int | None]] = deque()
+        self._next = self._thread.submit(self._make_some, self._places)
 
     def take_batch(self) -> tuple[Any, int]:
         """Return the next micro-batch on the rank's device, and the units of its step on all."""
-        began = time.perf_counter()
-        batch, units = self._made.popleft().result()
-        self._waited += time.perf_counter() - began
-        self._made.append(self._order())
+        if not self._made:
+            began = time.perf_counter()
+            self._made.extend(self._next.result())
+            self._waited += time.perf_counter() - began
+            self._next = self._thread.submit(self._make_some, self._places)
+        batch, units = self._made.popleft()
         self._units = units or self._units
         return (batch if self.device.type == "cpu" else move_batch(batch, self.device)), self._units
 
@@ -76,16 +85,16 @@ class Feed:
         waited, self._waited = self._waited, 0.0
         return waited
 
-    def _list_micro_batches(self, step: int) -> Iterator[tuple[range, range | None]]:
-        """Yield the places of each micro-batch; with a step's first one, those of all its items."""
+    def _list_micro_batches(self, step: int) -> Places:
+        """Yield the places of each micro-batch, from that of a step's first item on."""
         while True:
             for number, each in enumerate(self.own):
                 whole = range(step, step + self.items) if number == 0 else None
                 yield range(step + each.start, step + each.stop), whole
             step += self.items
 
-    def _order(self) -> Future[tuple[Any, int | None]]:
-        return self._thread.submit(self._make, *next(self._places))
+    def _make_some(self, places: Places) -> list[tuple[Any, int | None]]:
+        return [self._make(*next(places)) for _ in range(_AT_ONCE)]
 
     def _make(self, places: range, step: range | None) -> tuple[Any, int | None]:
         batch = self.task.batch(self._list_items(places), training=True)

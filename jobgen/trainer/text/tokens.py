@@ -48,7 +48,7 @@ class Tokens:
                     mode="r",
                     offset=shard.get("offset", 0),
                     shape=(shard["tokens"],),
-                )
+                ).view(np.ndarray)  # which is cut five times as fast
             )
             masks = shard.get("masks")
             self._masks.append(np.memmap(folder / masks["file"], np.uint8, "r") if masks else None)
