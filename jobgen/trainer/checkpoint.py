@@ -12,6 +12,7 @@ any other has saved.
 """
 
 import errno
+import inspect
 import json
 import os
 import pickle
@@ -30,6 +31,7 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint import staging
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -192,7 +194,7 @@ class Writer:
         problem = None
         try:
             into, group = FileSystemWriter(folder), self.world.background
-            save(tensors, storage_writer=into, process_group=group)
+            save(tensors, storage_writer=into, planner=_make_planner(), process_group=group)
             own = {path.name: _describe(path) for path in folder.glob(f"__{self.world.rank}_*")}
         except (Exception, CheckpointException) as error:
             problem = _explain(error)
@@ -282,6 +284,13 @@ def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items()}
 
 
+def _make_planner() -> DefaultSavePlanner:
+    """Return what plans who writes what; where torch can, as the last time if that is the same."""
+    kept = "enable_plan_caching"
+    known = kept in inspect.signature(DefaultSavePlanner).parameters
+    return DefaultSavePlanner(**{kept: True} if known else {})
+
+
 def _choose_copier(device: torch.device) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return what copies tensors to the CPU: from a GPU by way of pinned memory, which it keeps."""
     if device.type == "cpu":
@@ -294,7 +303,7 @@ def _choose_copier(device: torch.device) -> Callable[[dict[str, Any]], dict[str,
         use_async_staging=False,
         use_non_blocking_copy=True,
     )
-    return cast(Any, staging.DefaultStager(options).stage)
+    return cast(Callable[[Any], dict[str, Any]], staging.DefaultStager(options).stage)
 
 
 def _read_step(path: Path) -> int:
