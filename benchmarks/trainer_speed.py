@@ -3,9 +3,9 @@
 The plain loop is `tests/helpers/plain_gpt.py`: GPT-2 in a loop as nanoGPT's, of the same size, on
 batches made before; no data loading, metrics, checks or stops. It runs in processes of its own. The
 two take turns of a few steps each, as a busy machine is slow for seconds at a time: a ratio is that
-of a turn to the mean of its neighbours. The trainer's turn is all that it does from one turn of the
-other to the next. By processor time, which other programs hardly change, counts what all ranks of
-either do, during the other's turns too.
+of a turn to the mean of its neighbours. While one has its turn the other is stopped (SIGSTOP), all
+its threads, so that a turn is all that it does. Processor time, which other programs hardly change,
+is that of all ranks.
 
 Also shown: the memory of both, which shares of a step go to data and to metrics, and what
 asynchronous checkpoints add: how much longer the steps after the beginning of one take than those
@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -91,14 +92,14 @@ def plain(flags: list[str]) -> None:
         (part[:, :-1].contiguous(), part[:, 1:].contiguous())
         for part in windows.chunk(-(-items // task.config.micro_batch))
     ]
-    ended = Seconds.now()
     for _ in sys.stdin:
-        asked, before = Seconds.now(), ended
+        began = Seconds.now()
         for _ in range(TURN):
             loss = plain_gpt.take_step(called, optimizer, batches)
         float(loss)
-        ended = Seconds.now()
-        print(ended.wall - asked.wall, ended.cpu - before.cpu, measure_peak(), flush=True)
+        print(*Seconds.now().since(began), measure_peak(), flush=True)
+        os.kill(os.getppid(), signal.SIGCONT)
+        os.kill(os.getpid(), signal.SIGSTOP)
     os._exit(0)
 
 
@@ -120,23 +121,25 @@ def in_turns(flags: list[str]) -> None:
     assert other.stdin is not None
     assert other.stdout is not None
     ask, answer = other.stdin, other.stdout
-    turns: list[tuple[Seconds, list[str], Seconds]] = []  # asked at, the answer, it was there at
+    turns: list[tuple[Seconds, list[str], Seconds]] = []  # asked at, the answer, went on at
 
     class InTurns(Stepper):
         def step(self, requests: Sequence[float]) -> Any:
             if self.done % TURN == 0:
                 asked = Seconds.now()
                 print(file=ask, flush=True)
+                os.kill(other.pid, signal.SIGCONT)
+                os.kill(os.getpid(), signal.SIGSTOP)
                 turns.append((asked, answer.readline().split(), Seconds.now()))
             return super().step(requests)
 
     loop.Stepper = InTurns  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
+    os.kill(other.pid, signal.SIGCONT)
     other.communicate()
-    for (asked, others, began), (ended, _, _) in pairwise(turns[WARM:]):
-        own = Seconds(ended.wall - began.wall, ended.cpu - asked.cpu)
-        print("turn", *others, *own, measure_peak())
+    for (_, others, began), (ended, _, _) in pairwise(turns[WARM:]):
+        print("turn", *others, *ended.since(began), measure_peak())
     sys.stdout.flush()
     os._exit(status)
 
@@ -314,5 +317,8 @@ def main() -> None:
 if __name__ == "__main__":
     roles = {"--plain": plain, "--in-turns": in_turns, "--step-by-step": step_by_step}
     if sys.argv[1:2] and sys.argv[1] in roles:
-        roles[sys.argv[1]](sys.argv[2:])
+        try:
+            roles[sys.argv[1]](sys.argv[2:])
+        finally:
+            os.kill(os.getppid(), signal.SIGCONT)  # so that none that waits for this one hangs
     main()

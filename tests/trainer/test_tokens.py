@@ -236,9 +236,13 @@ def test_a_text_that_cannot_be_read_is_named(
         make_tokens(Source(str(tmp_path / name)), tokenizer, tmp_path / "tokens")
 
 
-def test_a_text_shorter_than_a_sequence_is_refused(tmp_path: Path) -> None:
-    make_tokens(Source(written(tmp_path)), "char", tmp_path / "tokens")
-    with pytest.raises(TrainerError, match="has 1050 tokens, less than one sequence of 1050"):
+def test_a_text_shorter_than_a_sequence_is_refused_and_leaves_no_tokens(tmp_path: Path) -> None:
+    text, refused = Source(written(tmp_path)), "has 1050 tokens, less than one sequence of 1050"
+    with pytest.raises(TrainerError, match=refused):
+        make_tokens(text, "char", tmp_path / "tokens", context=1050)
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+    make_tokens(text, "char", tmp_path / "tokens", context=1049)
+    with pytest.raises(TrainerError, match=refused):
         open_folder(tmp_path / "tokens", 1050)
 
 

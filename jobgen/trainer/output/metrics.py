@@ -1,6 +1,6 @@
 """What rank 0 leaves for others to look at: `metrics.jsonl`, and progress on its output.
 
-`metrics.jsonl` has one JSON object a line; `docs/trainer.md` has a table of its fields. After a
+`metrics.jsonl` has one JSON object a line; its fields are in `docs/reference/trainer.md`. After a
 restart the lines beyond the step it continues from are dropped, so each step is there once.
 """
 

@@ -56,6 +56,14 @@ def describe_folder(folder: Path) -> str:
     )
 
 
+def explain_shortage(tokens: int, context: int) -> str:
+    """Return what is wrong with a text of so few tokens."""
+    return (
+        f"the text has {tokens} tokens, less than one sequence of {context} and its last target; "
+        f"choose a longer text or a smaller --context"
+    )
+
+
 def verify_folder(folder: Path) -> None:
     """Compare the files with their digests; TrainerError when one has changed."""
     for path, about in list_files(folder, read_manifest(folder) or {}):

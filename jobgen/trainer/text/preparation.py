@@ -19,6 +19,7 @@ from .manifest import (
     SAVED_TOKENIZER,
     VERSION,
     describe_folder,
+    explain_shortage,
     read_manifest,
     verify_folder,
 )
@@ -50,7 +51,9 @@ def prepare_text(config: Config, *, tokenizer: str, fetch: bool) -> str | None:
         # Runs that share them, as those of an array, may all find nothing at once.
         with alone(folder.with_name(f".{folder.name}.lock"), patience=math.inf):
             if read_manifest(folder) is None:
-                make_tokens(source, config.tokenizer or tokenizer, folder)
+                make_tokens(
+                    source, config.tokenizer or tokenizer, folder, context=config.context or 1
+                )
                 return describe_folder(folder)
     manifest = read_manifest(folder)
     assert manifest is not None
@@ -80,9 +83,17 @@ def refuse_other_text(config: Config, manifest: dict[str, Any]) -> None:
 
 
 def make_tokens(
-    source: Source, tokenizer: str, folder: Path, *, shard_tokens: int = _SHARD_TOKENS
+    source: Source,
+    tokenizer: str,
+    folder: Path,
+    *,
+    context: int = 1,
+    shard_tokens: int = _SHARD_TOKENS,
 ) -> None:
-    """Turn a text into a folder of tokens, in one move; one process only may do it at a time."""
+    """Turn a text into a folder of tokens, in one move; one process only may do it at a time.
+
+    TrainerError, and no folder, when the text is shorter than a sequence of this context.
+    """
     ready = source.list_token_files()
     manifest: dict[str, Any] = {"version": VERSION, "tokenizer": tokenizer}
     if tokenizer == "char":
@@ -105,11 +116,15 @@ def make_tokens(
         )
     if not shards:
         raise TrainerError(f"--data {source.data}: there is no text in it")
+    tokens = sum(shard["tokens"] for shard in shards)
+    if tokens <= context:
+        shutil.rmtree(temporary)
+        raise TrainerError(explain_shortage(tokens, context))
     manifest |= {
         "vocabulary": coder.vocabulary,
         "end": coder.end,
         "dtype": dtype,
-        "tokens": sum(shard["tokens"] for shard in shards),
+        "tokens": tokens,
         "source": source.facts(),
         "shards": shards,
     }

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config import Config, TrainerError
-from .manifest import SAVED_TOKENIZER, compute_digest, list_files, read_manifest
+from .manifest import (
+    SAVED_TOKENIZER,
+    compute_digest,
+    explain_shortage,
+    list_files,
+    read_manifest,
+)
 from .tokenizers import Tokenizer, make_tokenizer
 
 _VALIDATING_AT_MOST = 100  # one window of so many
@@ -59,10 +65,7 @@ class Tokens:
         self.val_items = min(self.windows // _VALIDATING_AT_MOST, val_items)
         self.train_items = self.windows - self.val_items
         if not self.windows:
-            raise TrainerError(
-                f"the text has {manifest['tokens']} tokens, less than one sequence of {context} "
-                f"and its last target; choose a longer text or a smaller --context"
-            )
+            raise TrainerError(explain_shortage(manifest["tokens"], context))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

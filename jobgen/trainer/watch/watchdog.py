@@ -13,6 +13,9 @@ import torch
 
 from .status import Status
 
+# Seconds. A rank that loses a peer fails at once, and has left no stacks.
+_OTHERS_BARK_WITHIN = 2.0
+
 
 class Watchdog:
     """Ends the process, its stacks written to the run folder, when it has not moved for long.
@@ -42,6 +45,7 @@ class Watchdog:
             if time.monotonic() - since > self._seconds:
                 try:
                     self._bark(f"no progress for {self._seconds:g} s in {what}")
+                    time.sleep(_OTHERS_BARK_WITHIN)
                 finally:  # A disk that is full must not keep it.
                     os._exit(1)
 
