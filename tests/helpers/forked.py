@@ -36,12 +36,9 @@ MODULES += ("jobgen.trainer.tasks.gpt", "jobgen.trainer.tasks.toy", "pydoc_data.
 MODULES += ("torch._dynamo", "torch._inductor.utils", "torch._numpy", TORCHRUN)
 MODULES += ("torch.distributed.elastic.agent.server.local_elastic_agent",)
 MODULES += ("torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",)
-#: beginnings of the names of variables that Python and these modules read before they begin ...
-EARLY = ("GOMP", "HF_", "KMP_", "LANG", "LC_", "LD_", "LOGLEVEL", "MALLOC_", "MKL_", "OMP_")
+#: beginnings of the names of variables that Python and these modules read before they begin
+EARLY = ("GOMP", "KMP_", "LANG", "LC_", "LD_", "LOGLEVEL", "MALLOC_", "MKL_", "OMP_")
 EARLY += ("OPENBLAS_", "PYTHON", "PYTORCH_", "TORCHINDUCTOR_", "TORCH_", "TRITON_")
-#: ... but for these, which they read when there is a GPU, or which are seen to here
-LATE = ("PYTHONFAULTHANDLER", "PYTHONUNBUFFERED", "PYTORCH_ALLOC", "PYTORCH_CUDA_ALLOC")
-LATE += ("TORCH_FR_", "TORCH_NCCL_")
 _LONGEST = 1 << 17  # bytes of a request
 
 
@@ -99,35 +96,19 @@ class Forked:
 class Server:
     """A process that forks others, and ends with whoever has started it."""
 
-    def __init__(self, environment: Mapping[str, str], *modules: str) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="forked-"))
         self.early = pick_early(environment)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(self.folder / "socket"))
             listener.listen(100)
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(listener.fileno()), *MODULES, *modules],
+                [sys.executable, __file__, str(listener.fileno())],
                 env=dict(environment),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[listener.fileno()],
             )
-
-    def make_venv(self) -> Path:
-        """Make a virtual environment of the same packages whose `python3` has the server fork."""
-        program = self.folder / "venv" / "bin" / "python3"
-        program.parent.mkdir(parents=True)
-        (program.parent / "activate").write_text(f'PATH="{program.parent}:$PATH"\n')
-        program.write_text(
-            f"#!{sys.executable} -IS\nimport os, sys\n"
-            f"if sys.argv[1:2] not in (['-m'], ['-u']):\n"
-            f"    os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])\n"
-            f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-            f"from forked import stand_in\n"
-            f"stand_in({str(self.folder / 'socket')!r}, {self.early!r})\n"
-        )
-        program.chmod(0o755)
-        return self.folder / "venv"
 
     def end(self) -> None:
         """End the server and what still runs of its children."""
@@ -139,7 +120,7 @@ class Server:
 
 def pick_early(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that have to be there before anything is imported."""
-    return {k: v for k, v in environment.items() if k.startswith(EARLY) and not k.startswith(LATE)}
+    return {k: v for k, v in environment.items() if k.startswith(EARLY)}
 
 
 def ask_for(path: str, request: Request, streams: Sequence[int]) -> Forked:
@@ -168,20 +149,6 @@ def start_python(
         streams = [nothing.fileno(), stdout.fileno(), stdout.fileno()]
         path = str(_servers[0].folder / "socket")
         return ask_for(path, Request(argv[1:], str(cwd), env), streams)
-
-
-def stand_in(path: str, early: Mapping[str, str]) -> None:
-    """Have the server at `path` fork what this process was asked to be, and end as that ends."""
-    if pick_early(os.environ) != early:
-        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-    forked = ask_for(path, Request(sys.argv[1:], os.getcwd(), dict(os.environ)), (0, 1, 2))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda number, _: forked.send_signal(number))
-    status = forked.wait()
-    if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(status)
 
 
 def _serve(listener: socket.socket) -> Request | None:
@@ -231,20 +198,16 @@ def _take_over(request: Request, streams: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request.environment)
     tempfile.tempdir = None
-    if os.environ.get("PYTHONFAULTHANDLER"):
-        importlib.import_module("faulthandler").enable()
 
 
 def _become(request: Request) -> None:
     """Run the module or the script of a request in this process, as Python does."""
     words = list(request.words)
-    unbuffered = words[0] == "-u"
-    if unbuffered or os.environ.get("PYTHONUNBUFFERED"):
+    if words[0] == "-u":
+        words.pop(0)
         bare = io.FileIO(1, "w", closefd=False)
         streams = (sys.stdout.encoding, sys.stdout.errors)
         sys.stdout = sys.__stdout__ = io.TextIOWrapper(bare, *streams, write_through=True)  # type: ignore
-    if unbuffered:
-        words.pop(0)
     if words[0] == "-m":
         sys.argv[:], sys.path[0] = words[1:], os.getcwd()
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -297,9 +260,9 @@ def _fork_ranks(request: Request) -> Request:
     return request
 
 
-def _prepare(modules: Sequence[str]) -> None:
+def _prepare() -> None:
     """Import what children need, and make sure that a fork harms none of it."""
-    for name in modules:
+    for name in MODULES:
         importlib.import_module(name)
     sys.modules.pop(TORCHRUN)  # or Python warns that it is there before it is run
     assert len(os.listdir("/proc/self/task")) == 1, "threads do not survive a fork"
@@ -308,7 +271,7 @@ def _prepare(modules: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _prepare(sys.argv[2:])
+    _prepare()
     to_run = _serve(socket.socket(fileno=int(sys.argv[1])))
     if to_run and to_run.words[:2] == ["-m", TORCHRUN] and "--no-python" not in to_run.words:
         to_run = _fork_ranks(to_run)
