@@ -1,8 +1,10 @@
 """The pages of the documentation do what they say: their commands run, their specs are valid."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +24,13 @@ PROGRAMS = {
     "accelerate": ("accelerate", "tensorboard"),
     "lightning": ("pytorch_lightning",),
     "own-loop": ("torch",),
+}
+#: a file that a program leaves once it has saved after step 101, and its words
+SAVED = {
+    "hugging-face": ("checkpoints/checkpoint-101/trainer_state.json", '"global_step": 101'),
+    "accelerate": ("checkpoints/last/step", "101"),
+    "lightning": ("checkpoints/last.ckpt", ""),
+    "own-loop": ("checkpoints/last.pt", ""),
 }
 TRAINS = re.compile(r"jobgen submit job.yaml --wait|jobgen report [a-z]")
 
@@ -154,3 +163,21 @@ def test_the_program_of_a_guide_trains_and_its_report_has_the_loss(
     assert losses["y"][-1] < 0.7 * losses["y"][0]
     assert training["rates"]["y"]
     assert run["state"] == "done"
+    go_on_and_stop(name, next((tmp_path / "runs").glob("*/*/DONE")).parent)
+
+
+def go_on_and_stop(name: str, run: Path) -> None:
+    """The program goes on where its run has ended, sees STOP after a step, saves, and ends."""
+    where = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    where |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "JOBGEN_RUN_DIR": str(run)}
+    (run / "STOP").touch()
+    argv = [sys.executable, "train.py", "--steps", "300"]
+    folder = run.parents[2]
+    subprocess.run(argv, cwd=folder, env={**os.environ, **where}, check=True, timeout=120)
+    assert (run / "STOPPED").exists()
+    file, words = SAVED[name]
+    assert words in (run / file).read_text(errors="replace")
+    if file.endswith("t"):
+        torch = pytest.importorskip("torch")
+        saved = torch.load(run / file, weights_only=False)
+        assert (saved.get("step") or saved["global_step"]) == 101
