@@ -28,6 +28,11 @@ _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 
+# What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
+_CHANGES = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
+)
+
 
 class Word:
     """One word as it is written, quotes included; line and column count from 1."""
@@ -146,6 +151,18 @@ class Command(NamedTuple):
         for word in (*self.assignments, *(self.words[1:] if declared else ())):
             if match := _ASSIGNMENT.match(word.raw):
                 yield match[1], word, word.raw[match.end() :]
+
+    def list_changed(self) -> set[str]:
+        """The variables that a builtin sets by their names, such as read, let and `((...))`."""
+        texts = self.texts[1:]
+        if self.name in ("read", "mapfile", "readarray", "getopts"):
+            return {text for text in texts if text.isidentifier()}
+        if self.name == "printf" and texts[:1] == ["-v"]:
+            return {text for text in texts[1:2] if text.isidentifier()}
+        if self.name in ("let", "(("):
+            pairs = _CHANGES.findall(" ".join(texts))
+            return {name for pair in pairs for name in pair if name}
+        return set()
 
 
 def find_bracket_end(text: str, start: int) -> int:
@@ -308,7 +325,9 @@ class _Reader:
                 self.index = self.text.index(")", self.index) + 1
                 self.clear()
             elif not self.words and self.text.startswith("(", self.index):
-                self.index = find_bracket_end(self.text, self.index - 1)  # arithmetic
+                start, self.index = self.index - 1, find_bracket_end(self.text, self.index - 1)
+                self.words.append(self.make_word(start, start + 2))  # arithmetic
+                self.words.append(self.make_word(start + 2, self.index))
             elif [word.raw for word in self.words] == ["for"]:
                 self.count_up()
             else:

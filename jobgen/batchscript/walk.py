@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import NAME, ShellVariables, Variable, split_segments, write_field
+from jobgen.batchscript.expand import (
+    NAME,
+    ShellVariables,
+    Variable,
+    list_names,
+    split_segments,
+    write_field,
+)
 
 
 class ExecutedCommand(NamedTuple):
@@ -33,6 +40,7 @@ class Walk:
             if command.function:
                 self.functions.setdefault(command.function, []).append(command)
         self._depth = 0
+        self._splits_at = ""  # by IFS, blanks aside: what holds it is known to bash alone
         plain = [command for command in commands if "function" not in command.inside]
         self._run(plain, 0, certain=True, loop=False, subshell=False)
 
@@ -171,8 +179,8 @@ class Walk:
         elif name == "unset":
             for word in command.words[1:]:
                 variables.values.pop(word.text, None)
-        elif name in ("read", "mapfile", "readarray"):
-            variables.forget(word.text for word in command.words[1:] if NAME.fullmatch(word.text))
+        elif changed := command.list_changed():
+            variables.forget(changed)
         elif name == "set" and any(text in ("-a", "-o") for text in expanded.texts):
             variables.export_all = "-a" in expanded.texts or "allexport" in expanded.texts
         elif name == "eval":
@@ -200,13 +208,26 @@ class Walk:
         name = self.variables.assign(word, export=export)
         if name and not certain:
             self.variables.forget([name])
+        if name == "IFS":
+            value = word.raw.partition("=")[2]
+            self._splits_at = "" if list_names(value) else re.sub(r"\\[nt]|[\s$'\"]", "", value)
+            self.variables.forget(list(filter(self._is_split, self.variables.values)))
+        elif name and self._is_split(name):
+            self.variables.forget([name])
+
+    def _is_split(self, name: str) -> bool:
+        """Whether IFS divides a value, or what of it only the job knows."""
+        fields = self.variables.values[name].fields or ()
+        parts = [part for field in fields for part in field]
+        return bool(self._splits_at) and any(
+            part.live or set(part.text) & set(self._splits_at) for part in parts
+        )
 
 
 def _list_assigned(commands: list[Command]) -> set[str]:
     names = {name for command in commands for name, _, _ in command.variables()}
     for command in commands:
-        if command.name in ("read", "mapfile", "readarray"):
-            names |= {text for text in command.texts[1:] if NAME.fullmatch(text)}
+        names |= command.list_changed()
     return names
 
 

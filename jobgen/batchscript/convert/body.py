@@ -10,6 +10,7 @@ from itertools import pairwise
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.checks import (
     check_folder,
+    check_mpi,
     check_names,
     check_torch,
 )
@@ -214,6 +215,10 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         consumed=find_consumed(script, launch),
     )
     words, verbatim = choose_words(job, chosen)
+    functions = {item.function for item in script.commands if item.function}
+    if handed := functions & {word.text for word in words}:
+        message = f"hands the function {min(handed)!r} to another program"
+        raise InseparableError(script, chosen.line, message, "write it to a file")
     text = write_program(job, chosen, words, verbatim)
     text = name_first_node(text, find_first_node_names(script))
     needed = list_names(text)
@@ -253,6 +258,7 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     whole = text + " " + image
     check_names(job, setup, whole, inside)
     check_torch(job, chosen)
+    check_mpi(job, chosen)
     check_folder(job, chosen)
 
 

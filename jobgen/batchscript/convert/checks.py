@@ -127,6 +127,19 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         draft.check(1, ", ".join(asked), message)
 
 
+def check_mpi(job: ImportedJob, chosen: Candidate) -> None:
+    """Say that processes of MPI do not find one another without srun's option for it."""
+    values, draft = job.draft.values, job.draft
+    each = values.get("launch.processes_per_node", 1)
+    if values.get("launch.mode") != "plain" or each * job.nodes < 2:
+        return
+    for launcher in chosen.started.launchers:
+        option = f"--mpi={launcher.value('--mpi')}"
+        if any(left.text == option and left.line == chosen.line for left in draft.left):
+            draft.left[:] = [left for left in draft.left if left.text != option]
+            draft.lose(chosen.line, option, "an option of srun that is not kept: MPI may need it")
+
+
 def check_torch(job: ImportedJob, chosen: Candidate) -> None:
     """Say where nothing in the script speaks of PyTorch."""
     script = job.script

@@ -55,6 +55,8 @@ _REQUESTS = {
 }
 _EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
+# The options for who gets mail and when, and when that is where it is not said.
+_MAIL = {"slurm": ("--mail-user", "--mail-type", None), "pbs": ("-M", "-m", "fail")}
 _JOB = r":[0-9][0-9_]*(\[[0-9]*\])?(\.[A-Za-z0-9.-]+)?"
 _DEPENDENCIES = rf"(afterok|afterany|afternotok|after)({_JOB})+"
 
@@ -110,6 +112,7 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
     elif profile.slurm.queue_option == "qos":
         keys["--qos"] = "queue"
     rest, unsaid = [], _find_unsaid(read)
+    read = _settle_mail(read, scheduler, draft)
     for item in read:
         key = keys.get(item.option) if item.option not in unsaid else None
         form = _NAME if key == "name" else _LABEL
@@ -139,6 +142,22 @@ def _find_unsaid(items: list[DirectiveOption]) -> set[str]:
         if item.option == "-W" and item.value.startswith("group_list="):
             unsaid |= {"-A"}
     return unsaid
+
+
+def _settle_mail(
+    items: list[DirectiveOption], scheduler: str, draft: Draft
+) -> list[DirectiveOption]:
+    """The directives without an address that no mail goes to; jobgen's keys would send some."""
+    user, when, default = _MAIL[scheduler]
+    if any(item.option == when for item in items) or not any(x.option == user for x in items):
+        return items
+    if default:
+        draft.put("notify.on", [default])
+        return items
+    for item in items:
+        if item.option == user:
+            draft.keep(item.line, item.text, f"no mail is sent without {when}")
+    return [item for item in items if item.option != user]
 
 
 def _drop_repeated(items: list[DirectiveOption]) -> list[DirectiveOption]:

@@ -15,13 +15,13 @@ _SRUN_SAID = frozenset(
         r"\S+",
         "-n --ntasks -N --nodes --ntasks-per-node -c --cpus-per-task --gpus-per-node --gpus-per- "
         "task --gres --gpus -G --kill-on-bad-exit -K -u --unbuffered -l --label --export --mem -p "
-        "--partition -A --account -t --time -J --job-name --exclusive --overlap --exact -w "
-        "--nodelist --mpi -o --output -e --error --wait -W --jobid --distribution -m --cpus-per- "
+        "--partition -A --account -J --job-name --exclusive --overlap --exact -w "
+        "--nodelist --mpi --wait -W --jobid --distribution -m --cpus-per- "
         "gpu --comment --container-image --container-mounts --container-workdir --environment "
         "--cpu-bind --gpu-bind --cpu_bind --mem-bind --hint --pty --ntasks-per-gpu --quiet -Q "
         "--verbose -v --qos -q --constraint -C --network --threads-per-core -ul -lu -O "
-        "--overcommit --mem-per-gpu --mem-per-cpu --open-mode --input -i --accel-bind --gpus-per- "
-        "socket --propagate -D --chdir",
+        "--overcommit --mem-per-gpu --mem-per-cpu --open-mode --accel-bind --gpus-per- "
+        "socket --propagate",
     )
 )
 
@@ -38,13 +38,7 @@ def _note_step_options(draft: Draft, chosen: Candidate) -> None:
         if launcher.name != "srun":
             continue
         for option, value in launcher.options:
-            mpi = option == "--mpi" and value not in (
-                "none",
-                "pmix",
-                "pmi2",
-                "pmix_v3",
-                "cray_shasta",
-            )
+            mpi = option == "--mpi" and value != "none"
             unknown = option not in _SRUN_SAID and not option.startswith(
                 ("--container", "--no-cont")
             )
@@ -58,6 +52,13 @@ def _note_step_options(draft: Draft, chosen: Candidate) -> None:
                 "-m",
             ):
                 draft.check(chosen.line, f"{option}={value}", "jobgen binds by itself")
+            elif option in ("-o", "--output", "-e", "--error"):
+                shown = f"{option}={value}"
+                draft.check(chosen.line, shown, "its output is in the logs of the run folder")
+            elif option in ("-D", "--chdir"):
+                draft.lose(chosen.line, f"{option}={value}", "write cd before it")
+            elif option in ("-i", "--input") and value not in ("none", "/dev/null"):
+                draft.lose(chosen.line, f"{option}={value}", "the program has no input")
             elif option == "--jobid" and value.isdecimal():
                 draft.lose(chosen.line, f"{option}={value}", "a step of another job")
             elif unknown or mpi or (option == "--export" and not value.startswith("ALL")):

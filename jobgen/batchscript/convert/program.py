@@ -98,6 +98,7 @@ HARMLESS = frozenset(
         "[[",
         "[",
         "test",
+        "((",
     ]
 )
 # What reads text, and writes none but its output.
@@ -228,6 +229,9 @@ PREPARING = frozenset(
         "tensorboard",
         "vmstat",
         "iostat",
+        "mail",
+        "mailx",
+        "sendmail",
     ]
 )
 _RAY = re.compile(r"(^|/)ray$")

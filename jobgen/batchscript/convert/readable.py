@@ -26,6 +26,11 @@ _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum
 _TEMPLATE = re.compile(r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$")
 
 
+# Directives of schedulers that jobgen does not know.
+_OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
+_OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
+
+
 def find_template(script: Script) -> int | None:
     """The first line by which a text is seen to be a generator's template, and no script."""
     return next((i for i, line in enumerate(script.lines, 1) if _TEMPLATE.search(line)), None)
@@ -63,6 +68,12 @@ def refuse_unreadable(script: Script) -> None:
     if shell == "zsh" and _holds_blanks(script):
         message = "a script for zsh, which does not split values at their blanks"
         raise ImportRefusedError(script, 1, message, "jobgen reads those for bash")
+    if not any(item.read for item in script.directives):
+        for line, text in enumerate(script.lines, 1):
+            word, _, rest = text.partition(" ")
+            if word in _OTHERS and rest.lstrip().startswith("-"):
+                message = f"a script for {_OTHERS[word]}"
+                raise ImportRefusedError(script, line, message, "jobgen reads #SBATCH and #PBS")
     for item in script.directives if script.scheduler == "pbs" else ():
         if _NQSV.match(f"{item.option} {item.value}"):
             message = f"{item.text}: of NQSV, another scheduler than PBS"

@@ -18,6 +18,7 @@ from jobgen.batchscript.convert.run import enter_project, take_ranks
 from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
     Statement,
+    begins_with_status,
     exports_all,
     find_strict_line,
     split_statements,
@@ -31,7 +32,10 @@ _LAUNCHER = re.compile(r"\b(srun|mpirun|mpiexec|aprun|jsrun|ibrun|pbsdsh)\b")
 _FUNCTIONS = {"module", "ml", "conda", "mamba", "micromamba"}
 _HAND_ON = r"export -f $(compgen -A function | grep -E '^_*(conda|module|ml|mamba|micromamba%s)')"
 _COUNTS = {"-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node"}
-_OWN = ("--container", "--environment", "--jobid", "--multi-prog", "--pty")
+_OWN = (
+    *("--container", "--environment", "--jobid", "--multi-prog", "--pty"),
+    *("--chdir", "-D", "--input", "-i"),
+)
 _OF_SHELL = {"source", ".", *_FUNCTIONS}
 
 
@@ -104,10 +108,10 @@ def _settle(
     first = statements.index(holding[0])
     early = (i for i, item in enumerate(statements) if item.last >= first_line)
     first = min(first, next(early, first))
+    last = _find_end(statements, first, last)
+    first = _find_start(statements, first, last)
     own = statements[first : last + 1]
     body = "\n".join(_write_statement(job, statement) for statement in own)
-    if any(item.step.source.end == "&" for item in candidates):
-        body += "\nwait"
     for name, value in script.given.items():  # of a job with other tasks than jobgen's
         body = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, body)
     body = _define_functions(script, statements[:first], body)
@@ -130,7 +134,7 @@ def _settle(
         spell(item)
         for statement in statements[:first]
         for item in statement.commands
-        if item.name == "set" and exports_all(item) is None and not item.function
+        if item.name in ("set", "shopt") and exports_all(item) is None and not item.function
     ]
     body = "\n".join([*setup.late, *strict, body])
     note_after(job, statements[last + 1 :])
@@ -213,6 +217,38 @@ def _has_own(job: ImportedJob, launcher: Launcher) -> bool:
     )
 
 
+def _find_start(statements: list[Statement], first: int, last: int) -> int:
+    """The statement from which on one shell runs all that another would not know of."""
+    while True:
+        own = statements[first : last + 1]
+        names = {item.name for statement in own for item in statement.commands}
+        needed = {"popd": ("pushd",), "dirs": ("pushd",), "deactivate": ("source", ".")}
+        begins = {name for key in names & needed.keys() for name in needed[key]}
+        early = [
+            index
+            for index, statement in enumerate(statements[:first])
+            if any(item.name in begins for item in statement.commands)
+        ]
+        if early:
+            first = early[0]
+        elif first and begins_with_status(statements[first]):
+            first -= 1
+        else:
+            return first
+
+
+def _find_end(statements: list[Statement], first: int, last: int) -> int:
+    """The last statement that is of use: one that waits, ends what runs, or says how it ended."""
+    beside = any(item.end == "&" for each in statements[first:] for item in each.commands)
+    for index in range(len(statements) - 1, last, -1):
+        for item in statements[index].commands:
+            if item.name in ("wait", "kill") and beside:
+                return index
+            if item.name == "exit" and any("$" in text for text in item.texts[1:]):
+                return index
+    return last
+
+
 def _define_functions(script: Script, before: list[Statement], body: str) -> str:
     """The body, after the functions that it calls, which the setup's shell alone would know."""
     texts: list[str] = []
@@ -221,7 +257,15 @@ def _define_functions(script: Script, before: list[Statement], body: str) -> str
         calls = "\n".join([*texts, body])
         if any(re.search(rf"(?<![\w$.-]){re.escape(name)}(?![\w-])", calls) for name in names):
             texts.insert(0, "\n".join(script.lines[statement.first - 1 : statement.last]))
-    return "\n".join([*texts, body])
+    calls = "\n".join([*texts, body])
+    handed = [
+        spell(item)
+        for statement in before
+        for item in statement.commands
+        if item.texts[:2] in (["export", "-f"], ["declare", "-fx"])
+        and any(re.search(rf"\b{re.escape(name)}\b", calls) for name in item.texts[2:])
+    ]
+    return "\n".join([*texts, *handed, body])
 
 
 def _find_trailing(script: Script, line: int) -> list[Statement]:

@@ -14,6 +14,8 @@ from jobgen.batchscript.convert.statements import (
     find_folder,
     find_strict_line,
     is_submit_folder,
+    join_dependent,
+    reads_array,
     writes_document,
 )
 from jobgen.batchscript.expand import list_names, split_segments, write_field
@@ -42,6 +44,8 @@ _ORDERED = re.compile(
 )
 # What has another value, or another effect, at another place of the script.
 _PLACED = re.compile(r"\$\((?!\()|`|\bPWD\b|\$RANDOM|[*?]")
+# Words are split at blanks whatever the script says: nothing to keep, nearly always.
+_BLANK_ONLY = re.compile(r"IFS=\$?['\"]?( |\\[nt])*['\"]?\s*(#.*)?$")
 # What the runtime of a container reads.
 _OF_CONTAINER = re.compile(r"(SINGULARITY|APPTAINER)(ENV)?_\w+")
 # What a process alone has, and no setup of a node.
@@ -107,6 +111,7 @@ class Setup:
     def settle(self, statements: list[Statement], needed: set[str]) -> None:
         """Put what is needed of `statements` into the draft, in order."""
         program_names = set(needed)
+        statements = join_dependent(statements)
         kept: list[Statement] = []
         for statement in reversed(statements):
             kind = self._classify(statement, needed)
@@ -156,7 +161,7 @@ class Setup:
                 if exported:
                     self.draft.check(statement.first, text, "not kept: it would start a job step")
                 return "drop"
-            if names & needed:
+            if names & needed or (names == {"IFS"} and not _BLANK_ONLY.search(text)):
                 return "keep"
             return "keep" if exported and not names <= self.consumed else "drop"
         kinds = {self._classify_command(item) for item in commands}
@@ -281,10 +286,7 @@ class Setup:
         if re.search(r"\bBASH_SOURCE\b|\$\{?0\b", text):
             self.draft.check(statement.first, text, "jobgen's script lies in another folder")
         array = any(raw.startswith("(") for item in commands for _, _, raw in item.variables())
-        array = array or any(
-            item.name in ("mapfile", "readarray") or item.texts[:2] == ["read", "-a"]
-            for item in commands
-        )
+        array = array or "IFS" in names or any(map(reads_array, commands))
         used = list_names(whole)
         loading = any(item.name in ("source", ".", "module", "ml", "conda") for item in commands)
         functions = any(item.function for item in commands)
@@ -320,11 +322,19 @@ class Setup:
             made = commands[0].name == "mkdir" and "-p" in commands[0].texts
             if not (steady or made or commands[0].redirects or commands[0].heredocs):
                 lines[-1] += " || true"
-        elif not all(self._is_export(item) for item in commands if item.words):
-            if fragile and not functions:
-                lines = ["set +e", *lines, "set -e"]
-            if names and not functions:
-                lines.append(f"export {' '.join(sorted(names))}")
+        elif (
+            fragile
+            and not (alone or functions)
+            and not all(self._is_export(item) for item in commands if item.words)
+        ):
+            lines = ["set +e", *lines, "set -e"]
+        if (
+            names
+            and not simple
+            and not functions
+            and {item.name for item in commands} != {"export"}
+        ):
+            lines.append(f"export {' '.join(sorted(names))}")
         self.draft.setup(lines)
         steady_names = {"export", "cd", "mkdir", "ulimit", "unset", "declare", "umask", ""}
         if not {item.name for item in commands} <= steady_names:
@@ -350,7 +360,7 @@ class Setup:
         plain = all(self._is_export(item) for item in commands if item.words)
         values = re.sub(r"\$\(\(.*?\)\)|'[^']*'", "", "\n".join(lines))
         later = (self._list_later(statement) - names) & list_names("\n".join(lines))
-        if not plain or _PLACED.search(values) or later:
+        if not plain or _PLACED.search(values) or later or "IFS" in names:
             self._all_late = self._ordered = True
         runs = [self._classify_command(item) for item in commands if item.words]
         if self.processes > 1 and "once" in runs:

@@ -21,6 +21,8 @@ _ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|(^|_)ip(_|\d|$)|r
 _NO_ADDRESS_NAME = re.compile(
     r"(?i).*(nodes|hosts|names|list|file|count|num|port|rank|size|dir|path)"
 )
+_NAMING = ("for", "select", "local")
+_DECLARES = ("export", "declare", "readonly", "local", "typeset")
 
 
 class Statement(NamedTuple):
@@ -34,9 +36,15 @@ class Statement(NamedTuple):
     @property
     def names(self) -> set[str]:
         """The variables that it sets."""
-        names = {name for command in self.commands for name, _, _ in command.variables()}
+        names = {
+            name
+            for command in self.commands
+            if not command.words or command.name in _DECLARES  # not for one command alone
+            for name, _, _ in command.variables()
+        }
         for command in self.commands:
-            if command.name in ("read", "mapfile", "readarray", "for", "local"):
+            names |= command.list_changed()
+            if command.name in _NAMING:
                 names |= {word.text for word in command.words[1:] if word.text.isidentifier()}
             if command.name == ":":
                 names |= set(re.findall(r"\$\{([A-Za-z_]\w*):?=", spell(command)))
@@ -61,6 +69,25 @@ def split_statements(script: Script) -> list[Statement]:
         last = max(last, group[-1].last_line)
         statements.append(Statement(_find_first(script, group[0]), last, tuple(group)))
     return statements
+
+
+def join_dependent(statements: list[Statement]) -> list[Statement]:
+    """Statements, of which one that begins with `$?` is one with that before it."""
+    joined: list[Statement] = []
+    for item in statements:
+        if joined and begins_with_status(item) and not (item.part or joined[-1].part):
+            previous = joined.pop()
+            commands = (*previous.commands, *item.commands)
+            item = Statement(previous.first, item.last, commands)
+        joined.append(item)
+    return joined
+
+
+def begins_with_status(statement: Statement) -> bool:
+    """Whether it looks at how the command before it has ended, or at its process."""
+    command = statement.commands[0]
+    words = (*command.assignments, *command.words)
+    return any(re.search(r"\$[?!]|PIPESTATUS", word.active) for word in words)
 
 
 def _find_first(script: Script, command: Command) -> int:
@@ -158,6 +185,14 @@ def exports_all(command: Command) -> bool | None:
     if re.search(r"(^| )-\w*a|-o allexport", text):
         return True
     return False if re.search(r"(^| )\+\w*a|\+o allexport", text) else None
+
+
+def reads_array(command: Command) -> bool:
+    """Whether it reads words into an array."""
+    options = command.texts[1:] if command.name == "read" else []
+    return command.name in ("mapfile", "readarray") or any(
+        re.fullmatch(r"-[a-z]*a[a-z]*", text) for text in options
+    )
 
 
 def ends_environment(command: Command) -> bool:

@@ -1,0 +1,162 @@
+"""What one shell of a script knows and another does not: import keeps it where it is needed."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from importing import import_body, make_script, refusal_of, spec_of
+
+from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.reader import Script
+
+GPU = "#SBATCH --gres=gpu:1"
+
+
+def lost_of(imported: Imported) -> list[str]:
+    return [left.text for left in imported.left if left.kind == "lost"]
+
+
+def line_of(body: str, *directives: str) -> str:
+    imported = import_body(body, GPU, *directives)
+    assert lost_of(imported) == []
+    line: str = yaml.safe_load(imported.yaml)["run"]["command"][-1]
+    return line
+
+
+def run_spec(spec: dict[str, Any], folder: Path) -> list[str]:
+    """What the program of a spec is told, after its setup, with `python` as a file of its own."""
+    (folder / "python").write_text(f'#!/bin/bash\necho "$@" >>{folder}/told\n')
+    (folder / "python").chmod(0o755)
+    setup = spec.get("environment", {}).get("setup", "")
+    text = f'environment() {{\nset -e\n{setup}\n}}\nenvironment\nset -e\nexec "$@"\n'
+    path = f"{folder}:/usr/bin:/bin"
+    words = ["bash", "-c", text, "job", *spec["run"]["command"]]
+    subprocess.run(words, cwd=folder, env={"PATH": path}, timeout=20)
+    return (folder / "told").read_text().splitlines()
+
+
+# --- values that the environment does not hand on, or that nothing was seen to set ----------
+
+
+def test_what_builtins_set_reaches_the_programs(tmp_path: Path) -> None:
+    body = """readonly N=3
+((J = N * 2))
+let L=7
+printf -v P '%03d' 5
+read A B <<< "x y"
+IFS=',' read -ra SEEDS <<< "1,2"
+(( count += 2 ))
+for s in "${SEEDS[@]}"; do
+  python train_torch.py $N $J $L $P $A $B $s $count
+done"""
+    told = run_spec(spec_of(body, GPU), tmp_path)
+    assert told == [f"train_torch.py 3 6 7 005 x y {seed} 2" for seed in (1, 2)]
+
+
+@pytest.mark.parametrize("change", ["((N = N * 2))", "let N=N*2", "(( N++ ))", "printf -v N 4"])
+def test_a_value_that_arithmetic_changes_is_not_the_one_before(change: str) -> None:
+    body = f"export N=2\n{change}\npython train_torch.py --n $N"
+    assert line_of(body) == "exec python train_torch.py --n $N"
+
+
+def test_arithmetic_is_a_command_and_a_condition() -> None:
+    loop = "while (( i < 3 )); do\n  python train_torch.py $i\n  (( i++ ))\ndone"
+    assert line_of(f"i=0\n{loop}").endswith(loop)
+    chosen = "if (( $(nproc) > 3 )); then\n  export A=4\nfi"
+    assert chosen in spec_of(f"{chosen}\npython train.py $A", GPU)["environment"]["setup"]
+
+
+def test_the_splitting_of_words_is_the_scripts(tmp_path: Path) -> None:
+    loop = 'for f in $LIST; do python train_torch.py "$f"; done'
+    told = run_spec(spec_of(f"LIST=a,b\nIFS=,\n{loop}", GPU), tmp_path)
+    assert told == ["train_torch.py a", "train_torch.py b"]
+    array = "LIST=a,b\nOLD=$IFS\nIFS=,\nW=($LIST)\nIFS=$OLD\npython train_torch.py ${W[@]}"
+    assert line_of(array).split("\n")[-4:-1] == ["IFS=,", "W=($LIST)", "IFS=$OLD"]
+    assert "IFS=,\nexec python t.py $LIST" in line_of("LIST=a,b\nIFS=,\npython t.py $LIST")
+
+
+# --- what has happened in the shell before --------------------------------------------------
+
+
+def test_how_a_command_has_ended_is_asked_right_after_it(tmp_path: Path) -> None:
+    body = "cp -r a b\nif [ $? -ne 0 ]; then\n  echo no\n  exit 1\nfi\npython train.py"
+    lines = spec_of(body, GPU)["environment"]["setup"].splitlines()
+    assert lines[:3] == ["set +e", "cp -r a b", "if [ $? -ne 0 ]; then"]
+    body = "cp -r /none .\nif [ $? -ne 0 ]; then python train.py none; fi\npython b.py"
+    assert run_spec(spec_of(body, GPU), tmp_path) == ["train.py none", "b.py"]
+    kept = "nvidia-smi\n[ $? -eq 0 ] || exit 1"
+    assert kept in spec_of(f"{kept}\npython train.py", GPU)["environment"]["setup"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pushd src\npython a.py\npopd\npython b.py",
+        "source venv/bin/activate\npython a.py\ndeactivate\npython b.py",
+    ],
+)
+def test_what_a_later_command_takes_back_is_done_in_its_shell(body: str) -> None:
+    assert line_of(body) == body
+
+
+def test_options_of_the_shell_are_those_of_the_loop() -> None:
+    body = "shopt -s globstar\nfor f in **/*.yaml; do python train.py $f; done"
+    assert line_of(body) == body
+
+
+def test_a_function_that_another_program_runs_is_not_lost() -> None:
+    body = "run() { python train.py $1; }\nexport -f run\nparallel run ::: 1 2"
+    assert "the function 'run'" in refusal_of(make_script(body, GPU))
+    body = "see() { nvidia-smi; }\nexport -f see\nwatch see &\npython a.py\npython b.py"
+    assert "export -f see" in line_of(body)
+
+
+# --- how it ends ----------------------------------------------------------------------------
+
+
+def test_the_exit_code_is_the_one_that_the_script_gives() -> None:
+    body = "n=0\nwhile [ $n -lt 3 ]; do\n  python train.py && break\n  n=$((n+1))\ndone\nexit $n"
+    assert line_of(body).endswith("\ndone\nexit $n")
+    body = "python a.py\npython b.py &\nwait\npython c.py"
+    assert line_of(body) == body
+
+
+def test_what_runs_beside_ends_where_the_script_ends_it() -> None:
+    body = "./serve &\nPID=$!\npython train.py\nkill $PID"
+    assert line_of(body).endswith(body)
+    body = "./serve &\npython train.py"  # ended by the scheduler, with the job
+    assert "wait" not in line_of(body)
+
+
+# --- launchers and other schedulers ---------------------------------------------------------
+
+
+def test_options_of_srun_that_matter_are_named() -> None:
+    line = "srun --chdir=/x --input=in.txt --output=a.log python train.py"
+    imported = import_body(line, GPU)
+    assert lost_of(imported) == ["--chdir=/x", "--input=in.txt"]
+    assert "--output=a.log" in [left.text for left in imported.left if left.kind == "check"]
+    assert "words of their own" in refusal_of(make_script(f"{line}\npython b.py", GPU))
+
+
+def test_processes_of_mpi_need_the_option_that_joins_them() -> None:
+    several = ("#SBATCH --nodes=1", "#SBATCH --ntasks=8")
+    assert lost_of(import_body("srun --mpi=pmix python solve.py", *several)) == ["--mpi=pmix"]
+    assert lost_of(import_body("srun --mpi=pmix python train_torch.py", GPU, *several)) == []
+
+
+@pytest.mark.parametrize("line", ["#BSUB -gpu num=2", "#COBALT -n 4", "#$ -l gpu=1"])
+def test_scripts_of_other_schedulers_are_refused(line: str) -> None:
+    script = make_script("python train.py", line)
+    assert "a script for" in refusal_of(script)
+    assert spec_of("python train.py", line, GPU)["run"] == {"script": "train.py"}
+
+
+def test_no_mail_is_asked_for_where_the_scheduler_sends_none() -> None:
+    assert "notify" not in spec_of("python train.py", GPU, "#SBATCH --mail-user=a@b.org")
+    lines = ("#PBS -M a@b.org", "#PBS -l select=1:ngpus=1", "cd /x", "python train.py")
+    script = Script("job.pbs", "\n".join(["#!/bin/bash", *lines, ""]))
+    notify = yaml.safe_load(import_script(script).yaml)["notify"]
+    assert notify == {"email": "a@b.org", "on": ["fail"]}  # PBS's default
