@@ -126,6 +126,8 @@ def test_the_exit_code_is_the_one_that_the_script_gives() -> None:
 def test_what_runs_beside_ends_where_the_script_ends_it() -> None:
     body = "./serve &\nPID=$!\npython train.py\nkill $PID"
     assert line_of(body).endswith(body)
+    body = "nvidia-smi -l 9 > use.log &\nPID=$!\npython a.py\nRC=$?\nkill $PID\nexit $RC"
+    assert line_of(body) == body
     body = "./serve &\npython train.py"  # ended by the scheduler, with the job
     assert "wait" not in line_of(body)
 

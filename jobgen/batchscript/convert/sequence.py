@@ -224,10 +224,12 @@ def _find_start(statements: list[Statement], first: int, last: int) -> int:
         names = {item.name for statement in own for item in statement.commands}
         needed = {"popd": ("pushd",), "dirs": ("pushd",), "deactivate": ("source", ".")}
         begins = {name for key in names & needed.keys() for name in needed[key]}
+        used = list_names(" ".join(spell(item) for each in own for item in each.commands))
         early = [
             index
             for index, statement in enumerate(statements[:first])
             if any(item.name in begins for item in statement.commands)
+            or (statement.names & used and any("$!" in spell(x) for x in statement.commands))
         ]
         if early:
             first = early[0]
