@@ -162,3 +162,16 @@ def test_no_mail_is_asked_for_where_the_scheduler_sends_none() -> None:
     script = Script("job.pbs", "\n".join(["#!/bin/bash", *lines, ""]))
     notify = yaml.safe_load(import_script(script).yaml)["notify"]
     assert notify == {"email": "a@b.org", "on": ["fail"]}  # PBS's default
+
+
+def test_what_tells_the_scheduler_or_waits_is_kept_or_named() -> None:
+    several = ("#SBATCH --nodes=2", "#SBATCH --gpus-per-node=1", "#SBATCH --ntasks-per-node=1")
+    line = "python train.py || scontrol requeue $SLURM_JOB_ID"
+    assert line_of(line) == line
+    assert "cannot be taken apart" in refusal_of(make_script(f"srun {line}", *several))
+    after = "if [ $? -ne 0 ]; then\n  scontrol requeue $SLURM_JOB_ID\nfi"
+    assert lost_of(import_body(f"srun python train.py\n{after}", *several)) == [after]
+    wait = "until [ -f ready ]; do sleep 1; done"
+    named = "for f in a b; do export X_$f=1; done"
+    setup = spec_of(f"{wait}\n{named}\npython train.py", GPU)["environment"]["setup"]
+    assert (wait in setup, named in setup) == (True, True)

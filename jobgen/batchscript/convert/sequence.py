@@ -19,6 +19,7 @@ from jobgen.batchscript.convert.setup import Setup
 from jobgen.batchscript.convert.statements import (
     Statement,
     begins_with_status,
+    changes_job,
     exports_all,
     find_strict_line,
     split_statements,
@@ -303,7 +304,7 @@ def _is_quiet(statement: Statement) -> bool:
         for item in command.redirects
         if item.target.text not in ("/dev/null", "&1", "&2", "1", "2")
     )
-    return quiet and not writes
+    return quiet and not writes and not any(map(changes_job, statement.commands))
 
 
 def note_after(job: ImportedJob, statements: list[Statement]) -> None:

@@ -16,6 +16,7 @@ from jobgen.batchscript.convert.statements import (
     is_submit_folder,
     join_dependent,
     reads_array,
+    waits,
     writes_document,
 )
 from jobgen.batchscript.expand import list_names, split_segments, write_field
@@ -173,7 +174,7 @@ class Setup:
                 self.draft.check(statement.first, text, "every node writes this file")
                 return "keep"
             return "keep" if self.times == 1 else "lost"
-        if names & needed:
+        if names & needed or waits(statement):
             return "keep"
         if "repeat" not in kinds:
             return "drop"
@@ -189,7 +190,9 @@ class Setup:
         if any(item.name in ("exit", "return") for item in statement.commands) and not names:
             return "keep" if len(statement.commands) > 1 else "drop"
         if effects and all(
-            item.name == "export" and all(GIVEN.fullmatch(name) for name, _, _ in item.variables())
+            item.name == "export"
+            and any(item.variables())
+            and all(GIVEN.fullmatch(name) for name, _, _ in item.variables())
             for item in effects
         ):
             return "drop"
@@ -328,12 +331,8 @@ class Setup:
             and not all(self._is_export(item) for item in commands if item.words)
         ):
             lines = ["set +e", *lines, "set -e"]
-        if (
-            names
-            and not simple
-            and not functions
-            and {item.name for item in commands} != {"export"}
-        ):
+        exported = simple or functions or {item.name for item in commands} == {"export"}
+        if names and not exported:
             lines.append(f"export {' '.join(sorted(names))}")
         self.draft.setup(lines)
         steady_names = {"export", "cd", "mkdir", "ulimit", "unset", "declare", "umask", ""}

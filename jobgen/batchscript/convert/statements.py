@@ -174,7 +174,19 @@ def _is_idle(command: Command) -> bool:
         and item.target.text not in ("/dev/null", "&1", "&2", "1", "2")
         for item in command.redirects
     )
-    return bool(command.words) and command.name in HARMLESS and not writes
+    harmless = command.name in HARMLESS and not changes_job(command)
+    return bool(command.words) and harmless and not writes
+
+
+def changes_job(command: Command) -> bool:
+    """Whether it tells the scheduler to do something with a job."""
+    return command.name == "scontrol" and not {"show", "ping", "version"} & set(command.texts)
+
+
+def waits(statement: Statement) -> bool:
+    """Whether it is a loop that waits for something."""
+    loops = any({"while", "until"} & set(item.keywords) for item in statement.commands)
+    return loops and any(item.name == "sleep" for item in statement.commands)
 
 
 def exports_all(command: Command) -> bool | None:
