@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -14,8 +14,8 @@ from ..tasks import Task
 from .deal import Deal
 from .order import list_items
 
-# Micro-batches that are made in one go while as many are used. To wake the thread for each would
-# cost more than to make it, where an item is a window of a text.
+# Micro-batches that are ordered at once, while as many are there to be used. To wake the thread for
+# each would cost more than to make it, where an item is a window of a text.
 _AT_ONCE = 4
 
 # Of one micro-batch after another: the places of its items in the run and, with a step's first
@@ -66,17 +66,16 @@ class Feed:
     def move(self, position: int) -> None:
         """Go on from this place: so many items of the run have been used."""
         self._places = self._list_micro_batches(position)
-        self._made: deque[tuple[Any, int | None]] = deque()
-        self._next = self._thread.submit(self._make_some, self._places)
+        self._ordered: deque[Future[tuple[Any, int | None]]] = deque()
+        self._order()
 
     def take_batch(self) -> tuple[Any, int]:
         """Return the next micro-batch on the rank's device, and the units of its step on all."""
-        if not self._made:
-            began = time.perf_counter()
-            self._made.extend(self._next.result())
-            self._waited += time.perf_counter() - began
-            self._next = self._thread.submit(self._make_some, self._places)
-        batch, units = self._made.popleft()
+        if len(self._ordered) == _AT_ONCE:
+            self._order()
+        began = time.perf_counter()
+        batch, units = self._ordered.popleft().result()
+        self._waited += time.perf_counter() - began
         self._units = units or self._units
         return (batch if self.device.type == "cpu" else move_batch(batch, self.device)), self._units
 
@@ -93,8 +92,18 @@ class Feed:
                 yield range(step + each.start, step + each.stop), whole
             step += self.items
 
-    def _make_some(self, places: Places) -> list[tuple[Any, int | None]]:
-        return [self._make(*next(places)) for _ in range(_AT_ONCE)]
+    def _order(self) -> None:
+        futures: list[Future[tuple[Any, int | None]]] = [Future() for _ in range(_AT_ONCE)]
+        self._thread.submit(self._make_all, self._places, futures)
+        self._ordered.extend(futures)
+
+    def _make_all(self, places: Places, futures: list[Future[tuple[Any, int | None]]]) -> None:
+        """Make one after another, each to be used as soon as it is there."""
+        for future in futures:
+            try:
+                future.set_result(self._make(*next(places)))
+            except BaseException as error:
+                future.set_exception(error)
 
     def _make(self, places: range, step: range | None) -> tuple[Any, int | None]:
         batch = self.task.batch(self._list_items(places), training=True)

@@ -36,7 +36,7 @@ run_rank() {    # the program, with log files of its own
 # node closes the node's record.
 report_node() {    # report_node STATUS
     local record=$attempt_dir/node-$node_rank error=$run_dir/errors/$node-$RANK
-    trap 'stop=SIGTERM' TERM INT HUP
+    trap '' TERM INT HUP    # of the commands below too: PBS sends a signal to the whole session
     if (($1)); then
         (set -o noclobber && echo "$node_rank $1 $RANK" >"$attempt_dir/failed") || :
         if [[ ! -s $error.json ]]; then

@@ -1,7 +1,7 @@
 """Steps of a twentieth of a second that a chain can stop: as a program that trains, without torch.
 
-Each rank looks for the STOP file itself. The first saves the number of steps at STOP, at SIGTERM,
-and every `--save-every` steps; a later start goes on from there.
+Each rank looks for the STOP file itself, which SIGTERM makes. The first saves the number of steps
+at STOP and every `--save-every` steps; a later start goes on from there.
 """
 
 import argparse
@@ -10,8 +10,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--starts", type=int, help="how many it takes; without, no number is enough")
@@ -34,13 +32,12 @@ def save() -> None:
         new.replace(saved)
 
 
-def save_and_leave(number: int, _: FrameType | None) -> NoReturn:
-    """At SIGTERM: what has no STOP file is no end in order."""
-    save()
-    sys.exit(128 + number)
+def stop(*_: object) -> None:
+    """At SIGTERM: as the trainer does, end in order after the step."""
+    (run / "STOP").touch()
 
 
-signal.signal(signal.SIGTERM, save_and_leave)
+signal.signal(signal.SIGTERM, stop)
 print(f"begins after step {step}", flush=True)
 while step < end:
     time.sleep(0.05)
