@@ -24,9 +24,10 @@ class Faulty(Task):
 
     def batch(self, items: Sequence[int], *, training: bool) -> tuple[torch.Tensor, ...]:
         """The points; the third time, trouble. The trainer tries item 0 alone first."""
-        Faulty.batches += training and any(items)
+        counts = training and any(items)
+        Faulty.batches += counts
         points = torch.tensor(items, dtype=torch.float32)[:, None] / 1000
-        if training and Faulty.batches == 3:
+        if counts and Faulty.batches == 3:
             if os.environ["FAULT"] == "nan":
                 points *= float("nan")
             elif os.environ["RANK"] == "1":
