@@ -10,10 +10,12 @@ import tempfile
 import pytest
 from hypothesis import settings
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
+# Before any test imports torch: threads that wait for each other on busy cores take far longer.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The list of folders that jobs were submitted from is a file of the user's own.
 os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"jobgen-state-{os.getpid()}")
 
+# A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every machine: `benchmarks/fuzz.py` is for those that nobody has seen.

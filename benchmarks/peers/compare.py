@@ -156,11 +156,13 @@ def run_jobs(pythons: Mapping[str, str]) -> dict[str, str]:
 
 def run_job(tool: str, python: str, slurm: Any, folder: Path) -> str:
     """Submit one job; nodes and processes that have started, and the size of their world."""
-    home, words = folder / tool, folder / tool / "words"
+    # NeMo-Run writes its own folder wherever a script says /nemo_run: our paths do without.
+    home = folder / tool.replace("_", "-")
+    words = home / "words"
     words.mkdir(parents=True)
     # torchrun and its Python are those of this environment, for the tools that start it.
     path = f"{Path(sys.executable).parent}:{slurm.env['PATH']}"
-    env = make_environment(home, path)
+    env = make_environment(home, path) | {"PYTHONPATH": str(HERE)}  # for submitit's pickle
     job = start(tool, python, "submit", str(words), env=env, cwd=home).split()[-1]
     end = time.monotonic() + 180
     while not slurm.ended(job) and time.monotonic() < end:

@@ -10,8 +10,8 @@ import nemo_run
 from harness import NODES, PROCESSES, PROGRAM, serve
 
 
-def make_experiment(words: str) -> nemo_run.Experiment:
-    """The experiment with its one task."""
+def make_experiment() -> nemo_run.Experiment:
+    """The experiment; its folder is below NEMORUN_HOME, where a local tunnel looks for it."""
     executor = nemo_run.SlurmExecutor(
         account="none",
         partition="main",
@@ -22,14 +22,13 @@ def make_experiment(words: str) -> nemo_run.Experiment:
         time="00:10:00",
         launcher="torchrun",
         packager=nemo_run.Packager(),
-        tunnel=nemo_run.LocalTunnel(job_dir=f"{words}/nemo"),
     )
-    return nemo_run.Experiment("peers", executor=executor, base_dir=f"{words}/nemo-run")
+    return nemo_run.Experiment("peers", executor=executor)
 
 
 def render(words: str) -> str:
     """The script, which it writes into the experiment's folder."""
-    with contextlib.redirect_stdout(io.StringIO()), make_experiment(words) as experiment:
+    with contextlib.redirect_stdout(io.StringIO()), make_experiment() as experiment:
         experiment.add(nemo_run.Script(PROGRAM, entrypoint="python", args=[words]))
         experiment.dryrun(log=False, delete_exp_dir=False)
         (path,) = Path(experiment._exp_dir).glob("*_sbatch.sh")
@@ -38,7 +37,7 @@ def render(words: str) -> str:
 
 def submit(words: str) -> str:
     """Submit it."""
-    with contextlib.redirect_stdout(sys.stderr), make_experiment(words) as experiment:
+    with contextlib.redirect_stdout(sys.stderr), make_experiment() as experiment:
         experiment.add(nemo_run.Script(PROGRAM, entrypoint="python", args=[words]))
         experiment.run(detach=True, tail_logs=False)
         return str(experiment.jobs[0].handle).rpartition("/")[2]

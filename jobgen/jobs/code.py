@@ -81,10 +81,16 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
 
 
 def sync_environment() -> None:
-    """Bring the .venv here to the project's uv.lock; raise UsageError with uv's words."""
-    answer = process.ask(["uv", "sync", "--frozen"], timeout=_SYNC_SECONDS)
+    """Bring the .venv here to the project's uv.lock; raise UsageError with uv's words.
+
+    The .venv is what the job activates, wherever the shell has uv put another; a lock that
+    pyproject.toml has outgrown is refused, as the job would lack what was added.
+    """
+    argv = ["uv", "sync", "--locked"]
+    environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": ".venv"}
+    answer = process.ask(argv, environment=environment, timeout=_SYNC_SECONDS)
     if answer.code:
-        raise UsageError(f"uv sync --frozen: {answer.words}")
+        raise UsageError(f"{' '.join(argv)}: {answer.words}")
 
 
 def _ask(*words: str) -> str:

@@ -154,7 +154,7 @@ class Environment(NamedTuple):
     uv: Annotated[
         bool | None,
         "Whether it is the .venv of the uv project that you submit from; `jobgen submit` brings it"
-        " to its uv.lock before, by `uv sync --frozen`.",
+        " to its uv.lock before, by `uv sync --locked`.",
     ] = None
     conda: Annotated[
         NoOption | None, "A conda environment, by name or path; $NAME and a leading ~ expand."

@@ -628,10 +628,10 @@ def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
     (tmp_path / "broken").touch()
     refused = jobgen("submit")
     assert refused.code == 2
-    assert "uv sync --frozen: no such package" in refused.err
-    assert (tmp_path / "calls").read_text() == "uv sync --frozen\n"
+    assert "uv sync --locked: no such package" in refused.err
+    assert (tmp_path / "calls").read_text() == "uv sync --locked\n"
     (tmp_path / "broken").unlink()
     assert jobgen("submit").out == "7\n"
-    assert (tmp_path / "calls").read_text() == "uv sync --frozen\n" * 2 + "sbatch\n"
+    assert (tmp_path / "calls").read_text() == "uv sync --locked\n" * 2 + "sbatch\n"
     script = (tmp_path / "runs/a/7/script").read_text()
     assert "activate_venv .venv" in script
