@@ -165,6 +165,14 @@ class Command(NamedTuple):
         return set()
 
 
+def list_line_starts(text: str) -> list[int]:
+    """The index at which each line of a text begins; and that behind its end."""
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    return starts
+
+
 def find_bracket_end(text: str, start: int) -> int:
     """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
     index, stack = start, [""]

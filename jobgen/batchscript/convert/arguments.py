@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Command, Word, list_line_starts
 from jobgen.batchscript.reader import Script
 
 # What counts or moves the arguments, so that a name for each would not do.
@@ -20,9 +20,7 @@ def name_arguments(script: Script) -> tuple[Script, tuple[str, ...]]:
     own = [item for item in script.commands if not item.function]
     if re.search(r"\bARG\d", text) or any(map(_counts_arguments, own)):
         return script, ()
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
+    starts = list_line_starts(text)
     changes: dict[int, tuple[int, int, str]] = {}
     numbers: set[int] = set()
     for word in (word for item in own for word in _list_words(item)):

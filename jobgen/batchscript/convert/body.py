@@ -87,7 +87,7 @@ def settle_body(script: Script, draft: Draft) -> None:
     except ImportRefusedError as error:
         refused = error
     alone = job.nodes == 1 and all(job.count(item) <= 1 for item in candidates)
-    alone = alone and any(item.python or item.torchrun or item.agent for item in candidates)
+    alone = alone and any(item.known for item in candidates)
     apart = refused is None or isinstance(refused, InseparableError)
     if alone and apart and (refused or _count_losses(draft) > losses):
         lost = [left.line for left in draft.left if left.kind == "lost" and left not in before[1]]

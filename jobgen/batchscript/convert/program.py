@@ -269,6 +269,11 @@ class Candidate(NamedTuple):
         """Whether it is Python, by its name."""
         return bool(re.fullmatch(r"python[\d.]*", self.started.name))
 
+    @property
+    def known(self) -> bool:
+        """Whether it is Python, or what starts Python's processes for a training."""
+        return bool(self.python or self.torchrun or self.agent)
+
 
 def read_number(text: str | None, variables: ShellVariables) -> int | None:
     """A whole number that an option says, with variables put in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.bash import parse
+from jobgen.batchscript.bash import list_line_starts, parse
 from jobgen.batchscript.convert.checks import (
     ask_for_no_torch,
     check_folder,
@@ -140,7 +140,7 @@ def _settle(
     body = "\n".join([*setup.late, *strict, body])
     note_after(job, statements[last + 1 :])
     between = {item.name for statement in own for item in statement.commands}
-    known = [item for item in candidates if item.python or item.torchrun or item.agent]
+    known = [item for item in candidates if item.known]
     others = {item.started.name for item in candidates if item not in known}
     others = {name for name in others if re.fullmatch(r"[\w-]+", name)}
     if between & (_FUNCTIONS | {"source", "."}) or others:
@@ -154,8 +154,7 @@ def _settle(
     shown = script.lines[own[0].first - 1]
     draft.check(own[0].first, shown, "it and what follows run in one shell, as they are")
     check_names(job, setup, body, inside)
-    python = [item for item in candidates if item.python or item.torchrun or item.agent]
-    check_torch(job, python[-1] if python else chosen)
+    check_torch(job, known[-1] if known else chosen)
     if between & _OF_SHELL or any(item.started.wrapper for item in candidates):
         ask_for_no_torch(job)  # it is loaded after where jobgen would look for it
     for command in (item for statement in own for item in statement.commands):
@@ -170,9 +169,7 @@ def _write_statement(job: ImportedJob, statement: Statement) -> str:
     """A statement without the launchers in it, each of which starts one process."""
     script = job.script
     text = "\n".join(script.lines[statement.first - 1 : statement.last])
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
+    starts = list_line_starts(text)
     cuts = []
     message = "several programs, one after another, by launchers with words of their own"
     refusal = ImportRefusedError(script, statement.first, message, "write a spec for each")
