@@ -13,7 +13,7 @@ WALLTIME=600    # seconds
 
 environment() {    # of every process, set up on each node
     share_gpus
-    OMP_NUM_THREADS=$(threads_for 2)
+    OMP_NUM_THREADS=$(threads_for 4)
     export OMP_NUM_THREADS
     # With a store that is shared, restarts of torchrun often hang.
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1

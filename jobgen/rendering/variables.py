@@ -49,7 +49,9 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     elif plan.nodes.total > 1:
         why = "only where a node's own name leads to its loopback address: what leads to the others"
         yield "GLOO_SOCKET_IFNAME", "an interface", why
-    threads = str(plan.nodes.threads or "CPUs of the node / its processes")
+    local = schedulers.is_local(plan.scheduler)
+    among = "the machine / all processes" if local else "the node / its processes"
+    threads = str(plan.nodes.threads or f"CPUs of {among}")
     why = "the processes of a node share its cores"
     keys = (*cpu_keys(plan), *PROCESSES)
     yield "OMP_NUM_THREADS", threads, why, *keys

@@ -152,7 +152,7 @@ def describe_script(plan: Plan) -> ScriptView:
         processes=_list_processes(plan, local=local, differ=differ),
         processes_differ=differ,
         sharing=processes[0],
-        threads_among=1 if launch.direct and launch.launcher == "srun" else processes[0],
+        threads_among=_count_sharing(plan, local=local),
         world_size=nodes.world_size,
         max_restarts=launch.max_restarts,
         walltime=plan.walltime.seconds if local or chain else None,
@@ -246,6 +246,14 @@ def indent_setup(text: str) -> tuple[str, ...]:
     if "<<" in text:
         return tuple(lines)
     return tuple(f"    {line}" if line.strip() else line for line in lines)
+
+
+def _count_sharing(plan: Plan, *, local: bool) -> int:
+    """Return how many processes share the CPUs that each node counts for itself."""
+    if plan.launch.direct and plan.launch.launcher == "srun":
+        return 1  # each has CPUs of its own
+    # The nodes of one machine all count that machine's.
+    return plan.nodes.world_size if local else plan.nodes.processes[0]
 
 
 def _list_processes(plan: Plan, *, local: bool, differ: bool) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import EXAMPLES, MINIMAL, SITES, edited, exported, jobgen, load
+from support import EXAMPLES, MINIMAL, SITES, edited, exported, jobgen, load, plan_of
 
 from jobgen import schedulers
 from jobgen.plan.resolve import resolve
@@ -315,6 +315,14 @@ def test_a_variable_of_the_spec_takes_the_place_of_jobgens() -> None:
 def test_threads(resources: str, what: str, origin: tuple[str, ...]) -> None:
     found = explained(edited(("{nodes: 2}", resources)), scheduler="slurm").variables
     assert reason(found, what).origin == origin
+
+
+def test_nodes_that_are_one_machine_share_its_cpus() -> None:
+    text = edited(("", "launch: {processes_per_node: [2, 1]}\n"))
+    found = explained(text, scheduler="local").variables
+    assert reason(found, "OMP_NUM_THREADS=CPUs of the machine / all processes")
+    for scheduler, among in (("local", 3), ("slurm", 2)):
+        assert f"threads_for {among})" in render(plan_of(text, scheduler=scheduler))
 
 
 def test_what_is_set_up_on_the_nodes_is_among_the_decisions() -> None:

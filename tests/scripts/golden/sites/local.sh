@@ -12,7 +12,7 @@ WALLTIME=3600    # seconds
 
 environment() {    # of every process, set up on each node
     share_gpus
-    OMP_NUM_THREADS=$(threads_for 4)
+    OMP_NUM_THREADS=$(threads_for 8)
     export OMP_NUM_THREADS
     # With a store that is shared, restarts of torchrun often hang.
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
