@@ -6,6 +6,8 @@ Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for t
 import os
 import signal
 import tempfile
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -32,6 +34,25 @@ TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "t
 
 #: Files that take a worker a minute or more: the first of a run, as its end is short files then.
 LONG = ("test_strategy.py", "test_layouts.py", "test_fuzz.py", "test_guides.py", "test_runs.py")
+LONG += ("test_states.py", "test_pbs_states.py", "test_submission.py", "test_usage.py")
+LONG += ("test_slurm.py", "test_chains.py")
+
+
+@cache
+def mentions_clusters(path: Path) -> bool:
+    """Whether a file may have tests of the tier of clusters."""
+    text = path.read_text()
+    return "cluster_fixtures" in text or "mark.cluster" in text
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave unread what has no test on a cluster, where only these run.
+
+    Listing all tests takes each worker ten seconds of processor time.
+    """
+    if config.option.markexpr != "cluster" or not collection_path.name.startswith("test_"):
+        return None
+    return True if collection_path.is_file() and not mentions_clusters(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,3 +62,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])
+        if item.get_closest_marker("cluster") and not mentions_clusters(item.path):
+            raise pytest.UsageError(f"{item.path}: `-m cluster` needs it to use cluster_fixtures")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Slurm
+from cluster_fixtures import Slurm, skip_without
 from jobs import JOBGEN, Job
 
-pytest.importorskip("torch", reason="jobs need torch")
+skip_without("torch")
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Cluster, Slurm
+from cluster_fixtures import Cluster, Slurm, skip_without
 from jobs import Job, diagnosed, spec, submit
 from support import edited, plan_of
 
@@ -33,7 +33,7 @@ def test_what_each_node_must_see(resources: str, scheduler: str, gpus: tuple[int
 
 @pytest.fixture(params=["slurm", "pbs"])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
-    pytest.importorskip("torch", reason="jobs need torch")
+    skip_without("torch")
     found: Cluster = request.getfixturevalue(request.param)
     return found
 
@@ -105,7 +105,7 @@ def test_what_is_planted_is_found_and_named(cluster: Cluster, tmp_path: Path) ->
 
 
 def test_a_port_that_is_blocked_is_named_with_both_ends(slurm: Slurm, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="jobs need torch")
+    skip_without("torch")
     # What the first node answers from such a port does not get to n2, as behind a firewall.
     rule = ["to", "10.77.0.12", "ipproto", "tcp", "sport", "20000-29999", "blackhole"]
     slurm.on("n1", "ip", "rule", "add", *rule)

@@ -120,17 +120,17 @@ def test_a_qos_where_the_queue_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notify", "slurm", "pbs"),
+    ("notify", "on_slurm", "on_pbs"),
     [
         ("{email: me}", ["--mail-user=me", "--mail-type=END,FAIL"], ["-M me", "-m ae"]),
         ("{on: [end]}", ["--mail-type=END"], ["-m e"]),
         ("{on: [end, begin, fail]}", ["--mail-type=BEGIN,END,FAIL"], ["-m abe"]),
     ],
 )
-def test_mail(notify: str, slurm: list[str], pbs: list[str]) -> None:
+def test_mail(notify: str, on_slurm: list[str], on_pbs: list[str]) -> None:
     text = edited(("", f"notify: {notify}\n"))
-    assert directives(text, "slurm")[-len(slurm) :] == slurm
-    assert directives(text, "pbs")[-len(pbs) :] == pbs
+    assert directives(text, "slurm")[-len(on_slurm) :] == on_slurm
+    assert directives(text, "pbs")[-len(on_pbs) :] == on_pbs
 
 
 def test_pbs_sends_no_mail_for_a_program_that_fails() -> None:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Cluster
+from cluster_fixtures import Cluster, skip_without
 from jobs import submit
 
-torch = pytest.importorskip("torch", reason="jobs need torch")
-pytest.importorskip("sklearn", reason="digits needs it")
+skip_without("torch", "sklearn")
 
 from .conftest import ROOT, TEXT  # noqa: E402
 

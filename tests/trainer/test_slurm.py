@@ -5,13 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-from cluster_fixtures import Cluster
+from cluster_fixtures import Cluster, skip_without
 from jobs import Job, submit
 
-torch = pytest.importorskip("torch", reason="jobs need torch")
-
-from jobgen.trainer.checkpoint import Checkpoints, read_state, read_whole  # noqa: E402
+skip_without("torch")
 
 from .conftest import ROOT  # noqa: E402
 
@@ -31,6 +28,8 @@ def train(cluster: Cluster, folder: Path, name: str, mode: str = "direct") -> Jo
 
 
 def weights(folder: Path) -> dict[str, bytes]:
+    from jobgen.trainer.checkpoint import Checkpoints, read_state, read_whole
+
     path, _ = Checkpoints(folder / "out").newest_whole()
     assert path is not None
     assert read_state(path)["step"] == 150
@@ -41,6 +40,8 @@ def weights(folder: Path) -> dict[str, bytes]:
 def test_a_job_whose_rank_is_killed_is_continued_by_the_next_to_the_same_bits(
     slurm: Cluster, tmp_path: Path
 ) -> None:
+    from jobgen.trainer.checkpoint import Checkpoints
+
     whole = train(slurm, tmp_path / "whole", "whole")
     assert whole.wait() == "done 0", whole.everything()
 
@@ -64,6 +65,8 @@ def test_a_job_whose_rank_is_killed_is_continued_by_the_next_to_the_same_bits(
 
 
 def test_the_notice_of_slurm_is_a_checkpoint_on_every_rank(slurm: Cluster, tmp_path: Path) -> None:
+    from jobgen.trainer.checkpoint import Checkpoints
+
     job = train(slurm, tmp_path, "told")
     checkpoints = Checkpoints(tmp_path / "out")
     job.wait_for(lambda: checkpoints.newest_step() >= 10)
