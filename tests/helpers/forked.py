@@ -1,10 +1,10 @@
 """Processes of Python that begin with PyTorch imported, which takes a process of its own seconds.
 
 This is for tests of what a program does, not of how it starts. A server imports torch and the
-trainer once, computes nothing, and forks: a child gets the folder, environment, arguments and
-streams that it is asked to have, and runs its module or script as Python would. Under torchrun the
-agent is such a child, and forks its ranks before it does anything else. What needs another
-environment while it imports is a process of the usual kind.
+trainer once, or what else it is asked for, computes nothing, and forks: a child gets the folder,
+environment, arguments and streams that it is asked to have, and runs its module or script as Python
+would. Under torchrun the agent is such a child, and forks its ranks before it does anything else.
+What needs another environment while it imports is a process of the usual kind.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class Forked:
 class Server:
     """A process that forks others, and ends with whoever has started it."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], modules: Sequence[str] = MODULES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="forked-"))
         self.early = pick_early(environment)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(self.folder / "socket"))
             listener.listen(100)
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(listener.fileno())],
+                [sys.executable, __file__, str(listener.fileno()), *modules],
                 env=dict(environment),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -131,24 +131,32 @@ def ask_for(path: str, request: Request, streams: Sequence[int]) -> Forked:
     return Forked(int(connection.recv(20)), connection)
 
 
-_servers: list[Server] = []
+_servers: dict[Sequence[str], Server] = {}
 
 
 def start_python(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: IO[str]
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: IO[str],
+    stderr: IO[str] | None = None,
+    modules: Sequence[str] = MODULES,
 ) -> Forked | subprocess.Popen[bytes]:
-    """Start Python on what follows its name in `argv`; all that it prints goes into one file."""
-    if not _servers:
-        _servers.append(Server(env))
-        atexit.register(_servers[0].end)
-    if pick_early(env) != _servers[0].early:
+    """Start Python on what follows its name in `argv`; without `stderr` all goes into one file."""
+    errors = stderr or stdout
+    if modules not in _servers:
+        server = _servers[modules] = Server(env, modules)
+        atexit.register(server.end)
+    server = _servers[modules]
+    if pick_early(env) != server.early:
         return subprocess.Popen(
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stdout
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=errors
         )
     with open(os.devnull) as nothing:
-        streams = [nothing.fileno(), stdout.fileno(), stdout.fileno()]
-        path = str(_servers[0].folder / "socket")
-        return ask_for(path, Request(argv[1:], str(cwd), env), streams)
+        streams = [nothing.fileno(), stdout.fileno(), errors.fileno()]
+        path = str(server.folder / "socket")
+        return ask_for(path, Request(argv[1:], str(cwd), dict(env)), streams)
 
 
 def _serve(listener: socket.socket) -> Request | None:
@@ -262,9 +270,9 @@ def _fork_ranks(request: Request) -> Request:
 
 def _prepare() -> None:
     """Import what children need, and make sure that a fork harms none of it."""
-    for name in MODULES:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
-    sys.modules.pop(TORCHRUN)  # or Python warns that it is there before it is run
+    sys.modules.pop(TORCHRUN, None)  # or Python warns that it is there before it is run
     assert len(os.listdir("/proc/self/task")) == 1, "threads do not survive a fork"
     gc.collect()
     gc.freeze()

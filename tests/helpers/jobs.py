@@ -1,14 +1,20 @@
 """Jobs as a user makes them: a spec, `jobgen submit`, and what is found in the run folder."""
 
 import ast
+import importlib.util
 import json
 import os
+import pkgutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from forked import start_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALLREDUCE = PROGRAMS / "allreduce.py"
@@ -89,13 +95,30 @@ class Job:
         return "\n".join(texts)
 
 
+@cache
+def list_modules() -> tuple[str, ...]:
+    """All of jobgen but the trainer."""
+    package = importlib.util.find_spec("jobgen")
+    assert package
+    places = package.submodule_search_locations
+    names = [module.name for module in pkgutil.walk_packages(places, "jobgen.")]
+    return tuple(x for x in names if not x.startswith(("jobgen.trainer", "jobgen.__main__")))
+
+
 def jobgen(
     *words: str, env: Mapping[str, str], cwd: Path, command: Sequence[str] = JOBGEN
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    return subprocess.run(
-        [*command, *words], env=dict(env), cwd=cwd, capture_output=True, text=True, check=False
-    )
+    """Run the command; jobgen itself in a fork of a process that has imported it all."""
+    argv = [*command, *words]
+    if command is not JOBGEN:
+        return subprocess.run(
+            argv, env=dict(env), cwd=cwd, capture_output=True, text=True, check=False
+        )
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        streams = {"stdout": out, "stderr": err}
+        code = start_python(argv, cwd=cwd, env=env, modules=list_modules(), **streams).wait()
+        texts = [(file.seek(0), file.read())[1] for file in (out, err)]
+    return subprocess.CompletedProcess(argv, code, *texts)
 
 
 def submit(
