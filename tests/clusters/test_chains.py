@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Cluster, Pbs, Slurm
+from cluster_fixtures import Cluster, Pbs, Slurm, skip_without
 from jobs import JOBGEN, PROGRAMS, Job, jobgen, spec, submit
 from support import ROOT
 
-pytest.importorskip("torch", reason="jobs need torch")
+skip_without("torch")
 
 pytestmark = pytest.mark.cluster
 
@@ -28,7 +28,7 @@ TRAINER = {
 }
 #: a program that takes no processor time, and goes on for ever
 STEPS = {"script": str(PROGRAMS / "steps.py")}
-# What docs/guides/long-runs.md tells a program of one's own to do; here in its third start.
+# What docs/guides/long-runs.md tells a program of one's own to do; it ends in its second start.
 SNIPPET = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/long-runs.md").read_text(), re.S)[
     0
 ]
@@ -46,7 +46,7 @@ def save_checkpoint(run, steps):
         (run / "checkpoints" / "steps").write_text(str(steps))
 def train(step):
     time.sleep(0.05)
-STEPS = 10**6 if int(os.environ["JOBGEN_ATTEMPT"]) < 2 else load_checkpoint(
+STEPS = 10**6 if os.environ["JOBGEN_ATTEMPT"] == "0" else load_checkpoint(
     pathlib.Path(os.environ["JOBGEN_RUN_DIR"])) + 5
 {SNIPPET}
 dist.destroy_process_group()
@@ -144,7 +144,8 @@ def test_slurm_signals_before_the_limit_and_at_most_ends_the_chain(
 ) -> None:
     resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "1m"}
     walltime = {"notice": "45s", "then": "requeue", "at_most": 2}
-    job = chain(slurm, tmp_path, resources=resources, run=STEPS, walltime=walltime)
+    options = {"resources": resources, "launch": {"mode": "direct"}}
+    job = chain(slurm, tmp_path, run=STEPS, walltime=walltime, **options)
     job.wait_for(lambda: len(outcomes(job)) == 2, 150)
     assert outcomes(job) == ["continued 0", "failed 1"], output(job)
     assert "the walltime ends in" in output(job)
@@ -156,7 +157,7 @@ def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) ->
     """By a program that knows of no STOP: it is ended before Slurm would do it."""
     walltime = {"notice": "4s", "then": "requeue"}
     run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/never"}}
-    job = chain(slurm, tmp_path, run=run, walltime=walltime)
+    job = chain(slurm, tmp_path, run=run, walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: len(job.ranks()) == 2)
     tell(slurm, job.id)
     assert job.wait() == "failed 1", output(job)
@@ -199,21 +200,21 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
     slurm: Slurm, tmp_path: Path, mode: str
 ) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 4}
-    program = {
-        "torchrun": {"command": ["python3", "-c", OWN]},
-        "direct": STEPS | {"args": {"starts": 3}},
+    starts, program = {
+        "torchrun": (2, {"command": ["python3", "-c", OWN]}),
+        "direct": (3, STEPS | {"args": {"starts": 3}}),
     }[mode]
     job = chain(slurm, tmp_path, run=program, walltime=walltime, launch={"mode": mode})
-    for number in (1, 2):
+    for number in range(1, starts):
         job.wait_for(lambda number=number: at_work(job, number))
         tell(slurm, ids(job)[-1])
         job.wait_for(lambda number=number: len(outcomes(job)) == number)
-    job.wait_for(lambda: len(outcomes(job)) == 3)
-    assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
+    job.wait_for(lambda: len(outcomes(job)) == starts)
+    assert outcomes(job) == [*["continued 0"] * (starts - 1), "done 0"], output(job)
     said = jobgen("status", job.id, env=slurm.env, cwd=tmp_path)
     assert said.stdout == "done\n"
-    assert ids(job) == [str(int(job.id) + number) for number in range(3)]
-    assert [slurm.wait(id)["JobState"] for id in ids(job)] == ["COMPLETED"] * 3
+    assert ids(job) == [str(int(job.id) + number) for number in range(starts)]
+    assert [slurm.wait(id)["JobState"] for id in ids(job)] == ["COMPLETED"] * starts
     assert not slurm.run("squeue", "--noheader").stdout
 
 
@@ -235,7 +236,7 @@ def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_pa
 def test_the_next_job_after_a_loss_is_not_given_the_lost_node(slurm: Slurm, tmp_path: Path) -> None:
     run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/go"}}
     walltime = {"notice": "1m", "then": "resubmit"}
-    options = {"directives": ["#SBATCH --no-requeue"]}
+    options = {"directives": ["#SBATCH --no-requeue"], "launch": {"mode": "direct"}}
     job = chain(slurm, tmp_path, run=run, walltime=walltime, **options)
     job.wait_for(lambda: len(job.ranks()) == 2)
     assert {rank["host"] for rank in job.ranks().values()} == {"n1", "n2"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_fixtures import Cluster
+from cluster_fixtures import Cluster, skip_without
 from jobs import Job, diagnosed, spec, submit
 from support import ROOT
 
-pytest.importorskip("torch", reason="jobs need torch")
+skip_without("torch")
 
 # One worker for all: they share a job that hangs, which takes its time.
 pytestmark = pytest.mark.xdist_group("planted faults")
@@ -20,11 +20,15 @@ PROGRAMS = ROOT / "tests" / "helpers" / "programs"
 FAULTS = PROGRAMS / "faults.py"
 
 
-def train(cluster: Cluster, folder: Path, fault: str) -> Job:
+# Agents of torchrun take as much processor time as ranks: half of the jobs do without.
+DIRECT = {"mode": "direct"}
+
+
+def train(cluster: Cluster, folder: Path, fault: str, launch: dict[str, str]) -> Job:
     """A run of the bundled trainer, one process a node, with a fault in its third step."""
     args = {"task": str(PROGRAMS / "faulty_task.py"), "steps": 40, "log-every": 1, "hang-after": 20}
     variables = {"PYTHONPATH": str(ROOT), "FAULT": fault}
-    content = spec(launch={}, name=fault, run={"module": "jobgen.trainer", "args": args})
+    content = spec(launch=launch, name=fault, run={"module": "jobgen.trainer", "args": args})
     content["environment"] = content["environment"] | {"variables": variables}
     return submit(content, scheduler="slurm", cwd=folder, env=cluster.env)
 
@@ -33,7 +37,7 @@ def train(cluster: Cluster, folder: Path, fault: str) -> Job:
 def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
     """A run that hangs for a while beside the other tests."""
     folder = tmp_path_factory.mktemp("hanging")
-    job = train(slurm, folder, "hang")
+    job = train(slurm, folder, "hang", {})
     # A step's line is written while the next one computes; the third hangs.
     job.wait_for(lambda: '"step": 1' in _metrics(job), 240)
     assert diagnosed(job, slurm, folder)["cause"] == "healthy"
@@ -77,7 +81,8 @@ def test_a_fault_of_one_rank(
     place: str,
 ) -> None:
     args = {"fault": fault, "rank": rank, "folder": str(differing)}
-    content = spec(launch={}, run={"script": str(FAULTS), "args": args})
+    launch = DIRECT if fault in ("memory", "disk") else {}
+    content = spec(launch=launch, run={"script": str(FAULTS), "args": args})
     job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
     assert job.wait(240) == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
@@ -87,7 +92,7 @@ def test_a_fault_of_one_rank(
 
 
 def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Path) -> None:
-    content = spec(launch={}, run={"script": str(FAULTS), "args": {"fautl": "disk"}})
+    content = spec(launch=DIRECT, run={"script": str(FAULTS), "args": {"fautl": "disk"}})
     job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
     assert job.wait(240).startswith("failed"), job.everything()
     found = diagnosed(job, slurm, tmp_path)
@@ -96,7 +101,7 @@ def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Pa
 
 
 def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
-    job = train(slurm, tmp_path, "nan")
+    job = train(slurm, tmp_path, "nan", DIRECT)
     assert job.wait(240) == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert found["cause"] == "not-a-number", found
