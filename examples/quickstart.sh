@@ -45,15 +45,16 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 46a0f2b9fa83 ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest 2b3b6d663610 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
-# Its kind: local, local, torchrun, several nodes, threads, walltime local, remind, usage.
+# Its kind: local, local, torchrun, several nodes, threads, gpus, walltime local, remind, usage.
 
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
+
 beside() {    # beside FUNCTION...: told this shell's PID; its signals go to this shell alone
     local shell=$BASHPID
     setsid bash "$this_script" "$1" "$shell" "${@:2}" </dev/null >/dev/null 2>&1 &
@@ -115,6 +116,23 @@ make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
 threads_for() {    # threads_for PROCESSES: how many each has of the CPUs that they share
     local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     echo "$((cpus > $1 ? cpus / $1 : 1))"
+}
+
+set_gpu_variables() {    # set_gpu_variables VERSION, of torch
+    local name home recorder=TORCH_FR_BUFFER_SIZE dump=TORCH_FR_DUMP_TEMP_FILE
+    # What libraries compile is kept on the node's own disk, unless somebody has said where: a home
+    # folder that all nodes share is slow, and its file locks fail.
+    for name in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH \
+        MIOPEN_CUSTOM_CACHE_DIR; do
+        home=${name/CACHE_DIR/HOME}
+        if [[ -z ${!name-}${!home-} ]]; then export "$name=$tmp_dir/$name"; fi
+    done
+    # NCCL's flight recorder, by which a hang leaves a trace, has other names since torch 2.9.
+    if [[ $1 =~ ^(0|1|2\.[0-8])\. ]]; then
+        recorder=TORCH_NCCL_TRACE_BUFFER_SIZE dump=TORCH_NCCL_DEBUG_INFO_TEMP_FILE
+    fi
+    export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+    export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
 }
 
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
@@ -228,12 +246,13 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    guard_node
+    optional guard_node
     optional watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
-    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir
+    export JOBGEN_NODE=$node
+    optional mark_agent
     optional tell_end
     optional enter_container
     load_environment
@@ -241,6 +260,10 @@ start_agent() {    # in a process of its own, which the agent takes over
     agent
 }
 
+# All that an agent starts has a mark in its environment, by which it is found when it has outlived
+# the agent. What a job submits is none of its processes.
+mark_agent() { export JOBGEN_AGENT=$tmp_dir; }
+leave_mark() { if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi; }
 kill_marked() {    # kill_marked TMP_DIR: each process that has it as JOBGEN_AGENT
     for _ in 1 2 3; do
         grep -slzxF "JOBGEN_AGENT=$1" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
@@ -250,8 +273,7 @@ kill_marked() {    # kill_marked TMP_DIR: each process that has it as JOBGEN_AGE
 
 # Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is
 # alive a minute after the job has ended was not told so. When the shell that waits for the agent
-# has ended or was killed, what the agent has left behind ends too: it has a mark in its
-# environment.
+# has ended or was killed, what the agent has left behind ends too.
 BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15}
 guard_node() { beside clean_up "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}"; }
 clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
@@ -316,33 +338,27 @@ look() {    # sets lost, to the names of those nodes, and why
 }
 
 load_environment() {
+    local python=''
     export PYTHONUNBUFFERED=1    # lines reach the logs as they are printed
     set +eu    # the scripts of modules, venvs and conda are not written for strict mode
     trap 'tell_setup "$?"' EXIT
     environment
     trap - EXIT
     set -eu
-    command -v python3 >/dev/null || die "there is no python3 on $node"
-    local torch name home recorder=TORCH_FR_BUFFER_SIZE dump=TORCH_FR_DUMP_TEMP_FILE
-    torch=$(python3 -c 'from importlib.metadata import version; print(version("torch"))') ||
-        die "there is no torch on $node for $(command -v python3)"
-    say "torch $torch of $(command -v python3), OMP_NUM_THREADS=$OMP_NUM_THREADS"
-    # What libraries compile is kept on the node's own disk, unless somebody has said where: a home
-    # folder that all nodes share is slow, and its file locks fail.
-    for name in TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR MIOPEN_USER_DB_PATH \
-        MIOPEN_CUSTOM_CACHE_DIR; do
-        home=${name/CACHE_DIR/HOME}
-        if [[ -z ${!name-}${!home-} ]]; then export "$name=$tmp_dir/$name"; fi
-    done
-    # NCCL's flight recorder, by which a hang leaves a trace, has other names since torch 2.9.
-    if [[ $torch =~ ^(0|1|2\.[0-8])\. ]]; then
-        recorder=TORCH_NCCL_TRACE_BUFFER_SIZE dump=TORCH_NCCL_DEBUG_INFO_TEMP_FILE
-    fi
-    export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
-    export "$recorder=${!recorder:-2000}" "$dump=${!dump:-$run_dir/errors/$node-flight-}"
+    optional find_torch    # unless the program may be any
+    say "${python}OMP_NUM_THREADS=$OMP_NUM_THREADS"
 }
 tell_setup() {    # tell_setup STATUS
     if [[ -n ${doing-} ]]; then say "error: a command of the spec's $doing failed, exit code $1"; fi
+}
+
+find_torch() {    # sets python, to what is said of it
+    local torch
+    command -v python3 >/dev/null || die "there is no python3 on $node"
+    torch=$(python3 -c 'from importlib.metadata import version; print(version("torch"))') ||
+        die "there is no torch on $node for $(command -v python3)"
+    python="torch $torch of $(command -v python3), "
+    optional set_gpu_variables "$torch"
 }
 
 # What the agent starts for each process: its own log files, then the program.
@@ -511,8 +527,7 @@ lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' 
 main() {
     # This same file is called again, with a function to begin with: for each node and each process.
     if declare -F "${1-}" >/dev/null; then "$@"; exit; fi
-    # What another job submits is none of its processes.
-    if [[ -n ${JOBGEN_AGENT-} ]]; then exec env -u JOBGEN_AGENT bash "$0" "$@"; fi
+    optional leave_mark "$@"
     find_job "$@"
     make_run_folder
     find_nodes

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
-from jobgen.rendering.view import hands_on, starts_alone
+from jobgen.rendering.view import ends_leftovers, hands_on, starts_alone, uses_gpus
 
 # Raised by whoever changes a file of the runtime.
 NUMBER = 1
@@ -98,6 +98,8 @@ def list_features(plan: Plan) -> Iterator[str]:
         yield "gpu_part"
     if plan.launch.devices:
         yield "gpu_order"
+    if uses_gpus(plan):
+        yield "gpus"
     if plan.launch.numa_binding:
         yield "numa_binding"
     yield from _list_addresses(plan)
@@ -144,8 +146,11 @@ def list_parts(plan: Plan, features: Iterable[str]) -> Iterator[str]:
     launch, alone = plan.launch, starts_alone(plan)
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
     by_mpi, stepped = launch.launcher == "mpiexec", launch.launcher == "srun"
-    watched = (pieces.watched or by_mpi) and plan.nodes.total > 1
+    swept = ends_leftovers(plan)
+    watched = swept and plan.nodes.total > 1
     yield "core"
+    if swept or plan.nodes.usage or plan.walltime.chain:
+        yield "beside"
     yield f"scheduler/{plan.scheduler}"
     yield "first_node/run_folder"
     yield from (f"features/{name}" for name in features)
@@ -162,9 +167,12 @@ def list_parts(plan: Plan, features: Iterable[str]) -> Iterator[str]:
         if launch.direct and not launch.numbers:
             yield "each_node/direct_node"
     yield "each_node/prepare"
-    yield "each_node/kill_marked"
-    yield "supervision/heartbeat" if watched else "each_node/clean_up"
-    yield "each_node/environment_plain" if launch.plain else "each_node/environment"
+    if swept:
+        yield "each_node/kill_marked"
+        yield "supervision/heartbeat" if watched else "each_node/clean_up"
+    yield "each_node/environment"
+    if not launch.plain:
+        yield "each_node/find_torch"
     if not launch.direct:
         yield "each_node/torchrun_rank"
     yield "each_node/attend"

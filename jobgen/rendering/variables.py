@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
-from jobgen.rendering.view import starts_alone
+from jobgen.rendering.view import ends_leftovers, starts_alone, uses_gpus
 from jobgen.schedulers.base import PROCESSES, cpu_keys
 
 _RECORDER = "NCCL's flight recorder, which leaves a trace of a hang"
@@ -74,13 +74,19 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield "CUDA_VISIBLE_DEVICES", order, why, "site.launch.devices"
     yield "PYTHONUNBUFFERED", "1", "lines reach the logs as they are printed"
     yield "TMPDIR", "/tmp", "only where the node cannot write to the one it is given"
-    why = "what is compiled is kept on the node's own disk, and goes with the job"
-    for name in plan.environment.caches:
-        yield name, f"TMPDIR/jobgen-JOB/{name}", why
-    yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", _RECORDER
-    yield "TORCH_FR_BUFFER_SIZE", "2000", f"{_RECORDER}; torch before 2.9 has another name for it"
-    yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes; likewise"
-    yield "JOBGEN_AGENT", "TMPDIR/jobgen-JOB", "by it is found what outlives the job"
+    if uses_gpus(plan):
+        why = "what is compiled is kept on the node's own disk, and goes with the job"
+        for name in plan.environment.caches:
+            yield name, f"TMPDIR/jobgen-JOB/{name}", why
+        yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", _RECORDER
+        yield (
+            "TORCH_FR_BUFFER_SIZE",
+            "2000",
+            f"{_RECORDER}; torch before 2.9 has another name for it",
+        )
+        yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes; likewise"
+    if ends_leftovers(plan):
+        yield "JOBGEN_AGENT", "TMPDIR/jobgen-JOB", "by it is found what outlives the job"
     yield "JOBGEN_RUN_DIR", f"runs/{plan.name}/JOB", "for the program: the run folder, absolute"
     yield "JOBGEN_NODE", "NODE", "for the program: the node's name"
     yield "JOBGEN_JOB_ID", "JOB", "for the program: the job's id"

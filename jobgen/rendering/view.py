@@ -225,6 +225,17 @@ def starts_alone(plan: Plan) -> bool:
     return plan.nodes.total == 1 and plan.launch.launcher == "local" and not plan.launch.direct
 
 
+def uses_gpus(plan: Plan) -> bool:
+    """Whether the processes may use GPUs, by torch: those of this machine nobody has to ask for."""
+    return not plan.launch.plain and (plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler))
+
+
+def ends_leftovers(plan: Plan) -> bool:
+    """Whether the script itself ends what an agent leaves behind; Slurm does for its own steps."""
+    pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
+    return pieces.watched or plan.launch.launcher == "mpiexec"
+
+
 def hands_on(plan: Plan) -> bool:
     """Whether the script hands the submitting shell's variables on: its launcher does not."""
     return bool(plan.environment.from_shell) and plan.launch.launcher in ("pbsdsh", "mpiexec")

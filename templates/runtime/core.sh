@@ -3,8 +3,3 @@ say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
-beside() {    # beside FUNCTION...: told this shell's PID; its signals go to this shell alone
-    local shell=$BASHPID
-    setsid bash "$this_script" "$1" "$shell" "${@:2}" </dev/null >/dev/null 2>&1 &
-    disown
-}

@@ -112,7 +112,7 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         limit = {**RESOURCES, "walltime": "1m"}
         start("overdue", "while sleep 2; do echo step; done", resources=limit)
         start("stubborn", "trap '' TERM; for _ in {1..999}; do sleep 1; done")
-        fails = start("fails", "exit 3")
+        fails = start("fails", "setsid sleep 997 & exit 3")
         weak = ask("--partition=low", "--nodelist=n3", "--exclusive", "--no-requeue")
         start("weak", WAITS, **weak)
         start("lost", WAITS, **ask("--no-requeue", "--nodelist=n2"))
@@ -129,6 +129,8 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         start("never", "true", **ask("--hold"))
         start("gone", "true", **ask("--begin=now+1hour"))
         fails.wait()
+        # The script ends nothing that outlives its agent: Slurm does.
+        wait_until(lambda: not any(slurm.processes("sleep 997").values()))
         start("stuck", "true", **ask(f"--dependency=afterok:{fails.id}"))
         start("doomed", "true", after=[fails.id])
         standing.begins("weak", "lost", "stubborn", "again", "put-back", "suspended")

@@ -80,7 +80,7 @@ def exported(script: str) -> set[str]:
     words = [word for line in lines for word in line.partition("   #")[0].split()]
     names = {match[1] for word in words if (match := re.match(r'"?(\$?[A-Za-z_]\w*)(=|"?$)', word))}
     for indirect in ("$recorder", "$dump"):  # by the version of torch
-        names.remove(indirect)
+        names.discard(indirect)
         names |= set(re.findall(rf"^ *local .*\b{indirect[1:]}=(\w+)", script, re.MULTILINE))
     for caches in re.findall("^ *for name in (TRITON[^;]*); do", script, re.MULTILINE):
         names |= set(caches.replace("\\", " ").split())

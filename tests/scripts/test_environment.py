@@ -24,7 +24,7 @@ CACHES = (
 
 def run(environment: Mapping[str, object], *, scheduler: str = "slurm", **around: str) -> Program:
     """What a program finds in this environment, on a node that has some variables already."""
-    job = {"name": "a", "resources": {}, "run": {"command": ["PROGRAM"]}}
+    job = {"name": "a", "resources": {"gpus_per_node": 1}, "run": {"command": ["PROGRAM"]}}
     return run_node({**job, "environment": environment}, scheduler=scheduler, around=around)
 
 
@@ -152,6 +152,12 @@ def test_a_home_of_triton_is_where_its_cache_is() -> None:
         scheduler="slurm",
     )
     assert "TRITON_CACHE_DIR" not in plan.environment.caches
+
+
+def test_a_job_without_gpus_needs_no_caches_of_their_compilers() -> None:
+    job = {"name": "a", "resources": {}, "run": {"command": ["PROGRAM"]}}
+    found = run_node(job, scheduler="slurm").environment
+    assert {*CACHES, "TORCH_NCCL_DUMP_ON_TIMEOUT"} & {*found} == set()
 
 
 def test_a_folder_for_temporary_files_that_is_not_there_is_replaced() -> None:

@@ -1,5 +1,5 @@
 # Until the shell that waits for the agent has ended or was killed: then what the agent has left
-# behind ends too. It has a mark in its environment.
+# behind ends too.
 guard_node() { beside clean_up "$tmp_dir" "$run_dir/logs/$node/agent.log"; }
 clean_up() {    # clean_up PID TMP_DIR LOG
     set +e

@@ -1,7 +1,6 @@
 # Each node gives signs of life every BEAT seconds, as long as it reaches the first one; what is
 # alive a minute after the job has ended was not told so. When the shell that waits for the agent
-# has ended or was killed, what the agent has left behind ends too: it has a mark in its
-# environment.
+# has ended or was killed, what the agent has left behind ends too.
 BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15}
 guard_node() { beside clean_up "$tmp_dir" "$node_rank" "${LOCAL_RANK:-0}"; }
 clean_up() {    # clean_up PID TMP_DIR NODE_RANK LOCAL_RANK
