@@ -1,14 +1,12 @@
 """The ways to spread a model over processes learn the same; exact sums, the same bits.
 
 Started directly, without torchrun: each process gets torchrun's variables. Runs of as many
-processes share them, as torch takes seconds to import.
+processes share them.
 """
 
 import json
-import os
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from jobgen.trainer.config import TrainerError  # noqa: E402
 from jobgen.trainer.distributed.strategy import build_model  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
 
-from .conftest import ROOT  # noqa: E402
+from .conftest import Run  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -40,25 +38,26 @@ def ranks(
         port = free.getsockname()[1] % 20_000 + 10_000
     flags = [["--out", str(out), "--sample-tokens", "5", *given] for out, given in runs]
     program = [sys.executable, str(Path(__file__).with_name("several.py"))]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JOBGEN_", "SLURM_"))}
-    environment |= {"PYTHONPATH": str(ROOT), "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(size)}
-    environment |= {"LOCAL_WORLD_SIZE": str(per_node or size), "OMP_NUM_THREADS": "1"}
+    shared = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(size)}
+    shared |= {"LOCAL_WORLD_SIZE": str(per_node or size)}
+    folder = runs[0][0].parent
     processes = [
-        subprocess.Popen(
+        Run(
             [*program, str(port), json.dumps(flags)],
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank % (per_node or size))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            folder / f"rank-{rank}-of-{size}",
+            **shared,
+            RANK=str(rank),
+            LOCAL_RANK=str(rank % (per_node or size)),
         )
         for rank in range(size)
     ]
     try:
-        outputs = [process.communicate(timeout=900)[0] for process in processes]
+        ended = [process.wait(900) for process in processes]
     finally:
         for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0] * size, outputs
+            process.end()
+    outputs = [process.output for process in processes]
+    assert ended == [0] * size, outputs
     for output in outputs:
         ended = [json.loads(line) for line in output.splitlines() if line.startswith('{"run"')]
         assert [line["problem"] for line in ended] == [None] * len(runs), output
