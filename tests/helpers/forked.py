@@ -5,6 +5,9 @@ trainer once, or what else it is asked for, computes nothing, and forks: a child
 environment, arguments and streams that it is asked to have, and runs its module or script as Python
 would. Under torchrun the agent is such a child, and forks its ranks before it does anything else.
 What needs another environment while it imports is a process of the usual kind.
+
+What a job starts can be one of these too: `ask_by(server, script)` are the words of a small process
+that has the child run with its own environment, folder and streams, and ends as it does.
 """
 
 from __future__ import annotations
@@ -94,7 +97,10 @@ class Forked:
 
 
 class Server:
-    """A process that forks others, and ends with whoever has started it."""
+    """A process that forks others, and ends with whoever has started it.
+
+    It imports `modules` before.
+    """
 
     def __init__(self, environment: Mapping[str, str], modules: Sequence[str] = MODULES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="forked-"))
@@ -129,6 +135,18 @@ def ask_for(path: str, request: Request, streams: Sequence[int]) -> Forked:
     connection.connect(path)
     socket.send_fds(connection, [json.dumps(request).encode()], streams)
     return Forked(int(connection.recv(20)), connection)
+
+
+def ask_by(server: Server, *words: str) -> list[str]:
+    """Return the command of a process that stands for a child: Python on `words`."""
+    return [sys.executable, __file__, str(server.folder / "socket"), *words]
+
+
+def _stand_for(path: str, words: Sequence[str]) -> int:
+    """Have a child run in the place of this process; returns its exit status."""
+    child = ask_for(path, Request(words, os.getcwd(), dict(os.environ)), [0, 1, 2])
+    status = child.wait()
+    return status if status >= 0 else 128 - status
 
 
 _servers: dict[Sequence[str], Server] = {}
@@ -268,9 +286,9 @@ def _fork_ranks(request: Request) -> Request:
     return request
 
 
-def _prepare() -> None:
+def _prepare(modules: Sequence[str]) -> None:
     """Import what children need, and make sure that a fork harms none of it."""
-    for name in sys.argv[2:]:
+    for name in modules:
         importlib.import_module(name)
     sys.modules.pop(TORCHRUN, None)  # or Python warns that it is there before it is run
     assert len(os.listdir("/proc/self/task")) == 1, "threads do not survive a fork"
@@ -279,7 +297,9 @@ def _prepare() -> None:
 
 
 if __name__ == "__main__":
-    _prepare()
+    if not sys.argv[1].isdigit():
+        sys.exit(_stand_for(sys.argv[1], sys.argv[2:]))
+    _prepare(sys.argv[2:])
     to_run = _serve(socket.socket(fileno=int(sys.argv[1])))
     if to_run and to_run.words[:2] == ["-m", TORCHRUN] and "--no-python" not in to_run.words:
         to_run = _fork_ranks(to_run)

@@ -1,7 +1,8 @@
 """Every task, on every layout of processes, under both ways to start them, learns the same.
 
 A job runs all tasks one after the other in one allocation, each in two halves, of which the second
-continues the first; torch is imported once for all of them.
+continues the first; torch is imported once for all of them. On this machine the ranks are forked
+from a process that has imported it.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, skip_without
+from forked import MODULES, Server, ask_by
 from jobs import submit
 
 skip_without("torch", "sklearn")
@@ -31,6 +33,7 @@ TASKS = {
 }
 # Tasks of one's own.
 FILES = {"digits": str(ROOT / "examples" / "digits_task.py")}
+IMPORTED = (*MODULES, "sklearn.datasets", "transformers.models.gpt2.modeling_gpt2")
 COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12", "--sample-tokens", "4")
 
 
@@ -41,6 +44,7 @@ def losses(
     processes: list[int],
     mode: str,
     env: Mapping[str, str] = os.environ,
+    server: Server | None = None,
 ) -> dict[str, list[float]]:
     """Run a job; the losses of each task's steps, and of the validations at the end."""
     folder.mkdir(parents=True)
@@ -51,15 +55,17 @@ def losses(
         own += ["--data", str(folder / "text.txt")] if flags is TEXT_FLAGS else []
         own += ["--model", model] if task == "hf-causal-lm" else []
         runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
+    script = str(Path(__file__).with_name("several.py"))
+    arguments = [str(21_000 + os.getpid() % 7_000), json.dumps(runs)]
+    program: dict[str, Any] = {"script": script, "args": arguments}
+    if server:
+        program = {"command": ask_by(server, script, *arguments)}
     content = {
         "name": "tasks",
         "resources": {"nodes": len(processes), "cpus_per_node": 2, "walltime": "10m"},
         "launch": {"processes_per_node": processes, "mode": mode},
         "environment": {"venv": sys.prefix, "variables": {"PYTHONPATH": str(ROOT)}},
-        "run": {
-            "script": str(Path(__file__).with_name("several.py")),
-            "args": [str(21_000 + os.getpid() % 7_000), json.dumps(runs)],
-        },
+        "run": program,
     }
     job = submit(content, scheduler=scheduler, cwd=folder, env=env)
     assert job.wait(300) == "done 0", job.everything()
@@ -76,10 +82,20 @@ def losses(
 
 
 @pytest.fixture(scope="module")
-def alone(tiny_model: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+def server() -> Iterator[Server]:
+    """What ranks on this machine are forked from."""
+    made = Server({**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, IMPORTED)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def alone(
+    tiny_model: str, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[float]]:
     """What one process finds."""
     folder = tmp_path_factory.mktemp("alone") / "run"
-    return losses(folder, tiny_model, "local", [1], "direct")
+    return losses(folder, tiny_model, "local", [1], "direct", server=server)
 
 
 def all_pairs() -> Iterator[Any]:
@@ -98,13 +114,15 @@ def test_every_task_trains_resumes_and_learns_the_same(
     mode: str,
     alone: dict[str, list[float]],
     tiny_model: str,
+    server: Server,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    env: Mapping[str, str] = os.environ
+    layout = (tiny_model, scheduler, processes, mode)
     if scheduler == "slurm":
         cluster: Cluster = request.getfixturevalue("slurm")
-        env = cluster.env
-    found = losses(tmp_path / "run", tiny_model, scheduler, processes, mode, env)
+        found = losses(tmp_path / "run", *layout, env=cluster.env)
+    else:
+        found = losses(tmp_path / "run", *layout, server=server)
     for task, expected in alone.items():
         assert found[task] == pytest.approx(expected, abs=1e-5), task
