@@ -1,6 +1,7 @@
 """A script in two parts: what is this job's, for its reader, and what is the same for all."""
 
 import ast
+import re
 import subprocess
 from collections import defaultdict
 from itertools import product
@@ -81,6 +82,18 @@ def test_part_2_is_the_same_for_all_jobs_of_a_kind() -> None:
         kinds[kind].add(second.text)
     assert len(scripts) > len(kinds)
     assert [kind for kind, texts in kinds.items() if len(texts) > 1] == []
+
+
+def test_a_script_has_each_function_of_the_runtime_that_it_calls() -> None:
+    """But for those that `optional` asks for."""
+    function = re.compile(r"^(\w+)\(\) \{", re.MULTILINE)
+    all_of_them = {name for path in FILES for name in function.findall(path.read_text())}
+    begins = r"(?m)(?:^|[;&|({!]|\b(?:then|do|else|if|while|until)\b)\s*(\w+)"
+    handed_on = r"\b(?:beside|attend) (\w+)"
+    for name, script in ALL.items():
+        called = all_of_them & {*re.findall(begins, script), *re.findall(handed_on, script)}
+        assert len(called) > 10, name
+        assert called <= {*function.findall(script)}, name
 
 
 def test_nothing_is_noted_of_a_job_that_wants_none() -> None:
