@@ -16,6 +16,8 @@ pytest.importorskip("torch", reason="jobs need torch")
 pytestmark = pytest.mark.torch
 
 TWO_NODES = {"resources": {"nodes": 2, "walltime": "2m"}}
+#: where torchrun is not the point: each of its agents takes a second of processor time
+DIRECT = {"launch": {"mode": "direct", "processes_per_node": 2}}
 
 
 def run(cwd: Path, *options: str, **changes: object) -> Job:
@@ -32,12 +34,13 @@ def alive(job: Job) -> list[int]:
 
 
 def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
-    jobs = [run(tmp_path, run=GLOO), run(tmp_path, "--again", run=GLOO)]
+    one = {"run": GLOO, "launch": {}}
+    jobs = [run(tmp_path, **one), run(tmp_path, "--again", **one)]
     assert state(jobs[0], tmp_path) == "running"
     for job in jobs:
         assert job.wait() == "done 0", job.everything()
         ranks = job.ranks()
-        assert {rank["sum"] for rank in ranks.values()} == {10.0}
+        assert {rank["sum"] for rank in ranks.values()} == {3.0}
         assert {rank["JOBGEN_NODE"] for rank in ranks.values()} == {"node0", "node1"}
         assert state(job, tmp_path) == "done"
         assert (job.run_dir / "DONE").exists()
@@ -161,6 +164,7 @@ def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> No
 
 
 SWEEP = {"resources": {"nodes": 1}, "launch": {}}
+SWEEP_DIRECT = {"resources": {"nodes": 1}, "launch": {"mode": "direct"}}
 
 
 def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
@@ -194,7 +198,7 @@ def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
 
 def test_one_task_at_a_time_unless_told_otherwise(tmp_path: Path) -> None:
     values = {"zip": {"sleep-until": [f"{tmp_path}/go", f"{tmp_path}/go"]}}
-    job = run(tmp_path, array=values, **SWEEP)
+    job = run(tmp_path, array=values, **SWEEP_DIRECT)
     first, second = job.task(0), job.task(1)
     first.wait_for(first.ranks)
     assert [state(each, tmp_path) for each in (first, second)] == ["running", "queued"]
@@ -209,9 +213,9 @@ def test_one_task_at_a_time_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 def test_an_array_waits_for_another_job_and_for_a_task_of_one(tmp_path: Path) -> None:
-    first = run(tmp_path, array={"tasks": 2, "at_once": 2}, **SWEEP)
-    second = run(tmp_path, "--after", f"{first.id}_1", array={"tasks": 2}, **SWEEP)
-    third = run(tmp_path, "--after", first.id, **SWEEP)
+    first = run(tmp_path, array={"tasks": 2, "at_once": 2}, **SWEEP_DIRECT)
+    second = run(tmp_path, "--after", f"{first.id}_1", array={"tasks": 2}, **SWEEP_DIRECT)
+    third = run(tmp_path, "--after", first.id, **SWEEP_DIRECT)
     for job in (first, third, second):
         assert job.wait() == "done 0", job.everything()
     ended = (first.task(1).run_dir / "attempts/0/outcome").stat().st_mtime
@@ -222,11 +226,11 @@ def test_an_array_waits_for_another_job_and_for_a_task_of_one(tmp_path: Path) ->
 
 
 def test_jobs_come_after_others(tmp_path: Path) -> None:
-    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
-    second = run(tmp_path, "--after", first.id)
-    bad = run(tmp_path, "--after", f"afternotok:{first.id}")
-    begun = run(tmp_path, "--after", f"after:{first.id}")
-    last = run(tmp_path, "--after", f"afterany:{bad.id}:{second.id}")
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
+    second = run(tmp_path, "--after", first.id, **DIRECT)
+    bad = run(tmp_path, "--after", f"afternotok:{first.id}", **DIRECT)
+    begun = run(tmp_path, "--after", f"after:{first.id}", **DIRECT)
+    last = run(tmp_path, "--after", f"afterany:{bad.id}:{second.id}", **DIRECT)
     assert begun.wait() == "done 0", begun.everything()
     assert [state(job, tmp_path) for job in (second, bad, last)] == ["queued"] * 3
     assert not second.ranks()
@@ -242,10 +246,10 @@ def test_jobs_come_after_others(tmp_path: Path) -> None:
 def test_a_job_that_waits_can_be_cancelled_and_sees_that_another_was_killed(
     tmp_path: Path,
 ) -> None:
-    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    first = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
     first.wait_for(first.ranks)
-    waits = run(tmp_path, "--after", first.id)
-    sees = run(tmp_path, "--after", first.id, "--again")
+    waits = run(tmp_path, "--after", first.id, **DIRECT)
+    sees = run(tmp_path, "--after", first.id, "--again", **DIRECT)
     waits.wait_for((waits.run_dir / "waits").exists)
     assert jobgen("cancel", waits.id, env=os.environ, cwd=tmp_path).returncode == 0
     assert waits.outcome() == "cancelled 143"
