@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,10 +58,14 @@ def read_page(path: Path) -> Page:
     return page
 
 
-def run_command(command: Command, folder: Path) -> str:
-    """Run it as a reader would; the exit code is 0, or one that its comment speaks of."""
+def run_command(command: Command, folder: Path, *, first: Sequence[Path] = ()) -> str:
+    """Run it as a reader would; the exit code is 0, or one that its comment speaks of.
+
+    Programs are sought in the folders `first`, then in the virtual environment.
+    """
+    folders = [*map(str, first), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = dict(os.environ) | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": ":".join(folders),
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
     }
