@@ -5,6 +5,7 @@ Python tells of effects by its audit events, so that none is forgotten when the 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -14,9 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import support
+from jobs import list_modules
 from support import Ended
 
 # Imported here, so that no child has to: its effects are the command's.
+for name in list_modules():
+    importlib.import_module(name)
 
 # Events that change something, beside `open` for writing, or of a folder, to have it on the disk.
 _EFFECTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "subprocess.Popen"}
@@ -30,9 +34,7 @@ def in_a_child(action: Callable[[], Ended], folder: Path, env: Mapping[str, str]
     pid = os.fork()
     if pid == 0:
         os.close(read_end)
-        os.environ.clear()
-        os.environ.update(variables)
-        os.chdir(folder)
+        _begin(folder, variables)
         code = 70
         try:
             code, out, err = action()
@@ -47,6 +49,18 @@ def in_a_child(action: Callable[[], Ended], folder: Path, env: Mapping[str, str]
     return None if os.WIFSIGNALED(status) else Ended(os.WEXITSTATUS(status), out, err)
 
 
+def _begin(folder: Path, variables: Mapping[str, str]) -> None:
+    """Make a child of this process what a command finds.
+
+    Nothing here takes the power away: what is written need not get to the disk, for which
+    hundreds of commands at a time would wait most of their time.
+    """
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(folder)
+    os.fsync = lambda _: None
+
+
 def at_once(
     actions: Iterable[Callable[[], Ended]], folder: Path, env: Mapping[str, str]
 ) -> list[int]:
@@ -55,9 +69,7 @@ def at_once(
     for action in actions:
         pid = os.fork()
         if pid == 0:
-            os.environ.clear()
-            os.environ.update(variables)
-            os.chdir(folder)
+            _begin(folder, variables)
             code = 70
             try:
                 code = action().code
