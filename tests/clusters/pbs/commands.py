@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import qsub
 import queues
-import resources
 from link import (
     UNKNOWN_QUEUE,
     UNKNOWN_SIGNAL,
@@ -276,6 +274,9 @@ def qrls(run: Path, arguments: list[str]) -> int:
 
 
 def qalter(run: Path, arguments: list[str]) -> int:
+    import qsub
+    import resources
+
     options = qsub.Options()
     names = options.take(arguments, command=True)
     options.check()
