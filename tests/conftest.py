@@ -34,8 +34,7 @@ TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "t
 
 #: Files that take a worker a minute or more: the first of a run, as its end is short files then.
 LONG = ("test_strategy.py", "test_layouts.py", "test_fuzz.py", "test_guides.py", "test_runs.py")
-LONG += ("test_states.py", "test_pbs_states.py", "test_submission.py", "test_usage.py")
-LONG += ("test_slurm.py", "test_chains.py")
+LONG += ("test_states.py", "test_pbs_states.py", "test_submission.py")
 
 
 @cache

@@ -1,13 +1,13 @@
 """qstat, qselect, qdel, qsig, qrerun, qalter, qhold, qrls and pbsnodes."""
 
+from __future__ import annotations
+
 import getopt
 import json
 import re
 import signal
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import queues
 from link import (
@@ -20,6 +20,11 @@ from link import (
     host_name,
     settings,
 )
+
+# Tests start commands thousands of times: what only types need is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 WIDTH = 78
 # What -x and -H answer of any job, queued and running ones too, unless the server keeps a history.
@@ -40,7 +45,7 @@ def _options(command: str, arguments: list[str], letters: str) -> tuple[dict[str
 # --- qstat -------------------------------------------------------------------
 
 
-def qstat(run: Path, arguments: list[str]) -> int:
+def qstat(run: str, arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"pbs_version = {VERSION}")
         return 0
@@ -85,7 +90,7 @@ def qstat(run: Path, arguments: list[str]) -> int:
     return status
 
 
-def _qstat_of_server(run: Path, options: dict[str, str], names: list[str]) -> int:
+def _qstat_of_server(run: str, options: dict[str, str], names: list[str]) -> int:
     """qstat -Q and -B: queues, or the server, with what qmgr has set."""
     now, jobs = settings(run), Link(run).ask(op="status", jobs=[], members=False, history=False)
     kind, known = "Queue", {name: queues.queue(now, name, jobs["jobs"]) for name in now["queues"]}
@@ -171,7 +176,7 @@ def _wrap(line: str) -> str:
     return text
 
 
-def _as_json(run: Path, jobs: dict[str, Any]) -> str:
+def _as_json(run: str, jobs: dict[str, Any]) -> str:
     def value(name: str, item: Any) -> Any:
         if isinstance(item, dict):
             return {key: value("", inner) for key, inner in item.items()}
@@ -190,7 +195,7 @@ def _as_json(run: Path, jobs: dict[str, Any]) -> str:
     )
 
 
-def _document(run: Path, key: str, found: dict[str, Any]) -> str:
+def _document(run: str, key: str, found: dict[str, Any]) -> str:
     document: dict[str, Any] = {
         "timestamp": int(time.time()),
         "pbs_version": VERSION,
@@ -201,7 +206,7 @@ def _document(run: Path, key: str, found: dict[str, Any]) -> str:
     return json.dumps(document, indent="\t", separators=(",", ":\t"), ensure_ascii=False)
 
 
-def qselect(run: Path, arguments: list[str]) -> int:
+def qselect(run: str, arguments: list[str]) -> int:
     """Ids of jobs by their owners and the time they were made, -x: ended ones too; all else is
     not understood. Nothing is printed where there is none."""
     options, names = _options("qselect", arguments, "xu:t:")
@@ -224,7 +229,7 @@ def qselect(run: Path, arguments: list[str]) -> int:
 # --- requests about jobs -----------------------------------------------------
 
 
-def _each(run: Path, command: str, names: list[str], **request: Any) -> int:
+def _each(run: str, command: str, names: list[str], **request: Any) -> int:
     """Send the request for each job; the status is that of the last that failed."""
     if not names:
         raise RefusedError(2, f"usage: {command} [options] job_identifier...")
@@ -238,12 +243,12 @@ def _each(run: Path, command: str, names: list[str], **request: Any) -> int:
     return status
 
 
-def qdel(run: Path, arguments: list[str]) -> int:
+def qdel(run: str, arguments: list[str]) -> int:
     options, names = _options("qdel", arguments, "W:x")
     return _each(run, "qdel", names, op="delete", force=options.get("W") == "force")
 
 
-def qsig(run: Path, arguments: list[str]) -> int:
+def qsig(run: str, arguments: list[str]) -> int:
     options, names = _options("qsig", arguments, "s:")
     name = options.get("s", "SIGTERM")
     number: Any = name
@@ -261,19 +266,19 @@ def qsig(run: Path, arguments: list[str]) -> int:
     return _each(run, "qsig", names, op="signal", signal=number)
 
 
-def qrerun(run: Path, arguments: list[str]) -> int:
+def qrerun(run: str, arguments: list[str]) -> int:
     return _each(run, "qrerun", _options("qrerun", arguments, "W:")[1], op="rerun")
 
 
-def qhold(run: Path, arguments: list[str]) -> int:
+def qhold(run: str, arguments: list[str]) -> int:
     return _each(run, "qhold", _options("qhold", arguments, "h:")[1], op="hold", hold=True)
 
 
-def qrls(run: Path, arguments: list[str]) -> int:
+def qrls(run: str, arguments: list[str]) -> int:
     return _each(run, "qrls", _options("qrls", arguments, "h:")[1], op="hold", hold=False)
 
 
-def qalter(run: Path, arguments: list[str]) -> int:
+def qalter(run: str, arguments: list[str]) -> int:
     import qsub
     import resources
 
@@ -291,7 +296,7 @@ def qalter(run: Path, arguments: list[str]) -> int:
 # --- pbsnodes ----------------------------------------------------------------
 
 
-def pbsnodes(run: Path, arguments: list[str]) -> int:
+def pbsnodes(run: str, arguments: list[str]) -> int:
     options, names = _options("pbsnodes", arguments, "avSjF:lL")
     now = settings(run)
     nodes = Link(run).ask(op="nodes")["nodes"]

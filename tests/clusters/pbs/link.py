@@ -1,10 +1,16 @@
 """What the emulator's processes share: settings, refusals, messages over the server's socket."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket
-from pathlib import Path
-from typing import Any
+
+# Tests start commands thousands of times: what only types need is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 VERSION = "23.06.06"
 
@@ -59,9 +65,10 @@ class RefusedError(Exception):
         self.text = text
 
 
-def settings(run: Path) -> dict[str, Any]:
+def settings(run: Path | str) -> dict[str, Any]:
     """The settings in force: the defaults and what `settings.json` changes."""
-    return DEFAULTS | dict(json.loads((run / "settings.json").read_text()))
+    with open(f"{run}/settings.json") as file:
+        return DEFAULTS | dict(json.load(file))
 
 
 def change(run: Path, changes: dict[str, Any]) -> None:
@@ -80,7 +87,7 @@ def host_name(node: str, domain: str) -> str:
     return f"{node}.{domain}" if domain else node
 
 
-def client_host(run: Path) -> str:
+def client_host(run: Path | str) -> str:
     """The host a command runs on; what is not a node of the cluster counts as its login host."""
     now, name = settings(run), os.uname().nodename
     return host_name(name if name in now["nodes"] else now["server"], now["domain"])
@@ -89,10 +96,10 @@ def client_host(run: Path) -> str:
 class Link:
     """A command's connection to the server: one JSON object per line each way."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path | str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         try:
-            self.socket.connect(str(run / "server.sock"))
+            self.socket.connect(f"{run}/server.sock")
         except OSError as error:
             text = f"cannot connect to server {settings(run)['server']} (errno=15010)"
             raise RefusedError(15010, text) from error

@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-from pathlib import Path
 
 from link import VERSION, RefusedError
 
@@ -17,7 +16,7 @@ if __name__ == "__main__":
         sys.exit(0)
     try:
         module, function = PLACES.get(command, ("commands", command))
-        status = getattr(importlib.import_module(module), function)(Path(run), arguments)
+        status = getattr(importlib.import_module(module), function)(run, arguments)
     except RefusedError as refused:
         print(refused.text.rstrip("\n"), file=sys.stderr)
         status = refused.code & 255

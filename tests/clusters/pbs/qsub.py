@@ -1,10 +1,10 @@
 """qsub: options, directives, and the request to the server."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import resources
 from link import (
@@ -18,6 +18,11 @@ from link import (
     settings,
 )
 from variables import variables
+
+# Tests start commands thousands of times: what only types need is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FLAGS = "fhIVXz"
 VALUED = "aAcCejJklmMNopPqrRSuvW"
@@ -216,12 +221,13 @@ def _read_script(path: str, options: Options) -> str:
         options.values.setdefault("N", "STDIN")
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except IsADirectoryError:
         raise RefusedError(1, "qsub: script not a file") from None
     except OSError as error:
         raise RefusedError(1, f"qsub: script file:: {error.strerror}") from None
-    options.values.setdefault("N", Path(path).name)
+    options.values.setdefault("N", os.path.basename(path))
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -233,7 +239,7 @@ def _folder() -> str:
     return os.getcwd()
 
 
-def main(run: Path, arguments: list[str]) -> int:
+def main(run: str, arguments: list[str]) -> int:
     """Submit; the id goes to stdout. Raises RefusedError with qsub's message and number."""
     options = Options()
     operands = options.take(arguments, command=True)

@@ -1,8 +1,13 @@
 """The attributes of queues and of the server: what qstat -Q and -B show."""
 
-from typing import Any
+from __future__ import annotations
 
 from link import VERSION, host_name
+
+# Tests start commands thousands of times: what only types need is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _state_count(jobs: list[dict[str, Any]]) -> str:

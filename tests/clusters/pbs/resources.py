@@ -1,9 +1,15 @@
 """Resource requests: what -l accepts, and on which nodes the scheduler places chunks."""
 
+from __future__ import annotations
+
 import re
-from typing import Any
 
 from link import BAD_VALUE, READ_ONLY, UNKNOWN_RESOURCE, RefusedError
+
+# Tests start commands thousands of times: what only types need is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SIZE = re.compile(r"(\d+)([kmgtp]?)[bw]?", re.IGNORECASE)
 NUMBER = re.compile(r"\d+")
@@ -29,7 +35,7 @@ CONSUMABLE = ("ncpus", "ngpus", "mem")
 # What a request may give as a sum for the job (`-l ncpus=4 -l ngpus=2`): one chunk of it all.
 TOTALS = ("arch", "host", "mem", "mpiprocs", "ncpus", "ngpus", "ompthreads", "vnode")
 
-Chunk = dict[str, Any]
+Chunk = dict[str, object]
 
 
 def kilobytes(text: str) -> int:

@@ -32,7 +32,7 @@ FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 class Tasks(Link):
     """A connection to the task manager of this process's job."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: str) -> None:
         super().__init__(run)
         hello = {"job": os.environ.get("PBS_JOBID"), "cookie": os.environ.get("PBS_JOBCOOKIE")}
         if not all(hello.values()):
@@ -136,7 +136,7 @@ def _parse(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, rest
 
 
-def pbsdsh(run: Path, arguments: list[str]) -> int:
+def pbsdsh(run: str, arguments: list[str]) -> int:
     options, argv = _parse(arguments)
     if "PBS_ENVIRONMENT" not in os.environ:
         raise RefusedError(1, "pbsdsh: not executing under PBS")
@@ -170,7 +170,7 @@ def pbsdsh(run: Path, arguments: list[str]) -> int:
     return 0
 
 
-def tmrsh(run: Path, arguments: list[str]) -> int:
+def tmrsh(run: str, arguments: list[str]) -> int:
     rest = list(arguments)
     host = ""
     while rest and (rest[0].startswith("-") or not host):
