@@ -13,9 +13,6 @@ from support import ROOT
 
 skip_without("torch")
 
-# One worker for all: they share a job that hangs, which takes its time.
-pytestmark = pytest.mark.xdist_group("planted faults")
-
 PROGRAMS = ROOT / "tests" / "helpers" / "programs"
 FAULTS = PROGRAMS / "faults.py"
 

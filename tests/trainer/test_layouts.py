@@ -21,8 +21,7 @@ skip_without("torch", "sklearn")
 
 from .conftest import ROOT, TEXT  # noqa: E402
 
-# One worker for all: they are compared with one run of one process.
-pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("layouts")]
+pytestmark = pytest.mark.torch
 
 TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192")
 TASKS = {
