@@ -18,13 +18,14 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     return found
 
 
+TWO = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
 # The program's own line, and not what the header says of it.
 PROGRAM = ("allreduce.py\n", "allreduce.py --raise-on 2\n")
 
 
 def start(cluster: Cluster, folder: Path, *edits: tuple[str, str]) -> Job:
     """Render, edit the text of Part 1, and submit the file with the scheduler's own command."""
-    (folder / "job.yaml").write_text(json.dumps(spec()))
+    (folder / "job.yaml").write_text(json.dumps(spec(resources=TWO)))
     script = folder / f"job.{'sbatch' if cluster.kind == 'slurm' else 'pbs'}"
     words = ("render", "--scheduler", cluster.kind, "-o", script.name)
     assert jobgen(*words, env=os.environ, cwd=folder).returncode == 0
@@ -52,7 +53,7 @@ def test_an_edited_script_runs_as_edited_and_jobgen_knows_its_job(
         PROGRAM,
     )
     assert job.wait() == "failed 1", job.everything()
-    assert len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 9, "three processes a node"
+    assert len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 6, "three processes a node"
     name = job.run_dir.name
     for words in (("status", name), ("logs", "reduce"), ("diagnose", f"runs/reduce/{name}")):
         answer = jobgen(*words, env=cluster.env, cwd=tmp_path)

@@ -109,6 +109,7 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
     for words in (*shown, " 3.", " s ago"):
         assert words in lines[0], words
 
+    (tmp_path / "seen").touch()
     started = [
         watch_on_a_terminal(*words, job.id, cluster=cluster, cwd=tmp_path)
         for words in (("top",), ("logs", "-f"))

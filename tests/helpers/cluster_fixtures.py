@@ -147,6 +147,7 @@ class Cluster:
         wait_until(
             lambda: (self.state(job_id) in states) if states else self.ended(job_id),
             timeout=timeout,
+            every=0.2,
             what=lambda: f"{job_id} is not {states or 'over'}: {self.job(job_id)}",
         )
         return self.job(job_id)

@@ -1,4 +1,7 @@
-"""Hold memory until the file `go` is there: `hold.py MB...`, of each rank; the first computes."""
+"""Hold memory until the file `go` is there: `hold.py MB...`, of each rank.
+
+The first computes, until the file `seen` is there, and makes a step a second.
+"""
 
 import json
 import os
@@ -14,8 +17,8 @@ while not Path("go").exists():
     if rank:
         time.sleep(0.2)
         continue
-    until = time.process_time() + 0.2
-    while time.process_time() < until:
+    until = time.process_time() + 0.3
+    while time.process_time() < until and not Path("seen").exists():
         held[step % len(held)] = step % 256
     time.sleep(0.7)
     step += 1
