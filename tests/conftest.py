@@ -33,8 +33,9 @@ pytest_plugins = ["browsers", "cluster_fixtures"]
 TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "torch"}
 
 
-#: Files that take a worker a minute or more: the first of a run, as its end is short files then.
+#: Files that take a worker half a minute or more come first, so that a run ends with short ones.
 LONG = ("test_strategy.py", "test_layouts.py", "test_fuzz.py", "test_guides.py", "test_runs.py")
+LONG += ("test_local.py", "test_tasks.py", "test_browser.py", "test_rendered.py")
 LONG += ("test_states.py", "test_pbs_states.py", "test_submission.py")
 
 #: Files whose tests share a job that takes its time: one worker runs all of such a file. Marks for
