@@ -98,6 +98,13 @@ def test_the_first_multi_node_tutorial_for_gadi() -> None:
     ]
 
 
+def test_single_quotes_in_a_command_within_a_word_keep_a_tasks_variable() -> None:
+    first = "sh -c 'if test $SLURM_PROCID -eq 0; then hostname; fi'"
+    for inner in (f"`srun {first}`", f"$(srun {first})"):
+        assert "early-expansion" not in rules_of(f"HEAD={inner}")
+    assert "early-expansion" in rules_of("export N=$(printf %s $SLURM_PROCID)")
+
+
 def test_its_successor_starts_everywhere_but_trusts_pbsdsh() -> None:
     path = ROOT / "tests" / "batchscript" / "of_others" / "gadi-loop.pbs"
     found = check(Script("loop.pbs", path.read_text()))

@@ -1,5 +1,6 @@
 """What import once got silently wrong on scripts that it was not tuned to, by class."""
 
+import re
 import subprocess
 
 import pytest
@@ -146,6 +147,21 @@ def test_a_folder_beside_that_of_submission_is_another(place: str) -> None:
         assert ("export PBS_O_WORKDIR=${PBS_O_WORKDIR:-$PWD}" in setup) == (kept and pbs)
 
 
+@pytest.mark.parametrize("name", ["SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"])
+def test_a_folder_of_submission_that_the_script_names_itself_is_gone_to(name: str) -> None:
+    setup = spec_of(f"export {name}=/data/run\ncd ${name}\nsrun python t.py")["environment"][
+        "setup"
+    ]
+    assert re.search(rf"cd (/data/run|\${name})", setup)
+
+
+def test_a_number_of_the_launch_that_is_exported_is_the_programs_too() -> None:
+    body = "export COUNT=$(scontrol show hostnames | wc -l)\nmpirun -n $COUNT -perhost 1 ./train.sh"
+    assert spec_of(body, "#SBATCH -N 2", GPUS)["environment"]["variables"] == {"COUNT": "2"}
+    words = 'export RUN="srun -n 4"\n$RUN python t.py'
+    assert "RUN" not in str(spec_of(words, "#SBATCH -n 4", GPUS))
+
+
 def test_options_of_python_before_its_module() -> None:
     spec = spec_of("python -W ignore -u -m torch.distributed.run --nproc_per_node=4 t.py", GPUS)
     assert spec["run"] == {"script": "t.py"}
@@ -220,6 +236,32 @@ def test_zsh_splits_no_values() -> None:
     body = "srun python t.py data=$SETS"
     assert "zsh" in refusal_of(make_script(f"SETS='a b'\n{body}", shell="#!/usr/bin/zsh"))
     assert "data=a" in import_script(make_script(f"SETS=a\n{body}", shell="#!/bin/zsh")).yaml
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["cp data $S/; {} python t.py", "S=$(mktemp -d); {} python t.py", "{} python t.py"],
+)
+def test_a_string_with_commands_outside_its_container_enters_it_by_itself(lines: str) -> None:
+    enter = "apptainer exec --nv --bind $S:/data i.sif"
+    spec = spec_of(
+        f"srun bash -c '{lines.format(enter)}'", "#SBATCH -N 2", "#SBATCH --gpus-per-node=1"
+    )
+    own = lines != "{} python t.py"
+    assert ("container" in spec.get("environment", {})) != own
+    assert (spec["launch"]["mode"] == "plain") == own  # the node's python3 needs no torch
+    assert str(spec).count("i.sif") == 1
+
+
+def test_a_container_around_a_string_stays_around_it() -> None:
+    spec = spec_of("srun apptainer exec i.sif bash -c 'cp a b; python t.py'", GPUS)
+    assert spec["environment"]["container"]["image"] == "i.sif"
+    assert "apptainer" not in str(spec["run"])
+
+
+def test_what_a_container_has_no_command_for_is_named() -> None:
+    body = "ALL=$(scontrol show hostnames)\nsrun apptainer exec i.sif python t.py $ALL"
+    assert any("scontrol" in text and "container" in text for text in checked_of(body, GPUS))
 
 
 def test_a_flag_of_singularity_does_not_take_the_image() -> None:
@@ -322,6 +364,13 @@ def test_no_more_nodes_than_tasks() -> None:
     body = "srun torchrun --nproc-per-node=4 t.py"
     assert "nodes" not in spec_of(body, *asked)["resources"]
     assert any("no more nodes" in text for text in checked_of(body, *asked))
+
+
+def test_gpus_of_no_node_are_said_to_be_taken_for_one() -> None:
+    body = "srun torchrun --nproc-per-node=2 t.py"
+    assert any("--gpus=2" in text for text in checked_of(body, "#SBATCH --gpus=2"))
+    assert not checked_of(body, "#SBATCH --gpus=2 --nodes=1")
+    assert "nodes" not in spec_of(body, "#SBATCH --gpus=2 --nodes=1-1")["resources"]
 
 
 def test_a_port_of_an_agent_stays_one() -> None:

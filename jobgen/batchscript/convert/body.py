@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.checks import (
+    ask_for_no_torch,
     check_folder,
     check_mpi,
     check_names,
@@ -197,7 +198,13 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         index = next(called, index)  # a damaged script may call it by a way that is not followed
     index = len(statements) - 1 if index is None else index
     settle_launch(job, chosen)
-    folder = settle_container(script, chosen.started, draft, chosen.line)
+    words, verbatim = choose_words(job, chosen)
+    entered = unwrap(chosen.step.command.words).wrapper
+    started = chosen.started
+    enters = verbatim is not None and bool(started.wrapper) and not entered
+    if enters:
+        started = started._replace(wrapper=())  # the text enters its container by itself
+    folder = settle_container(script, started, draft, chosen.line)
     times = job.nodes
     if draft.values.get("launch.mode") == "direct":
         times *= draft.values.get("launch.processes_per_node") or max(1, job.gpus)
@@ -214,7 +221,6 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
         processes=job.nodes * (draft.values.get("launch.processes_per_node") or max(1, job.gpus)),
         consumed=find_consumed(script, launch),
     )
-    words, verbatim = choose_words(job, chosen)
     functions = {item.function for item in script.commands if item.function}
     if handed := functions & {word.text for word in words}:
         message = f"hands the function {min(handed)!r} to another program"
@@ -258,6 +264,8 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     whole = text + " " + image
     check_names(job, setup, whole, inside)
     check_torch(job, chosen)
+    if enters and draft.values.get("launch.mode") == "direct":
+        ask_for_no_torch(job)  # where jobgen looks for it: outside
     check_mpi(job, chosen)
     check_folder(job, chosen)
 

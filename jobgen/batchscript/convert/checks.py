@@ -36,7 +36,7 @@ _TORCH_SIGNS = re.compile(
 )
 # Other ways to compute on GPUs, where nothing speaks of PyTorch.
 _OTHERS = re.compile(
-    r"tensorflow|\bjax\b|horovod|keras|\bTF_|\bXLA_|\btf2?\b|\bdask|cupy|rapids|paddle|mindspore"
+    r"tensorflow|(?<![a-z])jax(?![a-z])|horovod|keras|\bTF_|\bXLA_|\btf2?\b|\bdask|cupy|rapids|paddle|mindspore"
     r"|mxnet|chainer|theano",
     re.IGNORECASE,
 )
@@ -107,6 +107,7 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     own = " ".join(spell(item) for item in outside)
     bare = re.sub(r"'[^']*'", "", text.replace(kept, own))
     if numbers := sorted(set(re.findall(r"\$[1-9]|\$\{[1-9]\b(?!:?-)", bare))):
+        numbers += ["$#"] if "$#" in bare else []
         shown = ", ".join(number.replace("{", "") for number in numbers)
         draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
     elif moved := [item.name for item in outside if item.name in ("getopts", "shift")]:

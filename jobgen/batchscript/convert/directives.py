@@ -233,8 +233,9 @@ def _settle_slurm(
         elif number and item.option in _NUMBERS:
             now[item.option] = number
         elif item.option == "--nodes" and (match := _RANGE.fullmatch(item.value)):
-            fewest_to_most = {"min": int(match[1]), "max": int(match[2])}
             now["--nodes"] = int(match[1])
+            if match[1] != match[2]:
+                fewest_to_most = {"min": int(match[1]), "max": int(match[2])}
         elif typed:
             option = "--gpus-per-node" if item.option == "--gres" else item.option
             now[option] = int(typed[2] or 1)
@@ -266,10 +267,12 @@ def _settle_slurm(
         cpus += [cpu] * nodes if nodes <= 1000 else [cpu]
         draft.put("tasks", tasks if tasks > 1 else None)
     now = components[0]
-    if "--nodes" not in now and now.get("--ntasks", 1) > 1 and not fewest_to_most:
-        line = next((item.line for item in items if item.option == "--ntasks"), 1)
-        message = "taken for one node; without --nodes, Slurm may spread them"
-        draft.check(line, f"--ntasks={now['--ntasks']}", message)
+    for option in ("--ntasks", "--gpus"):
+        if "--nodes" not in now and now.get(option, 1) > 1 and now.get("--ntasks") != 1:
+            line = next((item.line for item in items if item.option == option), 1)
+            message = "taken for one node; without --nodes, Slurm may spread them"
+            draft.check(line, f"{option}={now[option]}", message)
+            break
     if "--cpus-per-gpu" in now and not any(gpus):
         item = next(item for item in items if item.option == "--cpus-per-gpu")
         draft.check(item.line, item.text, "the script does not say how many GPUs a node has")

@@ -15,6 +15,7 @@ from jobgen.batchscript.convert.program import (
 from jobgen.batchscript.convert.setup import GIVEN, Setup
 from jobgen.batchscript.convert.statements import find_first_node_names
 from jobgen.batchscript.expand import ShellVariables, list_names, split_segments, write_field
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
@@ -107,7 +108,11 @@ def choose_words(job: ImportedJob, chosen: Candidate) -> tuple[tuple[Word, ...],
         and item.words
         and item.name not in HARMLESS | REPEATABLE | {"exec"}
     ]
-    if others:
+    entered = {word.raw for item in chosen.inner for word in unwrap(item.words).wrapper}
+    names = list_names(" ".join(entered)) & {
+        name for item in chosen.inner for name, _, _ in item.variables()
+    }
+    if others or names:
         return (), chosen.text
     return chosen.started.program, None
 

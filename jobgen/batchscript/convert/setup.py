@@ -36,6 +36,7 @@ _PRESENT = re.compile(
 # Names of this form are the rendered script's: to be kept, they are local to the setup.
 _LOWER = re.compile(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*")
 _BATCH_ONLY = re.compile(r"\b(srun|mpirun|mpiexec|sbatch|qsub|pbsdsh|scancel)\b")
+_OF_SCHEDULER = re.compile(r"(\$\(|`)[^`]*\b(scontrol|squeue|sacct|qstat|module)\b")
 _PATH = re.compile(r"(?:[^$`\"'\\*?\[{\s]|\$\w+|\$\{\w+\})+")
 # What modules and conda look at or set themselves, so that the order counts.
 _ORDERED = re.compile(
@@ -197,7 +198,7 @@ class Setup:
         ):
             return "drop"
         moves = effects and all(item.name in ("cd", "pushd") for item in effects)
-        if moves and all(is_submit_folder(item.texts[1:]) for item in effects):
+        if moves and all(is_submit_folder(self.script, item.texts[1:]) for item in effects):
             return "drop" if find_folder(self.script, statement.first) is None else "keep"
         if any(ends_environment(item) for item in statement.commands):
             return "drop"
@@ -339,7 +340,8 @@ class Setup:
         if not {item.name for item in commands} <= steady_names:
             self._ordered = True
         self._entered = self._entered or any(map(_ORDERED.fullmatch, names))
-        if self.inside and not {item.name for item in commands} <= steady_names - {"mkdir"}:
+        calm = {item.name for item in commands} <= steady_names - {"mkdir"}
+        if self.inside and not (calm and not _OF_SCHEDULER.search(text)):
             self.draft.check(statement.first, text, "it runs in the container")
         self.draft.keep(statement.first, text, "kept as it is in environment.setup")
 

@@ -17,7 +17,9 @@ _OWN_NAME = re.compile(
     r"\bhostname\b|SLURMD_NODENAME|\{\w*(?i:node|host|addr|worker)\w*\[0\]|getent|/etc/hosts|\bip\b"
 )
 _COUNTS = re.compile(r"\bwc\b|uniq\s+-c|grep\s+-c|\$\(\(|\b(paste|tr|xargs)\b")
-_ADDRESS_NAME = re.compile(r"(?i).*(addr|host|head|master|node|(^|_)ip(_|\d|$)|rdzv|(^|_)url(_|$))")
+_ADDRESS_NAME = re.compile(
+    r"(?i).*(addr|host|coord|head|master|node|(^|_)ip(_|\d|$)|rdzv|(^|_)url(_|$))"
+)
 _NO_ADDRESS_NAME = re.compile(
     r"(?i).*(nodes|hosts|names|list|file|count|num|port|rank|size|dir|path)"
 )
@@ -100,8 +102,10 @@ def _find_first(script: Script, command: Command) -> int:
     return command.line
 
 
-def is_submit_folder(texts: list[str]) -> bool:
+def is_submit_folder(script: Script, texts: list[str]) -> bool:
     """Whether `cd` with these words goes to where the job was submitted."""
+    if {"PBS_O_WORKDIR", "SLURM_SUBMIT_DIR"} & script.variables.assigned:
+        return False  # to another folder, by that name
     name = "(PBS_O_WORKDIR|SLURM_SUBMIT_DIR)"
     named = rf"\$({name}|\{{{name}(:-[^}}]*)?\}})/?\.?"
     return len(texts) == 1 and bool(re.fullmatch(named, texts[0]))
@@ -115,7 +119,7 @@ def find_folder(script: Script, line: int) -> str | None:
             words = step.command.words[1:]
             if not words:
                 folder = "$HOME"
-            elif is_submit_folder([words[0].text]):
+            elif is_submit_folder(script, [words[0].text]):
                 folder = None
             else:
                 text = words[0].text
@@ -228,7 +232,8 @@ def find_consumed(script: Script, text: str) -> frozenset[str]:
     open_ = list_names(text)
     while open_:
         name = open_.pop()
-        if name in sources and name not in names and re.search(r"\s\S", sources[name].strip()):
+        several = re.sub(r"\$\(.*\)|`[^`]*`", "", sources.get(name, ""))
+        if name in sources and name not in names and re.search(r"\s\S", several.strip()):
             names.add(name)
             open_ |= list_names(sources[name])
     return frozenset(names)

@@ -188,10 +188,18 @@ def _find_early(script: Script) -> Iterator[Fault]:
         launched = any(launcher.name == "srun" for launcher in unwrap(command.words).launchers)
         words = command.words if launched else tuple(word for _, word, _ in command.variables())
         for word in words:
-            match = pattern.search(word.active)
+            match = pattern.search(_INNER.sub(_hide_quoted, word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield Fault(word.line, word.column, message)
+
+
+_INNER = re.compile(r"\$\([^()]*(\([^()]*\)[^()]*)*\)|`[^`]*`")
+
+
+def _hide_quoted(inner: re.Match[str]) -> str:
+    """A command in a word, without what is in single quotes there."""
+    return re.sub(r"'[^']*'", "", inner[0])
 
 
 def _check_pbsdsh_status(script: Script) -> Iterator[Fault]:
