@@ -142,7 +142,8 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path, node
     (tmp_path / "job.yaml").write_text(
         json.dumps(CONTENT | {"scheduler": "slurm", "resources": resources})
     )
-    held = ["salloc", "--quiet", "-N", str(nodes), "-c", "1", "--ntasks-per-node=1", "-t", "5"]
+    # By name, as a node that an allocation has just left is not taken for the next one.
+    held = ["salloc", "--quiet", "-w", f"n[1-{nodes}]", "-c", "1", "--ntasks-per-node=1", "-t", "5"]
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
