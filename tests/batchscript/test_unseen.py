@@ -253,6 +253,11 @@ def test_a_string_with_commands_outside_its_container_enters_it_by_itself(lines:
     assert str(spec).count("i.sif") == 1
 
 
+def test_a_default_of_the_script_is_not_known_when_a_container_opens() -> None:
+    body = ': "${IMAGE:=$PWD/i.sqsh}"\nsrun --container-image=$IMAGE python t.py'
+    assert "the container needs '$IMAGE'" in refusal_of(make_script(body, GPUS))
+
+
 def test_a_container_around_a_string_stays_around_it() -> None:
     spec = spec_of("srun apptainer exec i.sif bash -c 'cp a b; python t.py'", GPUS)
     assert spec["environment"]["container"]["image"] == "i.sif"
@@ -364,6 +369,13 @@ def test_no_more_nodes_than_tasks() -> None:
     body = "srun torchrun --nproc-per-node=4 t.py"
     assert "nodes" not in spec_of(body, *asked)["resources"]
     assert any("no more nodes" in text for text in checked_of(body, *asked))
+
+
+@pytest.mark.parametrize("bind", ["none", "closest"])
+def test_a_task_that_is_not_bound_sees_all_gpus(bind: str) -> None:
+    asked = ("#SBATCH --ntasks-per-node=4 --gpus-per-task=1", f"#SBATCH --gpu-bind={bind}")
+    spec = spec_of("srun python t.py", *asked)
+    assert ("CUDA_VISIBLE_DEVICES" in str(spec["run"])) == (bind != "none")
 
 
 def test_gpus_of_no_node_are_said_to_be_taken_for_one() -> None:

@@ -60,7 +60,8 @@ def _put_in(script: Script, text: str, line: int) -> str:
             value = "".join(item.text for item in variable.fields[0])
             text = re.sub(rf"\$\{{{name}\}}|\${name}\b", lambda _, v=value: v, text)  # type: ignore[misc]
     text = re.sub(r"\$\(pwd\)|`pwd`", "$PWD", text)
-    if re.search(r"\$\(|`", text) or list_names(text) & script.variables.assigned:
+    named = script.variables.assigned | set(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
+    if re.search(r"\$\(|`", text) or list_names(text) & named:
         message = f"the container needs '{text}', which only the script knows"
         raise ImportRefusedError(script, line, message, "write its value out")
     return text

@@ -129,7 +129,8 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
         one = read_number(launcher.value("--gpus-per-task"), variables)
         bound = launcher.value("--gpu-bind") or script.value("--gpu-bind") or ""
         one = one or read_number(script.value("--gpus-per-task"), variables)
-        if each > 1 and (one == 1 or re.match(r"(single:1|closest|map_gpu)", bound)):
+        narrow = one == 1 or re.match(r"(single:1|closest|map_gpu)", bound)
+        if each > 1 and narrow and bound != "none":
             amd = "ROCR" in script.text or "rocm" in script.text.lower()
             name = "ROCR_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES"
             # Names of GPUs, not their numbers, where Slurm gives those.
