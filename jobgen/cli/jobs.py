@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -145,17 +145,21 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     named, problems = find_all(jobs)
     _raise_problems(problems)
     watch, printed, silences = Watch(named), set[int](), tuple[str, ...]()
-    for seen in watch.until_over():
-        if seen.silences != silences:
-            silences = seen.silences
-            put_err("\n".join(silences), end="\n" if silences else "")
-        for index, each in enumerate(seen.jobs):
-            if index not in printed and watch.over(index):
-                printed.add(index)
-                if not as_json:
-                    put_out(f"{each.job.id} {each.state.name}\n")
-                if then:
-                    _run_hook(then, each)
+    try:
+        for seen in watch.until_over():
+            if seen.silences != silences:
+                silences = seen.silences
+                put_err("\n".join(silences), end="\n" if silences else "")
+            for index, each in enumerate(seen.jobs):
+                if index not in printed and watch.over(index):
+                    printed.add(index)
+                    if not as_json:
+                        put_out(f"{each.job.id} {each.state.name}\n")
+                    if then:
+                        _run_hook(then, each)
+    except KeyboardInterrupt:
+        _say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
+        raise
     if as_json:
         put_out(format_json({"jobs": [table.build_row(each) for each in seen.jobs]}))
     bad = [each for each in seen.jobs if each.state.name != "done"]
@@ -242,7 +246,7 @@ def logs(
     except KeyboardInterrupt:
         standing.clear()
         if follow:
-            _say_it_goes_on(named)
+            _say_they_go_on([named.id])
         raise
     standing.clear()
     sys.stdout.flush()
@@ -352,13 +356,18 @@ def follow_job(job: Job) -> State:
         return state
     except KeyboardInterrupt:
         standing.clear()
-        _say_it_goes_on(job)
+        _say_they_go_on([job.id])
         raise
 
 
-def _say_it_goes_on(job: Job) -> None:
-    hint = f"jobgen wait {job.id} waits for it, jobgen cancel {job.id} ends it"
-    put_err(f"job {job.id} goes on; {hint}")
+def _say_they_go_on(ids: Sequence[str]) -> None:
+    """Say, after Ctrl-C, that the jobs that it has not ended run on."""
+    if not ids:
+        return
+    subject, them = ("job", "it") if len(ids) == 1 else ("jobs", "them")
+    verb, listed = "goes on" if len(ids) == 1 else "go on", " ".join(ids)
+    hint = f"jobgen wait {listed} waits for {them}, jobgen cancel {listed} ends {them}"
+    put_err(f"{subject} {', '.join(ids)} {verb}; {hint}")
 
 
 @click.command(cls=RemoteCommand)

@@ -77,7 +77,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @json_option
 def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
-    """Write a commented job.yaml for this machine, which it looks at.
+    """Write a commented job.yaml for this machine, which it looks at; - is stdout.
 
     On a terminal it asks for what it cannot find.
     """
@@ -101,7 +101,9 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         raise UsageError("--site and --scheduler exclude each other")
     if wishes.script and wishes.module:
         raise UsageError("--script and --module exclude each other")
-    if os.path.lexists(file) and not force:
+    if file == STDOUT and as_json:
+        raise UsageError("--json and - exclude each other: both are for stdout")
+    if file != STDOUT and os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -112,13 +114,16 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
             wishes = wishes._replace(**{"scheduler" if where in SCHEDULERS else "site": where})
         for question in list_questions(machine, wishes):
             wishes = wishes._replace(**{question.key: _ask(question)})
-    written = write(machine, wishes, file=file)
+    written = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
+    for note in written.plan.notes:
+        put_err(note)
+    if file == STDOUT:
+        put_out(written.text)
+        return
     write_file(Path(file), written.text)
     schema = Path(file).with_name("job.schema.json")  # the file's first line names it
     if not schema.exists():
         write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
-    for note in written.plan.notes:
-        put_err(note)
     if as_json:
         plan = written.plan
         put_out(format_json({"file": file, "scheduler": plan.scheduler, "notes": plan.notes}))

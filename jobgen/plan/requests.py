@@ -222,6 +222,16 @@ def _advise(context: Context, requests: Requests) -> Iterator[str]:
             f"note: notify: {site.title or 'this site'} sends no e-mail ({source}), so it is left"
             " out; `jobgen wait JOB` ends when the job does"
         )
+    lost = set(_list_left_out(context)) if can.batch else set()
+    if "resources.constraint" in lost:
+        text = context.spec.resources.constraint
+        form = "write NAME=VALUE, as its chunks name it" if can.chunks else "write a node's feature"
+        yield f"note: resources.constraint: {text!r} has no place here and is left out; {form}"
+    if "resources.gpu_type" in lost and site.queues is None:
+        yield (
+            f"note: resources.gpu_type: {can.title} has no word for it, so it is left out; where"
+            " its chunks name it, write resources.constraint: NAME=VALUE"
+        )
     if not can.mails_any_failure and requests.mail and requests.mail.on == ("fail",):
         yield (
             f"note: notify.on: {can.title} says that a program failed only in its mail at the end; "

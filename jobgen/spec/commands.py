@@ -35,12 +35,17 @@ _AGENT_COMMANDS = {
     "fabric": ("run",),
     "colossalai": ("run",),
     "ray": ("start", "submit", "job"),
+    "llamafactory-cli": ("train",),
+    "axolotl": ("train", "preprocess", "evaluate"),
+    "trl": ("sft", "dpo", "grpo", "kto", "reward", "rloo"),
+    "oumi": ("distributed",),
+    "wandb": ("agent",),
 }
 _LAUNCHERS = (
     "srun mpirun mpiexec mpiexec.hydra orterun prun aprun jsrun lrun flux pbsdsh pbs_tmrsh ibrun"
     " mpiexec.slurm pdsh clush parallel-ssh prterun hydra_pmi_proxy"
 )
-_SUBMITTERS = "sbatch qsub salloc bsub jobgen"
+_SUBMITTERS = "sbatch qsub salloc bsub jobgen kubectl sky dstack modal"
 # What runs the command that follows it.
 _WRAPPERS = (
     "env exec nohup time stdbuf timeout nice ionice numactl taskset setsid command sudo chrt uv"

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
+from jobgen.capabilities import SCHEDULERS
 from jobgen.spec.bind import Kind, is_record, read_fields
 from jobgen.spec.commands import find_launcher, show_program
 from jobgen.spec.model import JobSpec
@@ -29,7 +30,8 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 
 # GPUs as Slurm and people write them: a100:4, gpu:a100:4, 4xA100.
 GPUS = re.compile(r"(?:gpu:)?([A-Za-z][\w-]*)[:=](\d+)|(\d+) ?[x*:] ?(\w+)")
-_SWITCHES = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_SWITCHES = dict.fromkeys(("1", "yes", "on", "y"), "true")
+_SWITCHES |= dict.fromkeys(("0", "no", "off", "n"), "false")
 
 
 class Hint(NamedTuple):
@@ -71,7 +73,7 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
     `node` is its value, `root` the type of the whole document. The text is empty without a hint.
     """
     known = read_fields(cls)
-    word = re.sub(r"[\s./-]+", "_", key.strip("-_ ").lower())
+    word = _normalize(key)
     plain = word.replace("_", "")
     if path.startswith(("run.args.", "environment.variables.")) and not find_near(word, known):
         name = path.rpartition(".")[2]
@@ -80,7 +82,9 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
         if plain == name.replace("_", ""):
             return Hint(f"did you mean {name!r}?", _join(path, name))
     if root is JobSpec:
-        for name in (word, *_say_plainly(word)):
+        humps = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key)
+        names = dict.fromkeys((word, *_say_plainly(word), _normalize(humps)))
+        for name in names:
             hint = _translate(key, name, node, path)
             if hint is not None:
                 return hint
@@ -91,6 +95,8 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
         return Hint(f"did you mean {near!r}?", _join(path, near))
     if root is not JobSpec:
         return Hint("")
+    if path == "" and (hint := _read_as_option(key)):
+        return hint
     if hint := _read_as_content(key, path):
         return hint
     if path == "" and isinstance(node, Scalar) and (hint := _read_value(node.text)):
@@ -120,7 +126,7 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
         return Hint("lines of bash are environment.setup, the program is run")
     if word in ("min", "max", "on", "options"):
         return Hint("")  # names of the schema that mean little without what is around them
-    answer = next((text for text, words in ANSWERS.items() if word in words.split()), None)
+    answer = _find_answer(f"{path}.{word}") or _find_answer(word)
     if word in ("config", "settings", "defaults") and isinstance(node, Scalar):
         return Hint(f"an argument of the program goes to run.args: {{{key}: ...}}")
     if answer is not None:
@@ -134,7 +140,9 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     if target == "run.script" and word == "python" and not _ends_in_py(node):
         return Hint("name the environment that has it: environment.venv or environment.conda")
     if target is None:
-        return _point_to_directive(word)
+        return None if isinstance(node, Mapping) else _point_to_directive(word)
+    if target == "extends" and isinstance(node, Mapping):
+        return Hint(_find_answer("spec") or "")
     if target == "array.values" and isinstance(node, Mapping) and path == "":
         return Hint("write array: {values: ...}", "array.values")
     return _point_to(key, [target], path)
@@ -145,6 +153,20 @@ def _say_plainly(word: str) -> tuple[str, ...]:
     plain = re.sub(r"^(?:slurm|sbatch|pbs|qsub|torchx|submitit)_", "", word)
     plain = re.sub(r"_per_(?:chunk|host|machine|replica|server|vnode|worker)$", "_per_node", plain)
     return (plain,) if plain != word else ()
+
+
+def _normalize(key: str) -> str:
+    return re.sub(r"[\s./-]+", "_", key.strip("-_ ").lower())
+
+
+def _find_answer(word: str) -> str | None:
+    return next((text for text, words in ANSWERS.items() if word in words.split()), None)
+
+
+def _read_as_option(key: str) -> Hint | None:
+    """Return the hint for a letter that is an option of the schedulers, if it is one key alone."""
+    targets = {row.options[f"-{key}"] for row in SCHEDULERS.values() if f"-{key}" in row.options}
+    return _point_to(key, [*targets], "") if len(targets) == 1 and len(key) == 1 else None
 
 
 def _ends_in_py(node: Node) -> bool:
@@ -234,6 +256,14 @@ def suggest_shape(node: Node, kinds: tuple[Kind, ...], path: str) -> str:
         return _suggest_for_scalar(node, kinds, path, name)
     if any(kind.type is str for kind in kinds) and name == "setup":
         return "write the lines as a block: setup: |"
+    if path.startswith(("array.values.", "array.zip.")) and isinstance(node, Mapping):
+        return f"write the values: {name}: [1e-3, 3e-4]"
+    if name == "script" and isinstance(node, Sequence):
+        words = [item.text for item in node.items if isinstance(item, Scalar)]
+        rest = f", args: [{', '.join(words[1:])}]" if words[1:] else ""
+        return f"write script: {words[0]}{rest}" if words else ""
+    if path == "array.tasks" and isinstance(node, Sequence):
+        return "write array: {values: {NAME: [...]}}"
     if path in ("array.values", "array.zip"):
         return f"write {name}: {EXAMPLES[name]}"
     if isinstance(node, Sequence) and name == "variables":
@@ -263,6 +293,8 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
     forms = {
         "run": f"{{script: {text}}}"
         if re.fullmatch(r"\S+\.py", text)
+        else f"{{command: [bash, -c, {text!r}]}}"
+        if re.search(r"[;&|<>\n]", text.strip())
         else f"{{command: [{', '.join(_split(text))}]}}",
         "resources": "{nodes: 2, gpus_per_node: 4, walltime: 2h}",
         "environment": f"{{venv: {text}}}" if "/" in text else f"{{conda: {text}}}",
@@ -271,8 +303,13 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
         if text in ("stop", "requeue", "resubmit")
         else "{notice: 5m}",
         "array": f"{{tasks: {_count_indices(text)}{_read_throttle(text)}}}",
-        "report": f"{{metrics: {text}}}",
+        "report": f"{{metrics: {text if re.search('[./]', text) else 'FILE'}}}",
     }
+    if path == "array" and "," in text:
+        indices = ", ".join(_list_indices(text))
+        return f"write array: {{values: {{NAME: [{indices}]}}{_read_throttle(text)}}}"
+    if path == "array.tasks" and re.fullmatch(r"\d+-\d+(?::\d+)?(?:%\d+)?", text):
+        return f"write tasks: {_count_indices(text)}{_read_throttle(text)}"
     if path in forms:
         return f"write {path}: {forms[path]}"
     if any(kind.type is bool for kind in kinds) and text.lower() in _SWITCHES:
@@ -284,13 +321,17 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
         about = "" if kind.lower() == "gpu" else f", gpu_type: {kind.lower()}"
         return f"write gpus_per_node: {count}{about}"
     if any(kind.type is int for kind in kinds):
-        if match := re.fullmatch(r"(\d+)\.0*", text):
+        if match := re.fullmatch(r"(\d+)(?:\.0{0,2}| ?[a-z]{3,})", text):
             return f"write {name}: {match[1]}"
+        if match := re.fullmatch(r"(\d+)[.,'](000)", text):  # a thousand, as some write it
+            return f"write {name}: {match[1]}, or {match[1]}{match[2]}"
         if re.fullmatch(r"(?i)all|auto|max|any|gpu", text):
             return "write the number, or leave it out"
     if name == "variables":
         return "write variables: {NAME: value}"
     if path.startswith("array.") and any(kind.type is tuple for kind in kinds):
+        if match := re.fullmatch(r"(\w+)\((.*)\)", text):
+            return _write_out(match[1], match[2])
         return f"write [{', '.join(text.strip('[] ').replace(',', ' ').split())}]"
     return ""
 
@@ -298,7 +339,9 @@ def _suggest_for_scalar(node: Scalar, kinds: tuple[Kind, ...], path: str, name: 
 def suggest_form(text: str, path: str) -> str:
     """Return how to write text that has not the form which its place asks for."""
     name = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
-    if match := re.fullmatch(r"(after\w*|singleton)[:=](.+)", text):
+    if re.fullmatch(r"singleton|(aftercorr|afterburstbuffer|expand)[:=].+", text):
+        return f"write directives: ['#SBATCH --dependency={text}']"
+    if match := re.fullmatch(r"(after\w*)[:=](.+)", text):
         return f"write after: {{{match[1]}: [{', '.join(re.split('[:,]', match[2]))}]}}"
     if name == "name" and (plain := re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")):
         return f"write e.g. {plain}"
@@ -306,7 +349,8 @@ def suggest_form(text: str, path: str) -> str:
         words = [match[1], *_split(match[2])]
         return f"write module: {words[0]}, args: [{', '.join(words[1:])}]"
     if name in ("modules", "load") and (words := text.split()):
-        names = [word for word in words if word not in ("module", "ml", "load", "add")]
+        words = re.split(r"[\s,;]+", text.strip("-"))
+        names = [word for word in words if word not in ("", "module", "ml", "load", "add")]
         return f"write modules: [{', '.join(names)}]"
     return ""
 
@@ -324,6 +368,31 @@ def _count_indices(text: str) -> str:
     if not match:
         return text if text.isdecimal() else "10"
     return str((int(match[2]) - int(match[1])) // int(match[3] or 1) + 1)
+
+
+def _list_indices(text: str) -> list[str]:
+    """Return the indices of `1,3,5-7%2`."""
+    indices: list[str] = []
+    for part in text.partition("%")[0].replace(" ", "").split(","):
+        if (match := re.fullmatch(r"(\d{1,6})-(\d{1,6})(?::(\d{1,6}))?", part)) and match[3] != "0":
+            numbers = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+            indices += map(str, numbers) if len(numbers) < 10 else [part]
+        else:
+            indices.append(part)
+    return indices
+
+
+def _write_out(function: str, inner: str) -> str:
+    """Return how to write a sweep of Hydra: choice(a,b), range(1,4)."""
+    words = [word.strip() for word in inner.split(",")]
+    if function == "choice":
+        return f"write [{', '.join(words)}]"
+    if function == "range" and 1 <= len(words) <= 3 and all(word.isdecimal() for word in words):
+        numbers = [int(word) for word in words]
+        if len(words) < 3 or numbers[2]:
+            values = range(*numbers)
+            return f"write [{', '.join(map(str, values[:9]))}{', ...' if len(values) > 9 else ''}]"
+    return "write the values: [1e-3, 3e-4]"
 
 
 def _read_throttle(text: str) -> str:

@@ -132,6 +132,24 @@ class Container(NamedTuple):
             yield "binds", "do not work with uenv", "leave them out: a uenv sees all folders"
 
 
+def _tell_module_command(names: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return what is wrong with words of the command `module` among modules, and what to write."""
+    for word in names:
+        others = ", ".join(name for name in names if name != word)
+        if ";" in word:
+            plain = ", ".join(name for each in names for name in each.split(";") if name)
+            return f"{word!r} is more than a name", f"write modules: [{plain}]"
+        if word in ("purge", "reset", "use", "swap", "switch", "unload", "rm"):
+            first = {"purge": "first: purge, ", "reset": "first: reset, "}.get(word, "")
+            hint = f"write modules: {{{first}load: [{others}]}}"
+            if word == "use":
+                hint = "write modules: {use: [FOLDER], load: [...]}"
+            elif not first:
+                hint = "write the command in environment.setup"
+            return f"{word!r} is of the command, and no module", hint
+    return None
+
+
 @limit_keys("venv", "uv", "conda", "stage", most=1)
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
@@ -178,8 +196,19 @@ class Environment(NamedTuple):
             message = f"{commands_of_module[0]!r} is of the command, and no module"
             rest = ", ".join(word for word in names if word not in ("module", "ml", "load"))
             yield "modules", message, f"write modules: [{rest}]"
-        if self.venv and (match := re.fullmatch(r"(.*)/bin/(activate|python[\d.]*)/?", self.venv)):
+        if problem := _tell_module_command(names):
+            yield "modules", *problem
+        if self.venv and (
+            match := re.fullmatch(
+                r"(?:(?:source|\.)\s+)?(.*)/bin/(activate|python[\d.]*)/?", self.venv
+            )
+        ):
             yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
+        activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
+        in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
+        if self.conda and (match := re.fullmatch(in_conda, self.conda)):
+            message = f"{self.conda!r} is no environment, but leads to one"
+            yield "conda", message, f"write conda: {match[1] or match[2]}"
         if self.conda and re.search(r"\.ya?ml$", self.conda):
             hint = "make it before: conda env create, and write its name or path"
             yield "conda", f"{self.conda!r} describes an environment, and is none", hint

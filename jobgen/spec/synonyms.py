@@ -42,8 +42,9 @@ REMARKS = {
 }
 # Each path of the spec, and what others call it: in lower case, with `_` for `-` and `.`.
 OTHER_WORDS = """
-name: job_name jobname title run_name experiment experiment_name slurm_job_name
-queue: partition partitions queue_name queues slurm_partition pbs_queue q class
+name: display_name job_name jobname title run_name experiment experiment_name slurm_job_name
+queue: resource_pool runs_on compute_target partition partitions queue_name queues
+  slurm_partition pbs_queue q class
 account: project project_id project_code project_name allocation group budget bank billing charge
   slurm_account charge_account group_list grant
 qos: quality_of_service slurm_qos
@@ -60,10 +61,12 @@ resources: resource requests request hardware compute
 environment: environments software runtime_env
 run: entry training trainer
 filesystems: filesystem file_systems fs
-resources.nodes: num_nodes nnodes node node_count nodes_count n_nodes number_of_nodes numnodes
+resources.nodes: min_replicas max_replicas num_replicas instance_count num_instances num_nodes
+  nnodes node node_count nodes_count n_nodes number_of_nodes numnodes
   nnode nb_nodes select chunks num_machines machines replicas num_hosts hosts min_nodes max_nodes
   slurm_nodes num_workers_nodes nodect
-resources.gpus_per_node: gpus gpu ngpus ngpus_per_node num_gpus n_gpus num_gpus_per_node gpu_count
+resources.gpus_per_node: use_gpu gpus_per_instance gpus gpu ngpus ngpus_per_node num_gpus n_gpus
+  num_gpus_per_node gpu_count
   gpus_per_host gpus_per_machine gpus_per_worker gres accelerators accelerator devices device_count
   gpu_per_node gpus_per_nodes n_gpus_per_node num_gpu nvidia_com_gpu slurm_gpus_per_node tpus gcds
   gpus_per_task slurm_gres nb_gpus gpus_node
@@ -79,7 +82,8 @@ resources.constraint: constraints feature features node_features node_feature sl
   node_selector nodeselector node_type
 resources.exclusive: exclusive_nodes whole_node whole_nodes full_node full_nodes slurm_exclusive
   exclusive_node node_exclusive exclusive_access
-resources.walltime: time time_limit timelimit timeout timeout_min duration max_time wall_time
+resources.walltime: timeout_minutes max_run max_runtime_in_seconds time time_limit timelimit
+  timeout timeout_min duration max_time wall_time
   wallclock wall_clock max_runtime runtime_limit hours minutes max_duration slurm_time max_walltime
   run_time runtime wall_clock_limit time_min max_run_time job_time wtime walltime_limit
   wall_clock_time timeout_hours max_hours activedeadlineseconds
@@ -114,16 +118,18 @@ launch.mode: torchrun distributed start_method use_torchrun launch_mode
   launch_type
 launch.launcher: mpi use_srun use_mpi mpiexec mpirun srun
 launch.rendezvous: rdzv rdzv_backend rdzv_conf rendezvous_backend init_method
-launch.processes_per_node: tasks_per_node ntasks_per_node nproc_per_node procs_per_node ppn
+launch.processes_per_node: process_count_per_instance slots_per_node tasks_per_node
+  ntasks_per_node nproc_per_node procs_per_node ppn
   mpiprocs processes procs num_procs_per_node ranks_per_node workers_per_node nproc
   num_proc_per_node processes_per_host nprocs_per_node ranks process_per_node tasks_node
   num_workers npernode slurm_ntasks_per_node proc_per_node tasks_per_host
-launch.max_restarts: retries max_retries num_retries backofflimit backoff_limit retry
+launch.max_restarts: max_failures max_failure_retries retry_policy retries max_retries
+  num_retries backofflimit backoff_limit retry
   restart_policy max_restart elastic_restarts
 launch.interface: ifname nic nics network_interface network net socket_ifname iface
   nccl_socket_ifname gloo_socket_ifname network_if
 array.values: sweep sweeps grid matrix hyperparameter_sweep param_grid search_space grid_search
-  sweep_values product combinations parameter_sweep
+  searcher sweep_values product combinations parameter_sweep
 array.tasks: completions num_tasks_array array_size array_tasks njobs num_jobs n_jobs job_array
   slurm_array indices repeat
 array.at_once: max_parallel throttle array_parallelism slurm_array_parallelism concurrency
@@ -146,9 +152,10 @@ on_walltime.notice: signal checkpoint_signal grace grace_period signal_delay_s s
 on_walltime.at_most: max_requeue max_requeues max_resubmits max_resubmit max_chain
   max_num_timeout max_starts chain_length max_jobs_in_chain max_resubmissions num_resubmits
   max_resumes max_links
-report.metrics: metrics_file metrics_path log_metrics metrics_dir
+report.metrics: metric_definitions metrics_file metrics_path log_metrics metrics_dir
 report.usage: monitor monitoring gpu_usage usage_interval track_usage
-directives: extra_directives sbatch_args sbatch_options slurm_args slurm_options pbs_args
+directives: scheduler_args extra_directives sbatch_args sbatch_options slurm_args slurm_options
+  pbs_args
   pbs_options qsub_args qsub_options additional_parameters slurm_additional_parameters
   extra_parameters sbatch qsub scheduler_options extra_options native sbatch_directives
   additional_directives custom_directives extra_sbatch_args job_extra extra
@@ -161,7 +168,8 @@ ANSWERS = {
         " cpus_per_rank num_cpus_per_task"
     ),
     "paths are relative to the folder you submit from; leave it out": (
-        "workdir work_dir working_dir working_directory workingdir chdir cwd directory dir folder"
+        "source_dir code src workdir work_dir working_dir working_directory workingdir chdir"
+        " cwd directory dir folder"
         " submit_dir rundir run_dir root project_dir remote_dir pwd"
     ),
     "jobgen keeps all output under runs/NAME/ID/; leave it out": (
@@ -173,7 +181,7 @@ ANSWERS = {
     "one process starts for each GPU: write resources.nodes and resources.gpus_per_node, or"
     " launch.processes_per_node": (
         "ntasks num_tasks n_tasks np nprocs n_procs world_size num_processes total_gpus num_procs"
-        " slurm_ntasks n_processes mppwidth total_processes total_tasks"
+        " slots_per_trial slots slurm_ntasks n_processes mppwidth total_processes total_tasks"
     ),
     "memory is asked for by the node: write resources.memory_per_node": (
         "mem_per_cpu memory_per_cpu mem_per_gpu memory_per_gpu pmem mem_per_task slurm_mem_per_gpu"
@@ -197,7 +205,8 @@ ANSWERS = {
         " api_version kind user schema maintainer owner created date label doc"
     ),
     "name the environment that has it: environment.venv or environment.conda": (
-        "python_version python_path python_executable requirements pip packages"
+        "framework_version py_version build dockerfile python_version python_path"
+        " python_executable requirements pip packages"
         " pip_packages requirements_txt poetry pixi pip_install requirements_file"
     ),
     "its keys stand at the top level of the spec (queue, account, resources, run); what has no key"
@@ -207,10 +216,39 @@ ANSWERS = {
         "place placement scatter pack arrangement"
     ),
     "its keys stand in resources itself, as in resources: {nodes: 2, gpus_per_node: 4}": (
-        "limits resource_limits"
+        "limits resource_limits resources.requests resources.request scaling_config"
+        " resources_per_worker resources_per_trial"
+    ),
+    "it is of pods, images and machines that a cloud makes; a batch scheduler has its nodes: leave"
+    " it out": (
+        "namespace tolerations affinity image_pull_policy image_pull_secrets service_account_name"
+        " service_account security_context priority_class_name ttl_seconds_after_finished"
+        " run_policy clean_pod_policy termination_grace_period_seconds host_network dns_policy"
+        " pod_spec pod_template shm_size ipc ports expose privileged ulimits networks network_mode"
+        " hostipc host_ipc cloud region regions zone zones instance_type vm_size machine_type"
+        " use_spot use_spot_instances spot spot_policy max_price max_wait idle_duration"
+        " keep_alive_period_in_seconds volume_size disk_tier autostop head_node_type"
+    ),
+    "a range of nodes is resources.nodes, as in nodes: {min: 1, max: 4}": "elastic_policy elastic",
+    "the program finds its files on the cluster's file systems: pass their paths in run.args": (
+        "file_mounts inputs outputs input_data artifacts storage_mounts checkpoint_s3_uri"
+        " checkpoint_storage"
+    ),
+    "the scheduler sends e-mail alone (notify.email); `jobgen wait JOB --then COMMAND` runs what"
+    " you like": "slack webhook webhooks teams discord telegram notify_url",
+    "jobgen writes the launcher's options; launch says how processes start": (
+        "srun_args mpi_args mpirun_args torchrun_args launcher_args launch_args"
+    ),
+    "combinations that are not all are written out, as in array: {list: [{lr: 1e-3, seed: 0}]}": (
+        "array.exclude array.include"
+    ),
+    "write the kind and the id, as in after: {afterok: [12345]}": (
+        "after.job after.jobs after.id after.ids after.type after.kind after.ok after.success"
+        " after.status"
     ),
     "jobgen starts one program on all nodes: write run, and resources.nodes for how many": (
-        "roles role containers init_containers initcontainers pods pod worker workers master"
+        "uses services deploy replica_spec roles role containers init_containers initcontainers"
+        " pods pod worker workers master"
         " replica_specs pytorch_replica_specs pytorchreplicaspecs replica_groups steps stages"
         " components tasks_groups"
     ),

@@ -49,6 +49,8 @@ def parse_duration(text: str) -> int:
         unit = _UNIT_SECONDS[match[3].lower()]
         minutes = round(float(f"{match[1]}.{match[2]}") * unit / 60)
         raise ValueError(f"has a fraction; write {minutes}m")
+    elif match := re.fullmatch(r"(\d{1,4})-(\d{1,2})", text, re.ASCII):
+        raise ValueError(f"is days and hours for Slurm alone; write {match[1]}d{match[2]}h")
     elif match := re.fullmatch(r"(\d{1,9}):\d\d", text, re.ASCII):
         number = int(match[1])
         forms = f"{number}h, {number}m or {format_duration(number * 60)}"
@@ -83,6 +85,9 @@ def parse_memory(text: str) -> int:
         if not int(text):
             raise ValueError("is zero; write e.g. 180GB")
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
+    if match := re.fullmatch(r"(\d{1,9})(?:,(\d{1,9}))? ?([KMGTP])[Iio]?[Bb]?(?:\+|\.\.)?", text):
+        fraction = f".{match[2]}" if match[2] else ""
+        raise ValueError(f"is not an amount of memory; write {match[1]}{fraction}{match[3]}B")
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 
 

@@ -640,3 +640,7 @@ def test_a_file_called_dash_is_stdout() -> None:
     assert jobgen("explain", "--svg", "-").out.startswith("<svg")
     ended = jobgen("render", "-o", "-", "--out-dir", "scripts")
     assert (ended.code, files()) == (2, ["job.sbatch", "job.yaml"])
+    assert jobgen("init", "-").out.startswith("# yaml-language-server: $schema=job.schema.json\n")
+    assert jobgen("init", "-", "--json").code == 2
+    assert not Path("-").exists()
+    assert not Path("job.schema.json").exists()

@@ -687,6 +687,24 @@ def test_wait_asks_once_and_at_once_what_an_outcome_means(
     assert 1008 <= clock.now <= 1010
 
 
+def test_control_c_in_wait_says_which_jobs_go_on(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    first = job("7")
+    job("8"), job("9")
+    scheduler.says("squeue", "".join(f"{id}|RUNNING|None|N/A|N/A\n" for id in (7, 8, 9)))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    clock.at = {1010: lambda: attempt(first, "done 0"), 1030: interrupt}
+    code, out, err = jobgen("wait", "7", "8", "9")
+    assert (code, out) == (130, "7 done\n")
+    told = "jobs 8, 9 go on; jobgen wait 8 9 waits for them, jobgen cancel 8 9 ends them"
+    assert err.split("\n")[0] == told
+
+
 def test_wait_ends_where_nobody_knows_the_job_and_not_where_nobody_answers(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

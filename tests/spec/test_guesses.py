@@ -174,6 +174,16 @@ def test_a_value_that_expands_is_the_shells_business() -> None:
     assert plan.notes == ()
 
 
+@pytest.mark.parametrize("key", ["constraint", "gpu_type"])
+def test_a_wish_for_a_kind_of_node_that_pbs_cannot_be_told_is_noted(key: str) -> None:
+    text = write_guess(f"resources/{key}: a100")
+    assert plan_of(text).notes == ()
+    (note,) = plan_of(text, scheduler="pbs").notes
+    assert note.startswith(f"note: resources.{key}: ")
+    assert "left out" in note
+    assert plan_of(text, scheduler="local").notes == ()
+
+
 def test_a_program_without_gpus_is_told_that_torch_is_needed() -> None:
     text = "name: a\nscheduler: pbs\nresources: {walltime: 1h}\nrun: {command: [python, a.py]}\n"
     (note,) = plan_of(text).notes
