@@ -367,15 +367,15 @@ def _count_indices(text: str) -> str:
     match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(%\d+)?", text)
     if not match:
         return text if text.isdecimal() else "10"
-    return str((int(match[2]) - int(match[1])) // int(match[3] or 1) + 1)
+    return str((int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1)
 
 
 def _list_indices(text: str) -> list[str]:
     """Return the indices of `1,3,5-7%2`."""
     indices: list[str] = []
     for part in text.partition("%")[0].replace(" ", "").split(","):
-        if (match := re.fullmatch(r"(\d{1,6})-(\d{1,6})(?::(\d{1,6}))?", part)) and match[3] != "0":
-            numbers = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+        if match := re.fullmatch(r"(\d{1,6})-(\d{1,6})(?::(\d{1,6}))?", part):
+            numbers = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1) or 1)
             indices += map(str, numbers) if len(numbers) < 10 else [part]
         else:
             indices.append(part)
@@ -387,10 +387,9 @@ def _write_out(function: str, inner: str) -> str:
     words = [word.strip() for word in inner.split(",")]
     if function == "choice":
         return f"write [{', '.join(words)}]"
-    if function == "range" and 1 <= len(words) <= 3 and all(word.isdecimal() for word in words):
+    if function == "range" and re.fullmatch(r"\d{1,6}(,\d{1,6}){0,2}", ",".join(words)):
         numbers = [int(word) for word in words]
-        if len(words) < 3 or numbers[2]:
-            values = range(*numbers)
+        if (len(words) < 3 or numbers[2]) and (values := range(*numbers)):
             return f"write [{', '.join(map(str, values[:9]))}{', ...' if len(values) > 9 else ''}]"
     return "write the values: [1e-3, 3e-4]"
 
