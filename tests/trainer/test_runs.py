@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -322,3 +323,30 @@ def test_another_model_or_text_does_not_continue_this_run(
         assert said in run.output
         assert "Traceback" not in run.output
     assert (whole.out / "checkpoints/latest").read_text() == "step-00000040\n"
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="Inductor writes C++")
+def test_two_ranks_that_inductor_compiles_learn_the_same_and_go_on(
+    start: Start, tmp_path: Path
+) -> None:
+    """Training, validation, a second start and a sample; other tests compile without C++."""
+    flags = ("--context", 16, "--batch-tokens", 64, "--tokens", tmp_path / "tokens")
+    flags += ("--log-every", 1, "--save-every", 3, "--val-every", 3, "--val-items", 5)
+    flags += ("--warmup-steps", 2, "--schedule", "constant", "--sample-tokens", 4)
+    plain = start(tmp_path / "plain", *flags, "--steps", 6, processes=2)
+    assert plain.wait() == 0, plain.output
+    for steps in (3, 6):
+        compiled = start(
+            tmp_path / "compiled",
+            *(*flags, "--steps", steps, "--compile"),
+            processes=2,
+            TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        assert compiled.wait() == 0, compiled.output
+    assert "continuing after step 3" in compiled.output
+    assert "--- a sample ---" in compiled.output
+    for kind in ("step", "val"):
+        losses = [line["loss"] for line in compiled.metrics(kind)]
+        expected = [line["loss"] for line in plain.metrics(kind)]
+        assert losses == pytest.approx(expected, abs=1e-5)
+    assert {line["compiled"] for line in compiled.metrics("start")} == {True}
