@@ -36,7 +36,8 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
             yield "OMPI_MCA_odls_base_sigkill_timeout", "40", why
     for name in ("USER", "LOGNAME"):
         yield name, "the user", "not every launcher hands it on"
-    if schedulers.is_local(plan.scheduler):
+    local = schedulers.is_local(plan.scheduler)
+    if local:
         why = "this machine's processes talk over loopback"
         yield "GLOO_SOCKET_IFNAME", "lo", why
         yield "NCCL_SOCKET_IFNAME", "lo", why
@@ -49,7 +50,6 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     elif plan.nodes.total > 1:
         why = "only where a node's own name leads to its loopback address: what leads to the others"
         yield "GLOO_SOCKET_IFNAME", "an interface", why
-    local = schedulers.is_local(plan.scheduler)
     among = "the machine / all processes" if local else "the node / its processes"
     threads = str(plan.nodes.threads or f"CPUs of {among}")
     why = "the processes of a node share its cores"

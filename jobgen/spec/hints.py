@@ -348,7 +348,7 @@ def suggest_form(text: str, path: str) -> str:
     if path == "run.module" and (match := re.fullmatch(r"(?:-m +)?([\w.]+) +([-\w].*)", text)):
         words = [match[1], *_split(match[2])]
         return f"write module: {words[0]}, args: [{', '.join(words[1:])}]"
-    if name in ("modules", "load") and (words := text.split()):
+    if name in ("modules", "load") and text.strip():
         words = re.split(r"[\s,;]+", text.strip("-"))
         names = [word for word in words if word not in ("", "module", "ml", "load", "add")]
         return f"write modules: [{', '.join(names)}]"

@@ -132,13 +132,18 @@ class Container(NamedTuple):
             yield "binds", "do not work with uenv", "leave them out: a uenv sees all folders"
 
 
-def _tell_module_command(names: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return what is wrong with words of the command `module` among modules, and what to write."""
+def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with words of the command `module` among modules, and what to write."""
+    heads = ("module", "ml", "load")
+    if word := next((name for name in names if name in heads), None):
+        rest = ", ".join(name for name in names if name not in heads)
+        yield f"{word!r} is of the command, and no module", f"write modules: [{rest}]"
     for word in names:
         others = ", ".join(name for name in names if name != word)
         if ";" in word:
             plain = ", ".join(name for each in names for name in each.split(";") if name)
-            return f"{word!r} is more than a name", f"write modules: [{plain}]"
+            yield f"{word!r} is more than a name", f"write modules: [{plain}]"
+            return
         if word in ("purge", "reset", "use", "swap", "switch", "unload", "rm"):
             first = {"purge": "first: purge, ", "reset": "first: reset, "}.get(word, "")
             hint = f"write modules: {{{first}load: [{others}]}}"
@@ -146,8 +151,8 @@ def _tell_module_command(names: tuple[str, ...]) -> tuple[str, str] | None:
                 hint = "write modules: {use: [FOLDER], load: [...]}"
             elif not first:
                 hint = "write the command in environment.setup"
-            return f"{word!r} is of the command, and no module", hint
-    return None
+            yield f"{word!r} is of the command, and no module", hint
+            return
 
 
 @limit_keys("venv", "uv", "conda", "stage", most=1)
@@ -192,11 +197,7 @@ class Environment(NamedTuple):
         """The variables arrive, and the environment is what it is said to be."""
         modules = self.modules
         names = modules.load if isinstance(modules, Modules) else modules or ()
-        if commands_of_module := [word for word in names if word in ("module", "ml", "load")]:
-            message = f"{commands_of_module[0]!r} is of the command, and no module"
-            rest = ", ".join(word for word in names if word not in ("module", "ml", "load"))
-            yield "modules", message, f"write modules: [{rest}]"
-        if problem := _tell_module_command(names):
+        for problem in _find_module_command(names):
             yield "modules", *problem
         if self.venv and (
             match := re.fullmatch(
