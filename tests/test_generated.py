@@ -1,6 +1,5 @@
 """What is made from the program: the man page, the schemas of the wheel, pages of docs."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ from types import ModuleType
 
 import click
 import pytest
-from support import ROOT, jobgen
+from support import ROOT, jobgen, load_program
 
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.main import cli
@@ -20,12 +19,8 @@ from jobgen.spec.model import JobSpec
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
     """The module docs/generate.py."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
     path = list(sys.path)
-    spec.loader.exec_module(module)
+    module = load_program(ROOT / "docs" / "generate.py")
     sys.path[:] = path
     return module
 

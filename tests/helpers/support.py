@@ -4,6 +4,7 @@ by a rendered script as a node's agent would run them."""
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
 import yaml
@@ -85,6 +86,16 @@ def exported(script: str) -> set[str]:
     for caches in re.findall("^ *for name in (TRITON[^;]*); do", script, re.MULTILINE):
         names |= set(caches.replace("\\", " ").split())
     return names - {"$name"}
+
+
+def load_program(path: Path) -> ModuleType:
+    """Import a program that lies in no package, such as a benchmark."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec
+    assert spec.loader
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Ended(NamedTuple):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from forked import start_python
+from support import load_program
 
 pytest.importorskip("torch", reason="the trainer needs torch")
 
@@ -41,11 +42,7 @@ def test_the_small_mode_measures_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = ROOT / "benchmarks" / "trainer_gpu.py"
-    spec = importlib.util.spec_from_file_location("trainer_gpu", path)
-    assert spec
-    assert spec.loader
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = load_program(path)
     used = SimpleNamespace(Popen=Worker, PIPE=-1, STDOUT=-2)
     monkeypatch.setattr(benchmark, "subprocess", used)
     argv = [str(path), "--small", "--json", str(tmp_path / "rows.json")]

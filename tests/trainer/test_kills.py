@@ -1,10 +1,9 @@
 """A run that is killed ends as one that is not: a rank, an agent, all of it; see the benchmark."""
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
@@ -12,21 +11,11 @@ import pytest
 pytest.importorskip("torch", reason="the trainer needs torch")
 
 from forked import Forked, start_python
+from support import load_program
 
 from .conftest import ROOT
 
 pytestmark = pytest.mark.torch
-
-
-def load_benchmark() -> ModuleType:
-    """Import the benchmark, which is a program."""
-    path = ROOT / "benchmarks" / "trainer_kill.py"
-    spec = importlib.util.spec_from_file_location("trainer_kill", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def start_agent(
@@ -45,7 +34,7 @@ def start_agent(
 def test_three_kills_inside_checkpoints_change_no_bit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    benchmark = load_benchmark()
+    benchmark = load_program(ROOT / "benchmarks" / "trainer_kill.py")
     monkeypatch.setattr(benchmark, "subprocess", SimpleNamespace(Popen=start_agent))
     monkeypatch.setattr(sys, "argv", ["trainer_kill.py", "--kills", "3"])
     benchmark.main()
