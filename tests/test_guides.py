@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from forked import Server, ask_by
+from forked import Server, ask_by, run_server
 from pages import Page, read_page, run_command
 from report_runs import make, metrics, spec
 from support import ROOT, jobgen, working_in
@@ -147,11 +147,8 @@ def test_the_torch_that_readme_has_one_install_first_is_kept_by_its_commands() -
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """What the processes of the programs are forked from."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     there = [name for name in IMPORTED if importlib.util.find_spec(name.partition(".")[0])]
-    made = Server(environment, there)
-    yield made
-    made.end()
+    yield from run_server(there)
 
 
 @pytest.fixture(scope="module")

@@ -27,11 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = "torch.distributed.run"
 #: what the trainer and torchrun have imported by the time they begin
 MODULES = ("jobgen.trainer.commands", "jobgen.trainer.flags", "jobgen.trainer.loop")
@@ -127,6 +128,13 @@ class Server:
 def pick_early(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that have to be there before anything is imported."""
     return {k: v for k, v in environment.items() if k.startswith(EARLY)}
+
+
+def run_server(modules: Sequence[str]) -> Iterator[Server]:
+    """Hand out a server that has imported these modules, with one thread; a fixture's body."""
+    server = Server({**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, modules)
+    yield server
+    server.end()
 
 
 def ask_for(path: str, request: Request, streams: Sequence[int]) -> Forked:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, skip_without
-from forked import MODULES, Server, ask_by
+from forked import MODULES, Server, ask_by, run_server
 from jobs import submit
 
 skip_without("torch", "sklearn")
@@ -83,9 +83,7 @@ def losses(
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """What ranks on this machine are forked from."""
-    made = Server({**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, IMPORTED)
-    yield made
-    made.end()
+    yield from run_server(IMPORTED)
 
 
 @pytest.fixture(scope="module")
