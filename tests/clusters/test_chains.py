@@ -85,6 +85,18 @@ def tell(slurm: Slurm, job_id: str) -> None:
     slurm.run("scancel", "--batch", "--signal=USR1", job_id)
 
 
+def ask_state(job: Job, slurm: Slurm, cwd: Path) -> str:
+    """What `jobgen status` says, once Slurm has emptied the nodes of a start (COMPLETING)."""
+    states: list[str] = []
+
+    def is_past_the_start() -> bool:
+        states.append(jobgen("status", job.id, env=slurm.env, cwd=cwd).stdout.strip())
+        return states[-1] != "stopping"
+
+    job.wait_for(is_past_the_start)
+    return states[-1]
+
+
 def stepping(job: Job, number: int) -> bool:
     """Whether the trainer is at work in start `number`."""
     path = job.run_dir / "metrics.jsonl"
@@ -109,25 +121,27 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
     options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
     job = chain(slurm, tmp_path, *options, walltime=walltime, launch={"mode": "direct"})
     argv = [*JOBGEN, "logs", "-f", job.id]
-    follower = subprocess.Popen(
+    with subprocess.Popen(
         argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    reached = [0]
-    for number in (1, 2):
-        job.wait_for(lambda number=number: stepping(job, number))
-        tell(slurm, job.id)
-        job.wait_for(lambda number=number: len(outcomes(job)) == number)
-        assert outcomes(job)[-1] == "continued 0", output(job)
-        status = json.loads((job.run_dir / "status.json").read_text())
-        assert status["reason"] == "STOP file"
-        reached.append(status["step"])
-        said = jobgen("status", job.id, env=slurm.env, cwd=tmp_path)
-        assert said.stdout in ("queued\n", "running\n")
-    assert reached == sorted(set(reached))
-    job.wait_for(lambda: len(outcomes(job)) == 3, 120)
-    assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
-    followed = follower.communicate(timeout=120)[0].splitlines()
-    assert follower.returncode == 0
+    ) as follower:
+        try:
+            reached = [0]
+            for number in (1, 2):
+                job.wait_for(lambda number=number: stepping(job, number))
+                tell(slurm, job.id)
+                job.wait_for(lambda number=number: len(outcomes(job)) == number)
+                assert outcomes(job)[-1] == "continued 0", output(job)
+                status = json.loads((job.run_dir / "status.json").read_text())
+                assert status["reason"] == "STOP file"
+                reached.append(status["step"])
+                assert ask_state(job, slurm, tmp_path) in ("queued", "running")
+            assert reached == sorted(set(reached))
+            job.wait_for(lambda: len(outcomes(job)) == 3, 120)
+            assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
+            followed = follower.communicate(timeout=120)[0].splitlines()
+            assert follower.returncode == 0
+        finally:
+            follower.kill()
     assert [line for line in followed if " | " not in line] == output(job).splitlines()
     assert set(printed(job).splitlines()) <= {line.partition(" | ")[2] for line in followed}
     lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
