@@ -45,14 +45,13 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest 2b3b6d663610 ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest ee1320149bfd ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, gpus, walltime local, remind, usage.
 
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }    # a function that some scripts have
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
 
 beside() {    # beside FUNCTION...: told this shell's PID; its signals go to this shell alone
@@ -65,7 +64,6 @@ find_job() {    # sets job_id, and job_number, from which the port follows
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
     unset JOBGEN_SUBMIT_ID
     job_number=${job_id##*-} script_pid=$$
-    optional find_task "$@"
 }
 
 # What a node has of this machine's GPUs: a share, if there is one for each process; else none.
@@ -93,7 +91,6 @@ share_gpus() {    # sets CUDA_VISIBLE_DEVICES
 # The run folder, on a file system that all nodes share. Each start of this script is an attempt
 # with a number of its own, so that a job that is started again overwrites nothing.
 make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
-    optional find_run
     run_dir=$PWD/runs/$JOB_NAME/${run_id:-$job_id} attempt=0
     stop='' child='' word='' reason='' lost='' why=''
     mkdir -p "$run_dir"/{logs,errors,attempts} || die "cannot make the run folder $run_dir"
@@ -109,7 +106,7 @@ make_run_folder() {    # sets run_dir, attempt, attempt_dir and this_script
     trap 'conclude "$?"' EXIT
     trap 'end_job SIGTERM' TERM
     trap 'end_job SIGINT' INT
-    optional begin_walltime
+    begin_walltime
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
 
@@ -193,7 +190,6 @@ tell_nodes() {    # what each node has to know; the rendezvous has a secret, for
     (umask 077 && : >"$attempt_dir/world")
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" rendezvous_id "$secret" \
         work_dir "$PWD" run_end "${run_end-}" script_pid "${script_pid-}" >"$attempt_dir/world"
-    optional hand_on
     say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
 }
 
@@ -203,15 +199,12 @@ find_node() {    # find_node NODE_RANK: what the first node has written for all,
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     # shellcheck source=/dev/null
     . "$attempt_dir/world"
-    optional take_over
     cd "$work_dir"
-    optional loosen_umask
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
 }
 check_rendezvous() {
-    optional name_interface
     getent ahosts "$MASTER_ADDR" >/dev/null ||
         die "$node cannot resolve the name of the first node, $MASTER_ADDR"
     if ((${RANK:-$node_rank} == 0)) && (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; then
@@ -246,17 +239,14 @@ prepare_node() {    # nothing is taken over from around the job but the folder a
     # A folder on the node's own disk, gone when the node's part ends.
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")
-    optional guard_node
-    optional watch_usage
+    guard_node
+    watch_usage
 }
 start_agent() {    # in a process of its own, which the agent takes over
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
     export JOBGEN_NODE=$node
-    optional mark_agent
-    optional tell_end
-    optional enter_container
+    mark_agent
     load_environment
-    optional preflight
     agent
 }
 
@@ -345,7 +335,7 @@ load_environment() {
     environment
     trap - EXIT
     set -eu
-    optional find_torch    # unless the program may be any
+    find_torch
     say "${python}OMP_NUM_THREADS=$OMP_NUM_THREADS"
 }
 tell_setup() {    # tell_setup STATUS
@@ -358,7 +348,7 @@ find_torch() {    # sets python, to what is said of it
     torch=$(python3 -c 'from importlib.metadata import version; print(version("torch"))') ||
         die "there is no torch on $node for $(command -v python3)"
     python="torch $torch of $(command -v python3), "
-    optional set_gpu_variables "$torch"
+    set_gpu_variables "$torch"
 }
 
 # What the agent starts for each process: its own log files, then the program.
@@ -442,7 +432,6 @@ run_job() {    # sets status
 }
 end_job() {    # end_job REASON; the scheduler may leave no time for more than this
     stop=$1
-    optional note_signal
     if [[ $stop == SIG* ]]; then record_outcome "${at_signal:-cancelled}" 143; fi
 }
 
@@ -473,14 +462,6 @@ find_cause() {    # sets node, first_rank, status and file
             fi
         done < <(list_exit_codes "$name")
     done
-    # A shell that was killed has recorded nothing; srun tells of it, of the first to end first.
-    if [[ -z $first ]] && read -r name rank < <(
-        sed -nE '/^srun: error: .*: task/{ s/^.*: (.*): task ([0-9]*): Killed.*/\1 \2/p; q }' \
-            "$attempt_dir/launcher.log"
-    ); then
-        node=$name status=137
-        if declare -F run_process >/dev/null; then first_rank=$rank; fi
-    fi
     file=$run_dir/logs/$node/rank-$first_rank.err
     if [[ ! -s $file ]]; then file=$run_dir/logs/$node/agent.log; fi
     if [[ ! -s $file ]]; then file=$attempt_dir/launcher.log; fi
@@ -491,7 +472,6 @@ conclude() {    # conclude STATUS
     local status=$1 file='' first_rank=''
     set +eu
     trap '' TERM INT USR1    # what is decided now stays
-    optional settle_walltime
     if [[ -n $word ]]; then
         :    # the chain has said what there is to say
     elif [[ -n $stop ]]; then
@@ -527,7 +507,7 @@ lost_another() { grep -qsE '(closed|reset) by peer|Broken pipe|ncclRemoteError' 
 main() {
     # This same file is called again, with a function to begin with: for each node and each process.
     if declare -F "${1-}" >/dev/null; then "$@"; exit; fi
-    optional leave_mark "$@"
+    leave_mark "$@"
     find_job "$@"
     make_run_folder
     find_nodes

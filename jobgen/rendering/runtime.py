@@ -24,6 +24,9 @@ _TITLE_LINE = "# ---- Part 2: the jobgen runtime {}, digest {} "
 _TITLE = re.compile(r"^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n", re.M)
 _ABOUT = "The same in every script of its kind; docs/concepts/the-script.md explains it."
 _LAST = 'main "$@"\n'
+# In the files of the runtime: a call of a function that only some scripts have.
+_OPTIONAL = re.compile(r"^( *)optional (\w+)(.*\n)", re.M)
+_FUNCTION = re.compile(r"^(\w+)\(\) \{", re.M)
 
 
 class Runtime(NamedTuple):
@@ -59,6 +62,9 @@ def _join_parts(folder: str, kind: str, parts: tuple[str, ...]) -> str:
     kind = textwrap.fill(f"Its kind: {kind}.", 98)
     about = f"# {_ABOUT}\n{textwrap.indent(kind, '# ')}\n"
     text = "\n".join([about, *(_read(os.path.join(folder, f"{part}.sh")) for part in parts), _LAST])
+    # What Part 1 has for a part, such as the preflight, is named like the part.
+    functions = {*_FUNCTION.findall(text), *map(os.path.basename, parts)}
+    text = _OPTIONAL.sub(lambda call: call.expand(r"\1\2\3") if call[2] in functions else "", text)
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
 

@@ -178,7 +178,7 @@ def test_pbsdsh_starts_a_shell_that_builds_its_own_world(subtests: pytest.Subtes
             assert (
                 '-n "${SLOTS[$1]}" -- /bin/bash "$this_script" log_in "$1" run_node "$1"' in pbsdsh
             )
-            assert lines_with("    optional loosen_umask", script)
+            assert lines_with("    loosen_umask", script)
 
 
 def test_the_order_of_pbs_nodes_is_that_of_the_allocation(tmp_path: Path) -> None:

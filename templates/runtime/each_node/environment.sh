@@ -6,7 +6,7 @@ load_environment() {
     environment
     trap - EXIT
     set -eu
-    optional find_torch    # unless the program may be any
+    optional find_torch
     say "${python}OMP_NUM_THREADS=$OMP_NUM_THREADS"
 }
 tell_setup() {    # tell_setup STATUS

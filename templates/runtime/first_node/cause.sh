@@ -25,14 +25,7 @@ find_cause() {    # sets node, first_rank, status and file
             fi
         done < <(list_exit_codes "$name")
     done
-    # A shell that was killed has recorded nothing; srun tells of it, of the first to end first.
-    if [[ -z $first ]] && read -r name rank < <(
-        sed -nE '/^srun: error: .*: task/{ s/^.*: (.*): task ([0-9]*): Killed.*/\1 \2/p; q }' \
-            "$attempt_dir/launcher.log"
-    ); then
-        node=$name status=137
-        if declare -F run_process >/dev/null; then first_rank=$rank; fi
-    fi
+    optional find_killed "$first"
     file=$run_dir/logs/$node/rank-$first_rank.err
     if [[ ! -s $file ]]; then file=$run_dir/logs/$node/agent.log; fi
     if [[ ! -s $file ]]; then file=$attempt_dir/launcher.log; fi
