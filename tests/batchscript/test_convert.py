@@ -7,27 +7,17 @@ from pathlib import Path
 import pytest
 import yaml
 from hypothesis import given
+from importing import import_body, make_script, refusal_of, spec_of
 from odd_scripts import ANY_SCRIPT
 from rendered import ALL as SCRIPTS
 from support import ROOT, jobgen, plan_of, working_in
 
-from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 from jobgen.rendering.render import render
 
 FOREIGN = sorted((ROOT / "tests" / "batchscript" / "of_others").iterdir())
-
-
-def imported(body: str, *directives: str, name: str = "job.sbatch") -> Imported:
-    """What a script with these directives and this body becomes."""
-    return import_script(Script(name, "\n".join(["#!/bin/bash", *directives, "", body, ""])))
-
-
-def spec_of(body: str, *directives: str) -> dict[str, object]:
-    """The same, as data."""
-    loaded: dict[str, object] = yaml.safe_load(imported(body, *directives).yaml)
-    return loaded
 
 
 def test_a_script_that_jobgen_rendered_has_a_spec_already(tmp_path: Path) -> None:
@@ -75,7 +65,7 @@ def test_no_directive_is_lost(path: Path) -> None:
 
 
 def test_from_slurm_to_pbs() -> None:
-    result = imported(
+    result = import_body(
         "module load cuda/12.4\nsource ~/venv/bin/activate\nexport NCCL_DEBUG=WARN\n"
         "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d train.py --lr 3e-4",
         "#SBATCH -J gpt -A vp91 -p gpu",
@@ -187,7 +177,7 @@ def test_an_array_by_its_index(line: str, index: str) -> None:
 )
 def test_an_array_of_other_indices_counts_from_them(value: str, tasks: int, line: str) -> None:
     body = "python a.py --task $SLURM_ARRAY_TASK_ID"
-    spec = yaml.safe_load(imported(body, f"#SBATCH --array={value}").yaml)
+    spec = yaml.safe_load(import_body(body, f"#SBATCH --array={value}").yaml)
     assert spec["array"]["tasks"] == tasks
     assert line in spec["environment"]["setup"]
     assert spec["run"] == {"command": ["bash", "-c", f"exec {body}"]}
@@ -257,7 +247,7 @@ def test_the_program(command: str, run: dict[str, object]) -> None:
 
 def test_what_is_not_mapped_is_listed_with_its_line_and_stands_in_the_spec() -> None:
     body = "export MASTER_PORT=29500\nrm -rf tmp\nsrun python a.py --cuda\nrm -rf out"
-    result = imported(body, "#SBATCH -N 2")
+    result = import_body(body, "#SBATCH -N 2")
     assert [(left.kind, left.line, left.text) for left in result.left] == [
         ("kept", 4, "export MASTER_PORT=29500"),
         ("lost", 5, "rm -rf tmp"),
@@ -274,6 +264,61 @@ def test_what_one_process_does_before_and_after_its_program_is_kept() -> None:
     spec = spec_of("rm -rf tmp\npython a.py --cuda\nrm -rf out", "#SBATCH -N 1")
     assert spec["environment"] == {"setup": "rm -rf tmp || true\n"}
     assert spec["run"] == {"command": ["bash", "-c", "python a.py --cuda\nrm -rf out"]}
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        ("srun torchrun --nnodes=1 --nproc-per-node=4 t.py", "lost: each of 2 nodes trains alone"),
+        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", "check: the directives ask for 2"),
+        ("srun torchrun --nnodes=1:4 --nproc-per-node=4 t.py", "check: the spec's number of nodes"),
+        (
+            "srun -n 8 torchrun --nnodes=2 --nproc-per-node=4 t.py",
+            "lost: the script starts 4 agents",
+        ),
+        ("torchrun --nnodes=2 --nproc-per-node=4 t.py", "check: the script starts one agent"),
+        ("torchrun --nproc-per-node=4 t.py", "lost: the script starts one agent"),
+        ("accelerate launch t.py", "lost: the script starts one agent"),
+        ("accelerate launch --num_machines 2 t.py", "check: the script starts one agent"),
+        (
+            "srun accelerate launch t.py",
+            "check: without --num_machines accelerate launch is",
+        ),
+        ("srun -n 3 python t.py", "lost: not a multiple of 2 nodes"),
+        ("mpirun python a.py\nmpirun python t.py", "lost: not run: run it once"),
+        ("srun --container-name=c python t.py", "lost: no step before it names its image"),
+        ("srun apptainer exec -B a:b:c:d i.sif python t.py", "lost: not a bind"),
+        ("srun apptainer run i.sif python t.py", "check: the program is executed"),
+        ("srun torchrun --nnodes=2 --numa-binding=node t.py", "check: an option of torchrun"),
+    ],
+)
+def test_what_the_spec_starts_in_another_way_is_said(launch: str, said: str) -> None:
+    result = import_body(launch, "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4")
+    kind, _, reason = said.partition(": ")
+    assert [left for left in result.left if left.kind == kind and left.reason.startswith(reason)]
+
+
+def test_what_is_said_is_said_once() -> None:
+    result = import_body("python a.py $0\npython b.py", "#SBATCH --gpus-per-node=1")
+    assert [left.text for left in result.left].count("$0") == 1
+    result = import_body("source v/bin/activate; srun python t.py & wait", "#SBATCH --nodes=1")
+    assert [left.kind for left in result.left] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("sbatch job.sh", "submits jobs, and is none itself"),
+        ("julia t.jl", "runs Julia"),
+        ("python <your_script>.py", "a place to fill in"),
+        ("deepspeed --hostfile=hosts t.py", "deepspeed's own launcher goes to the nodes by ssh"),
+        ("deepspeed t.py", "deepspeed's own launcher goes to the nodes by ssh"),
+        ("go() { srun python t.py; }\nfor i in 1 2; do go; done", "a loop starts 'python t.py'"),
+    ],
+)
+def test_what_no_spec_can_be_made_of_is_refused_by_name(body: str, why: str) -> None:
+    directives = () if body.startswith("sbatch") else ("#SBATCH --nodes=2 --gpus-per-node=4",)
+    assert why in refusal_of(make_script(body, *directives))
 
 
 def test_a_range_of_nodes() -> None:

@@ -69,12 +69,40 @@ def test_i2_the_program_of_eval_and_of_a_command_in_a_variable() -> None:
             "srun apptainer run --overlay o.ext3:ro i.sif python t.py",
             {"image": "i.sif", "runtime": "apptainer", "options": ["--overlay", "o.ext3:ro"]},
         ),
+        (
+            "srun singularity exec --bind=.,/data:/data,/a:/b --home /h i.sif python t.py",
+            {
+                "image": "i.sif",
+                "runtime": "singularity",
+                "binds": ["/data", "/a:/b"],
+                "options": ["--home", "/h"],
+            },
+        ),
+        ("srun --environment=ngc python t.py", {"image": "ngc", "runtime": "edf"}),
+        (
+            "srun --container-image=i.sqsh --container-name=c true\n"
+            "srun --container-name=c --container-workdir=/w python t.py",
+            {"image": "i.sqsh", "runtime": "pyxis"},
+        ),
+        (
+            "srun shifter --image=docker:a/b:1 --module=gpu python t.py",
+            {"image": "a/b:1", "runtime": "podman-hpc"},
+        ),
+        (
+            "srun docker run --rm -v /d:/d a/b:1 python t.py",
+            {"image": "a/b:1", "runtime": "apptainer", "binds": ["/d"]},
+        ),
+        (
+            "cd work\nsrun apptainer exec -B $PWD/d:/d i.sif python t.py",
+            {"image": "$PWD/work/i.sif", "runtime": "apptainer", "binds": ["$PWD/work/d:/d"]},
+        ),
     ],
 )
 def test_i3_a_container_stays_one(launch: str, container: dict[str, Any]) -> None:
     spec = spec_of(launch, *TWO_NODES)
     assert spec["environment"]["container"] == container
-    assert spec["run"] == {"script": "t.py"}
+    elsewhere = "--container-workdir" in launch or launch.startswith("cd ")
+    assert spec["run"] == ({"command": ["python", "t.py"]} if elsewhere else {"script": "t.py"})
 
 
 def test_i4_the_interpreter_is_kept_and_is_not_an_option() -> None:

@@ -255,7 +255,7 @@ def _settle_one(job: ImportedJob, candidates: list[Candidate], chosen: Candidate
     note_after(job, after)
     for other in candidates:
         listed = any(left.kind == "lost" and left.line == other.line for left in draft.left)
-        if any(item.first <= other.line <= item.last for item in setup.kept):
+        if other is not chosen and any(k.first <= other.line <= k.last for k in setup.kept):
             draft.check(other.line, spell(other.step.source), "runs before the program, as setup")
             listed = True
         if other.line not in chosen_lines and other.line < own.first and not listed:

@@ -117,7 +117,7 @@ def _settle_entered(script: Script, started: Started, draft: Draft, line: int) -
     binds: list[str] = []
     options: list[str] = []
     folder = image = None
-    while words and words[0].startswith("-"):
+    while runtime != "shifter" and words and words[0].startswith("-"):
         draft.check(line, words.pop(0), "an option of the runtime's own command is not kept")
     if runtime != "shifter" and words and words.pop(0) == "run" and runtime in _RUNSCRIPTS:
         draft.check(line, f"{runtime} run", "the program is executed, the image's runscript is not")

@@ -210,10 +210,7 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
         draft.check(chosen.line, shown, reason)
     elif text and ":" in text:
         draft.check(chosen.line, f"--nnodes={text}", "the spec's number of nodes does not change")
-    if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
-        reason = f"the script starts one agent, on the first node; the spec {job.nodes}, on all"
-        note = draft.check if nodes == job.nodes else draft.lose
-        note(chosen.line, name_program(chosen.started.program), reason)
+    _note_one_agent(job, chosen, told=nodes == job.nodes)
     count = job.count(chosen)
     if chosen.launched and count > job.nodes and not chosen.step.loop:
         each = count // job.nodes
@@ -267,6 +264,14 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
             draft.check(chosen.line, shown, "an option of torchrun that is not kept")
 
 
+def _note_one_agent(job: ImportedJob, chosen: Candidate, *, told: bool) -> None:
+    """Say that a script starts its agent on the first node alone; `told` is how many nodes meet."""
+    if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
+        reason = f"the script starts one agent, on the first node; the spec {job.nodes}, on all"
+        note = job.draft.check if told else job.draft.lose
+        note(chosen.line, name_program(chosen.started.program), reason)
+
+
 _TORCHRUN_LOGS = {"--log-dir", "--redirects", "--tee", "-r", "-t", "--local-ranks-filter"}
 _TORCHRUN_SAID = {
     *("--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port", "-m"),
@@ -318,7 +323,12 @@ def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
         if takes and option not in _AGENT_FLAGS:
             words.append(program[index])
             index += 1
+    _note_one_agent(job, chosen, told=multi)
     if several:
+        if chosen.launched and not multi and "--config_file" not in [word.text for word in words]:
+            name = " ".join(agent.words)
+            message = f"without {agent.nodes[0]} {name} is for one node; the spec's train together"
+            job.draft.check(chosen.line, name_program(chosen.started.program), message)
         if agent.words == ("deepspeed",) and "--no_ssh" not in [word.text for word in words]:
             raise ImportRefusedError(
                 job.script,
