@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import (
     NAME,
+    Field,
     ShellVariables,
     Variable,
     list_names,
@@ -152,6 +153,30 @@ class Walk:
             return bool(compare[texts[1]](int(texts[0]), int(texts[2])))
         return None
 
+    def _place_arguments(self, command: Command, *, certain: bool) -> None:
+        """Take over what `set` and `shift` make of `$1` and those after it."""
+        variables, words = self.variables, list(command.words[1:])
+        given: tuple[Field, ...] | None = None
+        if command.name == "shift":
+            count = words[0].text if words else "1"
+            if variables.positional is not None and re.fullmatch(r"\d{1,3}", count, re.ASCII):
+                given = variables.positional[int(count) :]
+        else:
+            while words and re.match(r"[-+][^-]", words[0].text):
+                option = words.pop(0)
+                if option.text[1:] == "o" and words:
+                    words.pop(0)
+            if not words:
+                return
+            if words[0].text in ("-", "--"):
+                words.pop(0)
+            given = tuple(split_segments(word.raw) for word in words)
+            if any(part.live for field in given for part in field):
+                given = None  # how many they are, the job alone knows
+        variables.positional = given if certain else None
+        if variables.positional is None:
+            variables.assigned.add("@")
+
     def _run_command(
         self, command: Command, *, certain: bool, loop: bool, subshell: bool
     ) -> bool | None:
@@ -181,8 +206,10 @@ class Walk:
                 variables.values.pop(word.text, None)
         elif changed := command.list_changed():
             variables.forget(changed)
-        elif name == "set" and any(text in ("-a", "-o") for text in expanded.texts):
-            variables.export_all = "-a" in expanded.texts or "allexport" in expanded.texts
+        elif name in ("set", "shift"):
+            if any(text in ("-a", "-o") for text in expanded.texts):
+                variables.export_all = "-a" in expanded.texts or "allexport" in expanded.texts
+            self._place_arguments(expanded, certain=certain and not subshell)
         elif name == "eval":
             text = " ".join(word.text for word in expanded.words[1:])
             inner = parse(text, line=command.line, inside=command.inside)

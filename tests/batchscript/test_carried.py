@@ -299,3 +299,27 @@ def test_a_job_of_one_node_among_several_is_not_all_of_them() -> None:
     asked = ("#SBATCH --nodes=1", "#SBATCH --gres=gpu:4")
     lost = lost_of(import_body(f"{body} --node_rank=3 --use_env train.py", *asked))
     assert lost == ["--node-rank=3"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "arguments"),
+    [
+        ("set -- a 'b c'", ["a", "b c"]),
+        ("set -eu -- a b", ["a", "b"]),
+        ("set -o pipefail\nset a b c\nshift", ["b", "c"]),
+        ("set -- a b c\nshift 2\nset -e", ["c"]),
+    ],
+)
+def test_arguments_that_a_script_gives_itself_are_those_of_the_program(
+    lines: str, arguments: list[str]
+) -> None:
+    spec = spec_of(f'{lines}\nsrun python t.py "$@" $#', "#SBATCH --nodes=2 --gpus-per-node=1")
+    assert spec["run"]["args"] == [*arguments, str(len(arguments))]
+
+
+@pytest.mark.parametrize(
+    "line", ["set -- $(ls)", 'set -- "$@" --lr 1', "if [ -e x ]; then set -- a; fi", "shift"]
+)
+def test_arguments_that_a_script_gives_itself_unseen_are_lost_by_name(line: str) -> None:
+    imported = import_body(f'{line}\nsrun python t.py "$@"', "#SBATCH --gpus-per-node=1")
+    assert lost_of(imported) == ["$@"]

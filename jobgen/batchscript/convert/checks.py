@@ -107,7 +107,11 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     outside = [item for item in parse(kept) if not item.function]
     own = " ".join(spell(item) for item in outside)
     bare = re.sub(r"'[^']*'", "", text.replace(kept, own))
-    if numbers := sorted(set(re.findall(r"\$[1-9]|\$\{[1-9]\b(?!:?-)", bare))):
+    own_arguments = re.search(r"\$\{?[1-9@*#]", bare) if "@" in script.variables.assigned else None
+    if own_arguments:
+        shown = own_arguments[0].replace("{", "")
+        draft.lose(1, shown, "the script sets its arguments itself: write them out")
+    elif numbers := sorted(set(re.findall(r"\$[1-9]|\$\{[1-9]\b(?!:?-)", bare))):
         numbers += ["$#"] if "$#" in bare else []
         shown = ", ".join(number.replace("{", "") for number in numbers)
         draft.lose(1, shown, "arguments of sbatch or qsub: jobgen hands on none, write them out")
