@@ -45,20 +45,20 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 1, digest ee1320149bfd ------------------------------------------
+# ---- Part 2: the jobgen runtime 1, digest f4e56f609bd9 ------------------------------------------
 # The same in every script of its kind; docs/concepts/the-script.md explains it.
 # Its kind: local, local, torchrun, several nodes, threads, gpus, walltime local, remind, usage.
 
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
 
 beside() {    # beside FUNCTION...: told this shell's PID; its signals go to this shell alone
     local shell=$BASHPID
     setsid bash "$this_script" "$1" "$shell" "${@:2}" </dev/null >/dev/null 2>&1 &
     disown
 }
+is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
 
 find_job() {    # sets job_id, and job_number, from which the port follows
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}

@@ -11,7 +11,7 @@ from support import ROOT
 
 from jobgen.jobs.usage import GpuSample, read_last_samples
 
-CORE = ROOT / "templates" / "runtime" / "core.sh"
+BESIDE = ROOT / "templates" / "runtime" / "beside.sh"
 USAGE = ROOT / "templates" / "runtime" / "features" / "usage.sh"
 HOLD = """
 import time
@@ -91,7 +91,11 @@ def test_the_processes_of_the_job_on_this_node_are_counted_until_it_ends(tmp_pat
         for changes in ({}, {"JOBGEN_NODE": "n2"}, {"JOBGEN_RUN_DIR": "/elsewhere"})
     ]
     try:
-        watch = ["bash", "-c", f". {CORE}; . {USAGE}; note_usage {started[0].pid} {tmp_path} n1 3"]
+        watch = [
+            "bash",
+            "-c",
+            f". {BESIDE}; . {USAGE}; note_usage {started[0].pid} {tmp_path} n1 3",
+        ]
         noting = subprocess.Popen(watch)
         file = tmp_path / "usage" / "n1.jsonl"
         end = time.monotonic() + 60
