@@ -163,9 +163,8 @@ class Walk:
                 given = variables.positional[int(count) :]
         else:
             while words and re.match(r"[-+][^-]", words[0].text):
-                option = words.pop(0)
-                if option.text[1:] == "o" and words:
-                    words.pop(0)
+                if words.pop(0).text.endswith("o"):  # -o pipefail, -euo pipefail
+                    words = words[1:]
             if not words:
                 return
             if words[0].text in ("-", "--"):

@@ -306,7 +306,7 @@ def test_a_job_of_one_node_among_several_is_not_all_of_them() -> None:
     [
         ("set -- a 'b c'", ["a", "b c"]),
         ("set -eu -- a b", ["a", "b"]),
-        ("set -o pipefail\nset a b c\nshift", ["b", "c"]),
+        ("set -euo pipefail\nset a b c\nshift", ["b", "c"]),
         ("set -- a b c\nshift 2\nset -e", ["c"]),
     ],
 )
@@ -323,3 +323,22 @@ def test_arguments_that_a_script_gives_itself_are_those_of_the_program(
 def test_arguments_that_a_script_gives_itself_unseen_are_lost_by_name(line: str) -> None:
     imported = import_body(f'{line}\nsrun python t.py "$@"', "#SBATCH --gpus-per-node=1")
     assert lost_of(imported) == ["$@"]
+
+
+def test_a_task_of_an_array_that_no_directive_asks_for_is_lost_by_name() -> None:
+    body = "srun python t.py --task {}"
+    assert lost_of(import_body(body.format("$SLURM_ARRAY_TASK_ID"), GPU)) == [
+        "$SLURM_ARRAY_TASK_ID"
+    ]
+    for directive in ("#SBATCH --array=0-3", "#SBATCH -a 1,5", "#SBATCH --array=0-99:7%3"):
+        assert lost_of(import_body(body.format("$SLURM_ARRAY_TASK_ID"), GPU, directive)) == []
+    assert lost_of(import_body(body.format("${SLURM_ARRAY_TASK_ID:-0}"), GPU)) == []
+
+
+def test_an_array_of_torque_is_one() -> None:
+    spec, lost = import_pbs("#PBS -t 1-75%3", "#PBS -l ngpus=1", "python t.py $PBS_ARRAYID")
+    assert (spec["array"], lost) == ({"tasks": 75, "at_once": 3}, [])
+    assert spec["environment"]["setup"] == "export PBS_ARRAYID=$((JOBGEN_TASK + 1))\n"
+    spec, lost = import_pbs("#PBS -t 0-3", "#PBS -l ngpus=1", "python t.py $PBS_ARRAYID")
+    assert (spec["array"], lost) == ({"tasks": 4}, [])
+    assert "$JOBGEN_TASK" in spec["run"]["command"][-1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jobgen import process
 from jobgen.batchscript.convert.arguments import name_arguments
 from jobgen.batchscript.convert.body import settle_body
-from jobgen.batchscript.convert.directives import settle, settle_range
+from jobgen.batchscript.convert.directives import ARRAYS, settle, settle_range
 from jobgen.batchscript.convert.draft import Draft, Left
 from jobgen.batchscript.convert.launch import ImportRefusedError
 from jobgen.batchscript.convert.program import count_agents
@@ -64,9 +64,9 @@ def import_script(script: Script) -> Imported:
 
 def _rename_index(script: Script) -> Script:
     """The script with jobgen's name for an array's index, where a spec can have its array."""
-    if not settle_range(script.value("--array", "-J") or "", Draft()):
+    if not settle_range(script.value(*ARRAYS) or "", Draft()):
         return script
-    text = re.sub(r"\b(SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX)\b", "JOBGEN_TASK", script.text)
+    text = re.sub(rf"\b({'|'.join(ARRAYS.values())})\b", "JOBGEN_TASK", script.text)
     return Script(script.path, text)
 
 

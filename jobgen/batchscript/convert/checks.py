@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.bash import parse
+from jobgen.batchscript.convert.directives import ARRAYS
+from jobgen.batchscript.convert.draft import Draft
 from jobgen.batchscript.convert.launch import ImportedJob, ImportRefusedError
 from jobgen.batchscript.convert.options import MPI_LAUNCHERS
 from jobgen.batchscript.convert.program import Candidate, name_program, spell
@@ -120,6 +122,12 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     elif given := re.search(r"\$(\{?[@*]|\{[1-9]\b)", bare):
         message = "as if submitted without arguments: jobgen hands on none"
         draft.check(1, given[0].replace("{", ""), message)
+    tasks = list_names(re.sub(r"\$\{\w+:?-[^}]*\}", "", text)) & {*ARRAYS.values()} - set(
+        script.given
+    )
+    if tasks and not _is_array(draft):
+        message = "no directive asks for an array: write one as `array`"
+        draft.lose(1, f"${min(tasks)}", message)
     wrong = [
         name
         for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK")
@@ -131,6 +139,14 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     if asked:
         message = "there only where the directives ask for it in these words"
         draft.check(1, ", ".join(asked), message)
+
+
+def _is_array(draft: Draft) -> bool:
+    """Whether the job of the spec is an array, by its own words or by a directive's."""
+    directives = " ".join(map(str, draft.values.get("directives", ())))
+    return "array.tasks" in draft.values or bool(
+        re.search(r"--array|-a\b|#PBS.* -[Jt] ", directives)
+    )
 
 
 def check_mpi(job: ImportedJob, chosen: Candidate) -> None:

@@ -389,8 +389,8 @@ def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
         return _take_dependencies(item.value, draft)
     elif item.option == "-W" and item.value.startswith("depend="):
         return _take_dependencies(item.value.removeprefix("depend="), draft)
-    elif item.option in ("--array", "-J"):
-        return settle_indices(item.value, draft, _INDEX[scheduler])
+    elif item.option in ARRAYS:
+        return settle_indices(item.value, draft, ARRAYS[item.option])
     elif item.option == "--signal":
         return _take_signal(item, draft)
     elif item.option == "--kill-on-invalid-dep":
@@ -443,7 +443,8 @@ def settle_range(text: str, draft: Draft) -> bool:
     return True
 
 
-_INDEX = {"slurm": "SLURM_ARRAY_TASK_ID", "pbs": "PBS_ARRAY_INDEX"}
+# How an array is asked for, and what has its index: -t is of Torque.
+ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
 
 
 def settle_indices(text: str, draft: Draft, name: str) -> bool:

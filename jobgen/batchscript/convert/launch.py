@@ -82,8 +82,14 @@ def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
     names = [launcher.name for launcher in chosen.started.launchers]
     if chosen.nodes and chosen.nodes != job.nodes:
         note = draft.check if chosen.step.loop else draft.lose
-        shown = f"{chosen.nodes} of {job.nodes} nodes"
-        note(chosen.line, shown, "the spec's program runs on all nodes")
+        shown, reason = (
+            f"{chosen.nodes} of {job.nodes} nodes",
+            "the spec's program runs on all nodes",
+        )
+        if chosen.nodes > job.nodes:
+            note = draft.check
+            shown, reason = f"{chosen.nodes} nodes", f"the directives ask for {job.nodes}"
+        note(chosen.line, shown, reason)
     _settle_step_resources(job, chosen)
     note_options(job.draft, chosen)
     if chosen.torchrun:
