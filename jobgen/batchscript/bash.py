@@ -6,6 +6,7 @@ Nothing is refused: what is no bash still comes out as words, so that a faulty s
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -51,11 +52,8 @@ class Word:
                 text.append(self.raw[index + 1 : index + 2].replace("\n", ""))
                 index += 2
             elif char == "'" or self.raw.startswith("$'", index):
-                index += 1 if char == "'" else 2
-                end = self.raw.find("'", index)
-                end = len(self.raw) if end < 0 else end
-                text.append(self.raw[index:end])
-                index = end + 1
+                part, index = read_single_quoted(self.raw, index)
+                text.append(part)
             elif char in '"$`':
                 end = find_bracket_end(self.raw, index)
                 part = self.raw[index:end]
@@ -173,6 +171,33 @@ def list_line_starts(text: str) -> list[int]:
     return starts
 
 
+# What a backslash means in $'...': bash(1), QUOTING.
+_HEX = "[0-9A-Fa-f]"
+_ESCAPE = re.compile(
+    rf"\\(?:([0-7]{{1,3}})|x({_HEX}{{1,2}})|u({_HEX}{{1,4}})|U(0{{0,2}}{_HEX}{{1,6}})|(.))",
+    re.DOTALL,
+)
+_CONTROLS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+
+
+def read_single_quoted(text: str, start: int) -> tuple[str, int]:
+    """What stands in the `'...'` or `$'...'` that opens at `start`, and the index behind it."""
+    if text[start] == "'":
+        end = text.find("'", start + 1)
+        end = len(text) if end < 0 else end
+        return text[start + 1 : end], end + 1
+    match = re.compile(r"\$'((?:[^'\\]|\\.)*)(?:'|\\?\Z)", re.DOTALL).match(text, start)
+    assert match
+    return _ESCAPE.sub(_unescape, match[1]), match.end()
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    if escape[5]:
+        return _CONTROLS.get(escape[5], escape[0])
+    code = int(escape[1], 8) if escape[1] else int(escape[2] or escape[3] or escape[4], 16)
+    return chr(code) if 0 < code <= sys.maxunicode else ""
+
+
 def find_bracket_end(text: str, start: int) -> int:
     """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
     index, stack = start, [""]
@@ -184,9 +209,8 @@ def find_bracket_end(text: str, start: int) -> int:
         if char == top:
             stack.pop()
             index += 1
-        elif char == "'" and top != '"':
-            end = text.find("'", index + 1)
-            index = len(text) if end < 0 else end + 1
+        elif top != '"' and (char == "'" or text.startswith("$'", index)):
+            index = read_single_quoted(text, index)[1]
         elif text.startswith(("$(", "${"), index):
             stack.append(")" if text[index + 1] == "(" else "}")
             index += 2

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from jobgen.batchscript.bash import Word, find_bracket_end, parse
+from jobgen.batchscript.bash import Word, find_bracket_end, parse, read_single_quoted
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -88,11 +88,8 @@ def split_segments(raw: str) -> Field:
             segments.append(Segment("" if text == "\n" else text, False, True))
             index += 2
         elif char == "'" or raw.startswith("$'", index):
-            start = index + (1 if char == "'" else 2)
-            end = raw.find("'", start)
-            end = len(raw) if end < 0 else end
-            segments.append(Segment(raw[start:end], False, True))
-            index = end + 1
+            text, index = read_single_quoted(raw, index)
+            segments.append(Segment(text, False, True))
         elif char == '"':
             end = find_bracket_end(raw, index)
             inner = raw[index + 1 : end - 1 if raw[end - 1 : end] == '"' else end]
@@ -445,7 +442,7 @@ def _mentions(field: Field, name: str) -> bool:
 
 def list_names(text: str) -> set[str]:
     """The variables that bash code expands: `$NAME`, `${NAME...}`, and names in arithmetic."""
-    bare = re.sub(r"'[^']*'", "", text)
+    bare = re.sub(r"\$'(?:[^'\\]|\\.)*'|'[^']*'", "", text, flags=re.DOTALL)
     names = set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)", bare, re.ASCII))
     for expression in re.findall(r"\(\((.*?)\)\)", bare, re.DOTALL):
         names |= set(NAME.findall(expression))

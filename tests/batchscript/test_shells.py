@@ -12,6 +12,7 @@ from jobgen.batchscript.convert import Imported, import_script
 from jobgen.batchscript.reader import Script
 
 GPU = "#SBATCH --gres=gpu:1"
+TWO_NODES = "#SBATCH --nodes=2 --gpus-per-node=1"
 
 
 def lost_of(imported: Imported) -> list[str]:
@@ -53,6 +54,13 @@ for s in "${SEEDS[@]}"; do
 done"""
     told = run_spec(spec_of(body, GPU), tmp_path)
     assert told == [f"train_torch.py 3 6 7 005 x y {seed} 2" for seed in (1, 2)]
+
+
+def test_a_backslash_in_dollar_quotes_means_what_bash_takes_it_for() -> None:
+    words = r"$'a\nb' $'q\'z' $'\x41\102\u00e9\U0001F600\\n\q' x$'\t'y 'a\nb'"
+    asked = subprocess.run(["bash", "-c", rf"printf '%s\0' {words}"], capture_output=True)
+    spec = spec_of(f"A=$'a\\nb'\nsrun python train_torch.py {words} \"$A\"", TWO_NODES)
+    assert spec["run"]["args"] == [*asked.stdout.decode().split("\0")[:-1], "a\nb"]
 
 
 @pytest.mark.parametrize("change", ["((N = N * 2))", "let N=N*2", "(( N++ ))", "printf -v N 4"])
