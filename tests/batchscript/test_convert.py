@@ -298,6 +298,22 @@ def test_what_the_spec_starts_in_another_way_is_said(launch: str, said: str) -> 
     assert [left for left in result.left if left.kind == kind and left.reason.startswith(reason)]
 
 
+@pytest.mark.parametrize(
+    ("handler", "lost"),
+    [
+        ("exit 1", []),
+        ("{ echo failed >&2; exit 1; }\necho done", []),
+        ("{ cp -r out $HOME; exit 3; }", ["cp -r out $HOME"]),
+    ],
+)
+def test_what_a_script_does_where_its_program_fails_comes_after_it(
+    handler: str, lost: list[str]
+) -> None:
+    result = import_body(f"srun python t.py || {handler}", "#SBATCH --nodes=2 --gpus-per-node=4")
+    assert yaml.safe_load(result.yaml)["run"] == {"script": "t.py"}
+    assert [left.text for left in result.left if left.kind == "lost"] == lost
+
+
 def test_what_is_said_is_said_once() -> None:
     result = import_body("python a.py $0\npython b.py", "#SBATCH --gpus-per-node=1")
     assert [left.text for left in result.left].count("$0") == 1

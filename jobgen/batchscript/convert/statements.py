@@ -143,7 +143,7 @@ def find_strict_line(script: Script) -> float:
 def split_own(own: Statement, program: Command) -> tuple[list[Statement], list[Statement], bool]:
     """What of the program's own statement runs before it and after it, and whether that is all.
 
-    It is not all where a command runs in a block of its own, or in a pipe or a list with `||`.
+    It is not all where a command runs in a block of its own, or in a pipe, or before a `||`.
     """
     commands = list(own.commands)
     place = (program.place.line, program.place.column)
@@ -162,6 +162,8 @@ def split_own(own: Statement, program: Command) -> tuple[list[Statement], list[S
         blocks = command.blocks == program.blocks[: len(command.blocks)]
         previous = commands[index - 1].end if index else "\n"
         alone = {"|", "|&", "||"}.isdisjoint((command.end, previous))
+        if index > at and commands[at].end == "||":
+            alone = blocks = True  # what the script does where the program fails
         if not blocks or not alone or {"if", "elif", "while", "until"} & set(command.keywords):
             whole = False
             continue
