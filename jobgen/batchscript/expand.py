@@ -16,7 +16,8 @@ NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$(?:([A-Za-z_]\w*|[0-9@*#])|\{([A-Za-z_]\w*|[0-9@*#])\})", re.ASCII)
 
 
-_ELEMENT = re.compile(r"\$\{(#?)([A-Za-z_]\w*)\[([@*]|\d+)\]\}", re.ASCII)
+_ELEMENT = re.compile(r"\$\{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|\d+)\]\}", re.ASCII)
+_INDIRECT = re.compile(r"\$\{!([A-Za-z_]\w*)\}", re.ASCII)
 
 
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[0-9])(:?)([-=])(.*)\}", re.ASCII | re.DOTALL)
@@ -233,7 +234,8 @@ class ShellVariables:
         value = self.join(raw)
         if match[3]:
             if old and old.array:
-                longer = (*old.fields, value) if old.fields is not None else None
+                first, *others = old.fields or ((),)
+                longer = ((*first, *value), *others) if old.fields is not None else None
                 self._keep(name, longer, array=True, exported=exported)
                 return name
             before = old.fields if old else None
@@ -270,14 +272,19 @@ class ShellVariables:
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
         fields: list[list[Segment]] = [[]]
-        started = False
+        started = apart = False  # apart: a blank ended the last field
         for segment in split_segments(word.raw):
             values = self._resolve(segment) if segment.live else None
+            if apart and (values is None or any(part.text for value in values for part in value)):
+                fields.append([])
+                apart = False
             if values is None:
                 fields[-1].append(segment)
                 started = started or bool(segment.text) or segment.quoted
-            elif segment.quoted and re.match(r"\$\{?[\w]*\*", segment.text):
-                fields[-1] += [Segment(write_field(value), False, True) for value in values]
+            elif segment.quoted and re.fullmatch(r"\$(\*|\{(\*|\w+\[\*\])\})", segment.text):
+                for number, value in enumerate(values):
+                    fields[-1] += [Segment(" ", False, True)] if number else []
+                    fields[-1] += [part._replace(quoted=True) for part in value]
                 started = True
             elif segment.quoted:
                 started = True
@@ -296,6 +303,7 @@ class ShellVariables:
                     if number:
                         fields.append([])
                     started = self._split_into(fields, value) or started
+                    apart = bool(fields[-1] and value and value[-1].text[-1:].isspace())
         return [tuple(field) for field in fields if field or started] if started else []
 
     def _stays(self, value: Field) -> bool:
@@ -337,6 +345,10 @@ class ShellVariables:
             if segment.quoted and len(variable.fields) == 1 and self._stays(variable.fields[0]):
                 return None
             return variable.fields[:1] or ((),)
+        if match := _INDIRECT.fullmatch(text):
+            name = self.tell(f"${match[1]}") or ""
+            known = NAME.fullmatch(name) and name in self.values
+            return self._resolve(segment._replace(text=f"${name}")) if known else None
         if match := _ELEMENT.fullmatch(text):
             variable = self.get(match[2])
             if variable is None or variable.fields is None:

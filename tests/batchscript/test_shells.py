@@ -33,8 +33,11 @@ def run_spec(spec: dict[str, Any], folder: Path) -> list[str]:
     setup = spec.get("environment", {}).get("setup", "")
     text = f'environment() {{\nset -e\n{setup}\n}}\nenvironment\nset -e\nexec "$@"\n'
     path = f"{folder}:/usr/bin:/bin"
-    words = ["bash", "-c", text, "job", *spec["run"]["command"]]
-    subprocess.run(words, cwd=folder, env={"PATH": path}, timeout=20)
+    run = spec["run"]
+    command = run.get("command") or ["python", run["script"], *map(str, run.get("args", ()))]
+    environment = spec.get("environment", {}).get("variables", {})
+    words = ["bash", "-c", text, "job", *command]
+    subprocess.run(words, cwd=folder, env={"PATH": path, **environment}, timeout=20)
     return (folder / "told").read_text().splitlines()
 
 
@@ -61,6 +64,49 @@ def test_a_backslash_in_dollar_quotes_means_what_bash_takes_it_for() -> None:
     asked = subprocess.run(["bash", "-c", rf"printf '%s\0' {words}"], capture_output=True)
     spec = spec_of(f"A=$'a\\nb'\nsrun python train_torch.py {words} \"$A\"", TWO_NODES)
     assert spec["run"]["args"] == [*asked.stdout.decode().split("\0")[:-1], "a\nb"]
+
+
+VALUES = [
+    "N=$(( (2 + 3) * -2 + 20 ))\nsrun python train_torch.py $N $((N > 3)) $((N / 0x3)) $((N << 2))",
+    "A=(--x 1)\nA+=(--y '2 3')\nsrun python train_torch.py ${A[@]} n ${#A[@]}",
+    "A=(a b c)\nA+=d\nsrun python train_torch.py ${A[0]} ${A[-1]} ${A[*]:1:1}",
+    'A=(a \'b c\')\nexport B=${A[*]}\nsrun python train_torch.py $B "x${A[*]}y" "x${A[@]}y"',
+    "A=(1 22 3)\nsrun python train_torch.py ${#A[1]} ${A[@]:1} ${A[@]/#/p}",
+    "X=a\nY=X\nsrun python train_torch.py ${!Y}",
+    "A=' a '\nB=\nsrun python train_torch.py $A-$A$B",
+    "declare -i N=3+4\nsrun python train_torch.py $N",
+    "L='--a 1 --b 2 '\nsrun python train_torch.py $L --c$L",
+    "B=\nsrun python train_torch.py ${LR:-${B:-3e-4}} ${B-none}x ${B:+some}",
+    "P=/a/b.tar.gz\nsrun python train_torch.py ${P##*/} ${P%.*} ${P%%.*} ${P#/a} ${P/b/c} ${#P}",
+    "N=Model\nsrun python train_torch.py ${N,,} ${N^^} ${N:1:2} ${N: -2}",
+    "srun python train_torch.py {1..3} a{b,c}d '{1..3}' \"$((1 + 1))\"",
+    'set -- a \'b c\'\nsrun python train_torch.py $# "$2" "$*"',
+    "X=1 Y=$X\nX=2\nsrun python train_torch.py $Y $X",
+    "X=a\nunset X\nsrun python train_torch.py ${X-gone}",
+    'X=\'a b\'\nY="$X"\nsrun python train_torch.py $Y "$Y" \'$Y\' "\\$Y"',
+    "X=7\nif [ $X -gt 5 ]; then Z=big; else Z=small; fi\nsrun python train_torch.py $Z",
+    "X=a\n[[ $X == b ]] && X=c\n[[ $X == a ]] && X=d\nsrun python train_torch.py $X",
+    "for X in a b; do Y+=$X; done\nsrun python train_torch.py $Y",
+    "case abc in a*) X=1;; *) X=2;; esac\nsrun python train_torch.py $X",
+    "read -r X Y <<< 'a b c'\nsrun python train_torch.py $Y $X",
+    'X=$(echo a b)\nsrun python train_torch.py $X "$X" `echo c`',
+    "eval X=a\neval 'Y=$X'b\nsrun python train_torch.py $Y",
+    "CMD='python train_torch.py --a'\nsrun $CMD \\\n  --b \"c d\"",
+    'ARGS="\n  --a 1\n  --b 2\n"\nsrun python train_torch.py $ARGS',
+]
+
+
+@pytest.mark.parametrize("body", VALUES)
+def test_values_of_a_script_are_those_that_bash_gives_them(body: str, tmp_path: Path) -> None:
+    for name, text in {"srun": '"$@"', "python": f'echo "$@" >>{tmp_path}/asked'}.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:/usr/bin:/bin"
+    subprocess.run(["bash", "-c", body], cwd=tmp_path, env={"PATH": path}, check=True)
+    imported = import_body(body, TWO_NODES)
+    assert lost_of(imported) == []
+    told = run_spec(yaml.safe_load(imported.yaml), tmp_path)
+    assert told == (tmp_path / "asked").read_text().splitlines()
 
 
 @pytest.mark.parametrize("change", ["((N = N * 2))", "let N=N*2", "(( N++ ))", "printf -v N 4"])
