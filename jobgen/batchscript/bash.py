@@ -160,6 +160,9 @@ class Command(NamedTuple):
         if self.name in ("let", "(("):
             pairs = _CHANGES.findall(" ".join(texts))
             return {name for pair in pairs for name in pair if name}
+        if self.name == ":":
+            given = " ".join(word.raw for word in self.words)
+            return set(re.findall(r"\$\{([A-Za-z_]\w*):?=", given, re.ASCII))
         return set()
 
 

@@ -109,6 +109,50 @@ def test_values_of_a_script_are_those_that_bash_gives_them(body: str, tmp_path: 
     assert told == (tmp_path / "asked").read_text().splitlines()
 
 
+EXPORTS = [
+    "export V_A=x\nexport V_A=$V_A:y",
+    "V_P=1\nexport V_A=$V_P\nV_P=2",
+    "export V_A=1\nexport V_B=$V_A\nexport V_A=2",
+    "export V_A=$(( V_A + 1 ))\nexport V_A=$(( V_A + 1 ))",
+    "V_A=1\nexport V_A\nV_A=2",
+    "export V_A='a b' V_B=$'c\\td' V_C=",
+    'arr=(a b c)\nexport V_A="${arr[*]}"',
+    ": ${V_A:=7}\nexport V_A",
+    "read V_A <<< 'x y'\nexport V_A",
+    "printf -v V_A '%s-%s' a b\nexport V_A",
+    "set -a\nV_A=1\nset +a",
+    "export V_A=1\nfor i in 1 2; do V_A=$V_A$i; done",
+    "for k in A B; do\n export V_$k=$k\ndone",
+    "if [ -d nope ]; then\n export V_A=1\nelse\n export V_A=2\nfi",
+    "eval export V_A=2",
+    "export V_A=1\nunset V_A",
+    "cat > config <<EOF\nz\nEOF\nexport V_A=$(cat config)",
+    "mkdir -p sub && cd sub\nexport V_A=$(basename $PWD)",
+    "export V_A=~/data V_B='~/data' V_C=*",
+]
+
+
+@pytest.mark.parametrize("body", EXPORTS)
+def test_what_a_script_exports_reaches_the_program_as_it_does_there(
+    body: str, tmp_path: Path
+) -> None:
+    exported = "env -0 | sort -z | grep -z ^V_[ABC] || :"
+    for name, text in {"srun": '"$@"', "python": f'{{ {exported}; }} >"$TOLD"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    imported = import_body(f"{body}\nsrun python train_torch.py", TWO_NODES)
+    assert lost_of(imported) == []
+    given = yaml.safe_load(imported.yaml).get("environment", {})
+    setup = f"environment() {{\nset -e\n{given.get('setup', '')}\n}}\nenvironment"
+    base = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": "/h"}
+    for told, text, variables in (("asked", body, {}), ("told", setup, given.get("variables", {}))):
+        (tmp_path / told).mkdir()
+        environment = {**base, **variables, "TOLD": str(tmp_path / f"{told}.txt")}
+        words = ["bash", "-c", f"{text}\nsrun python train_torch.py"]
+        subprocess.run(words, cwd=tmp_path / told, env=environment, check=True)
+    assert (tmp_path / "told.txt").read_bytes() == (tmp_path / "asked.txt").read_bytes()
+
+
 @pytest.mark.parametrize("change", ["((N = N * 2))", "let N=N*2", "(( N++ ))", "printf -v N 4"])
 def test_a_value_that_arithmetic_changes_is_not_the_one_before(change: str) -> None:
     body = f"export N=2\n{change}\npython train_torch.py --n $N"

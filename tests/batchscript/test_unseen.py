@@ -255,7 +255,9 @@ def test_a_string_with_commands_outside_its_container_enters_it_by_itself(lines:
 
 def test_a_default_of_the_script_is_not_known_when_a_container_opens() -> None:
     body = ': "${IMAGE:=$PWD/i.sqsh}"\nsrun --container-image=$IMAGE python t.py'
-    assert "the container needs '$IMAGE'" in refusal_of(make_script(body, GPUS))
+    assert "the container needs $IMAGE, which only the script knows" in refusal_of(
+        make_script(body, GPUS)
+    )
 
 
 def test_a_container_around_a_string_stays_around_it() -> None:

@@ -19,7 +19,7 @@ from jobgen.batchscript.convert.statements import (
     waits,
     writes_document,
 )
-from jobgen.batchscript.expand import list_names, split_segments, write_field
+from jobgen.batchscript.expand import list_names, write_field
 from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.reader import Script
 
@@ -175,7 +175,7 @@ class Setup:
                 self.draft.check(statement.first, text, "every node writes this file")
                 return "keep"
             return "keep" if self.times == 1 else "lost"
-        if names & needed or waits(statement):
+        if names & needed or waits(statement) or any(map(self._is_exported, names - self.consumed)):
             return "keep"
         if "repeat" not in kinds:
             return "drop"
@@ -272,7 +272,7 @@ class Setup:
             self.draft.lose(statement.first, text, "for the container's start, and not inside it")
             return
         alone = len(commands) == 1 and not commands[0].inside
-        if alone and self._map(commands[0]):
+        if alone and self._map(commands[0], self._list_later(statement)):
             return
         for item in commands:
             self.moved = self.moved or item.name in ("cd", "pushd")
@@ -406,7 +406,7 @@ class Setup:
                 line = re.sub(rf"\$\{{{name}\}}|\${name}\b", value, line)
         return line
 
-    def _map(self, command: Command) -> bool:
+    def _map(self, command: Command, later: set[str]) -> bool:
         """Put one command into a key of its own; False where it is none that a spec can say."""
         variables = self.script.variables
         texts = [variables.tell(word.raw) for word in command.words]
@@ -424,15 +424,15 @@ class Setup:
             for word in command.words[1:]:
                 name, equals, raw = word.raw.partition("=")
                 value = variables.tell(raw) if equals and not name.endswith("+") else None
-                live = any(item.live for item in split_segments(raw))
-                glob = re.search(r"^~|:~", raw)
-                if value is None or glob or (live and variables.tell(raw) is None):
+                moving = list_names(raw) & {name, *later}  # those have another value at the end
+                if value is None or moving or re.search(r"^~|:~", raw):
                     return False
                 pairs[name] = value
             pairs = {name: value for name, value in pairs.items() if not GIVEN.fullmatch(name)}
             if any("\n" in value or not value.isprintable() for value in pairs.values()):
                 return False
             before = self.defined - values.get("environment.variables", {}).keys()
+            before |= list_names(values.get("environment.setup", ""))
             if any(map(_LOWER.fullmatch, pairs)) or before & pairs.keys():
                 return False
             values.setdefault("environment.variables", {}).update(pairs)

@@ -48,8 +48,6 @@ class Statement(NamedTuple):
             names |= command.list_changed()
             if command.name in _NAMING:
                 names |= {word.text for word in command.words[1:] if word.text.isidentifier()}
-            if command.name == ":":
-                names |= set(re.findall(r"\$\{([A-Za-z_]\w*):?=", spell(command)))
         return names
 
 
