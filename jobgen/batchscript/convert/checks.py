@@ -103,8 +103,8 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         draft.check(1, names, "the script does not set them: they come from where it is submitted")
     if script.scheduler == "pbs" and "PBS_O_WORKDIR" in used:
         draft.values["environment.setup"] = f"{_WORKDIR}\n{kept}"
-    told = any(left.text == "$0" for left in draft.left)
-    if not told and (re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept):
+    listed = any(left.text == "$0" for left in draft.left)
+    if not listed and (re.search(r"\$\{?0\b|BASH_SOURCE", text.replace(kept, "")) or "$0" in kept):
         draft.check(1, "$0", "jobgen's script lies in another folder")
     outside = [item for item in parse(kept) if not item.function]
     own = " ".join(spell(item) for item in outside)

@@ -216,7 +216,7 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
         draft.check(chosen.line, shown, reason)
     elif text and ":" in text:
         draft.check(chosen.line, f"--nnodes={text}", "the spec's number of nodes does not change")
-    _note_one_agent(job, chosen, told=nodes == job.nodes)
+    _note_one_agent(job, chosen, counted=nodes == job.nodes)
     count = job.count(chosen)
     if chosen.launched and count > job.nodes and not chosen.step.loop:
         each = count // job.nodes
@@ -270,11 +270,11 @@ def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
             draft.check(chosen.line, shown, "an option of torchrun that is not kept")
 
 
-def _note_one_agent(job: ImportedJob, chosen: Candidate, *, told: bool) -> None:
-    """Say that a script starts its agent on the first node alone; `told` is how many nodes meet."""
+def _note_one_agent(job: ImportedJob, chosen: Candidate, *, counted: bool) -> None:
+    """Say that the agent starts on the first node alone; `counted`: it is told of how many."""
     if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
         reason = f"the script starts one agent, on the first node; the spec {job.nodes}, on all"
-        note = job.draft.check if told else job.draft.lose
+        note = job.draft.check if counted else job.draft.lose
         note(chosen.line, name_program(chosen.started.program), reason)
 
 
@@ -329,7 +329,7 @@ def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
         if takes and option not in _AGENT_FLAGS:
             words.append(program[index])
             index += 1
-    _note_one_agent(job, chosen, told=multi)
+    _note_one_agent(job, chosen, counted=multi)
     if several:
         if chosen.launched and not multi and "--config_file" not in [word.text for word in words]:
             name = " ".join(agent.words)
