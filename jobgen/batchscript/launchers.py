@@ -36,12 +36,12 @@ _TWO_VALUES = {"mca", "genv", "gmca"}
 CONTAINERS = {"singularity", "apptainer", "shifter", "podman-hpc", "enroot", "podman", "docker"}
 # Options of containers that take a value as a word of its own.
 _CONTAINER_VALUES = re.compile(
-    r"-[BHWSovewum]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
+    r"-[BHWSovewumV]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
     r"|fuse-mount|security|network|hostname|image|module|entrypoint|user|name|conf|device|userns"
     r"|shm-size|ipc|ulimit|gpus|label|rc)"
 )
 # For these -e, -u and -w are flags.
-_SINGULARITY_VALUES = re.compile(_CONTAINER_VALUES.pattern.replace("-[BHWSovewum]", "-[BHWSo]"))
+_SINGULARITY_VALUES = re.compile(_CONTAINER_VALUES.pattern.replace("-[BHWSovewumV]", "-[BHWSo]"))
 # Run a command as it is; those with a number here take as many words of their own.
 _WRAPPERS = {"env": 0, "exec": 0, "nohup": 0, "time": 0, "stdbuf": 0, "timeout": 1, "nice": 0}
 _WRAPPERS |= {"numactl": 0, "sudo": 0, "setsid": 0, "ionice": 0, "taskset": 1, "command": 0}
@@ -265,14 +265,13 @@ def _skip_container(name: str, words: tuple[Word, ...]) -> int:
     """How many words are the container's: its command, options and image."""
     index, values = 1, _CONTAINER_VALUES
     values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
-    while index < len(words) and words[index].text.startswith("-"):
-        index += 1
-    if name not in ("shifter",) and index < len(words):
-        index += 1  # exec, run, start
+    if name != "shifter":
+        while index < len(words) and words[index].text.startswith("-"):
+            index += 1
+        index += index < len(words)  # exec, run, start
     while index < len(words) and words[index].text.startswith("-"):
         index += 2 if values.fullmatch(words[index].text) else 1
-    given = name == "shifter" and any(word.text.startswith("--image") for word in words[:index])
-    return min(len(words), index + (name != "shifter" or (not given and index < 2 and False)))
+    return min(len(words), index + (name != "shifter"))
 
 
 def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[Word, ...]]:

@@ -387,6 +387,23 @@ def test_gpus_of_no_node_are_said_to_be_taken_for_one() -> None:
     assert "nodes" not in spec_of(body, "#SBATCH --gpus=2 --nodes=1-1")["resources"]
 
 
+def test_totals_over_shares_are_the_nodes() -> None:
+    body = "srun python t.py"
+    spec = spec_of(body, "#SBATCH --ntasks=6 --ntasks-per-node=2 --gpus-per-node=2")
+    assert (spec["resources"]["nodes"], spec["resources"]["gpus_per_node"]) == (3, 2)
+    asked = ("#SBATCH --gpus=8 --gpus-per-node=4",)
+    assert spec_of(body, *asked)["resources"]["nodes"] == 2
+    assert any("taken for 2 nodes" in text for text in checked_of(body, *asked))
+    assert "nodes" not in spec_of(body, "#SBATCH --ntasks=2 --gres=gpu:2")["resources"]
+
+
+def test_the_volumes_of_shifter_are_its_own() -> None:
+    body = "srun shifter -V /d:/data -V /l:/logs --image=a/b:1 python train_torch.py"
+    spec = spec_of(body, GPUS, "#SBATCH --ntasks-per-node=4")
+    assert spec["run"] == {"script": "train_torch.py"}
+    assert spec["environment"]["container"]["binds"] == ["/d:/data", "/l:/logs"]
+
+
 def test_a_port_of_an_agent_stays_one() -> None:
     line = spec_of("deepspeed --master_port=32150 train.py", GPUS)["run"]["command"]
     assert '--master_port="$MASTER_PORT"' in line[-1]

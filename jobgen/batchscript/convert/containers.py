@@ -12,7 +12,7 @@ from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import Started, unwrap
 from jobgen.batchscript.reader import Script
 
-_BINDS = {"-B", "--bind", "-v", "--volume", "--mount"}
+_BINDS = {"-B", "--bind", "-v", "-V", "--volume", "--mount"}
 _AUTOMATIC = {"--nv", "--nvccli", "--rocm", "--gpu", "--gpus=all", "--rm", "-it", "-i", "-t"}
 _RUNSCRIPTS = ("singularity", "apptainer")
 _BIND = re.compile(r"[^-:,\s][^:,]*(:[^:,]+){0,2}")

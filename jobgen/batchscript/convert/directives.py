@@ -217,6 +217,13 @@ def _fold_values(values: list[int]) -> int | list[int] | None:
     return values[0] if len(set(values)) == 1 else values
 
 
+def _fewest_nodes(numbers: dict[str, int]) -> int:
+    """The nodes of a job without --nodes: Slurm keeps to what one of them may have."""
+    pairs = (("--ntasks", "--ntasks-per-node"), ("--gpus", "--gpus-per-node"))
+    counts = [math.ceil(numbers.get(all_, 1) / numbers.get(each, 10**6)) for all_, each in pairs]
+    return max(counts)
+
+
 def _settle_slurm(
     script: Script, items: list[DirectiveOption], draft: Draft
 ) -> list[DirectiveOption]:
@@ -250,7 +257,7 @@ def _settle_slurm(
             rest.append(item)
     counts, gpus, cpus = [], [], []
     for now in components:
-        nodes = now.get("--nodes", 1)
+        nodes = now.get("--nodes") or _fewest_nodes(now)
         if now.get("--ntasks", nodes) < nodes and "--ntasks-per-node" not in now:
             line = next((item.line for item in items if item.option == "--ntasks"), 1)
             shown = f"--nodes={nodes} --ntasks={now['--ntasks']}"
@@ -270,7 +277,8 @@ def _settle_slurm(
     for option in ("--ntasks", "--gpus"):
         if "--nodes" not in now and now.get(option, 1) > 1 and now.get("--ntasks") != 1:
             line = next((item.line for item in items if item.option == option), 1)
-            message = "taken for one node; without --nodes, Slurm may spread them"
+            taken = f"{counts[0]} nodes" if counts[0] > 1 else "one node"
+            message = f"taken for {taken}; without --nodes, Slurm may spread them"
             draft.check(line, f"{option}={now[option]}", message)
             break
     if "--cpus-per-gpu" in now and not any(gpus):
