@@ -5,10 +5,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from click.shell_completion import get_completion_class
 from support import ROOT, jobgen
 
+from jobgen.cli.main import cli
 from jobgen.sites import search
 
 
@@ -27,15 +30,11 @@ def _two_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def completed(words: str, *, begun: str = "") -> list[str]:
     """What fish is answered, as `type,value`, for a line that ends in `begun`."""
-    asked = {"COMP_WORDS": f"{words} {begun}", "COMP_CWORD": begun}
-    ended = subprocess.run(
-        [sys.executable, "-m", "jobgen"],
-        env={**asked, "_JOBGEN_COMPLETE": "fish_complete", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return [line.split("\t")[0] for line in ended.stdout.split("\n") if line]
+    shell = get_completion_class("fish")
+    assert shell is not None
+    with mock.patch.dict(os.environ, {"COMP_WORDS": f"{words} {begun}", "COMP_CWORD": begun}):
+        answer = shell(cli, {}, "jobgen", "_JOBGEN_COMPLETE").complete()
+    return [line.split("\t")[0] for line in answer.split("\n") if line]
 
 
 @pytest.mark.parametrize(
