@@ -101,6 +101,51 @@ def test_a_script_is_linted_and_imported() -> None:
     assert set(answer["scripts"]) == {"slurm", "pbs"}
 
 
+def test_a_site_has_a_card_with_its_queues_and_their_limits() -> None:
+    card = json.loads(compose.answer("describe_site", ["lumi-g"]))
+    assert (card["scheduler"], card["node"]) == ("slurm", "8 x MI250X a node")
+    assert card["grade"].startswith("from documentation, 2")
+    queues = {queue["name"]: queue for queue in card["queues"]}
+    longest = queues["small-g"]
+    assert (longest["walltime"], longest["nodes"], longest["share"]) == ("72:00:00", "1-4", 1)
+    assert queues["standard-g"]["gpus"] == "8"  # no fewer, as its nodes are whole
+    queues = {queue["name"]: queue for queue in compose.describe_site("nci-gadi")["queues"]}
+    assert queues["gpuvolta"]["gpus"] == "4 x V100-32 a node"
+
+
+def test_what_cannot_be_written_leaves_the_text_as_it_was() -> None:
+    answer = compose.edit(START, "resources", "{")
+    assert answer["text"] == START
+    (problem,) = answer["problems"]
+    assert (problem["path"], problem["text"][:20]) == ("resources", "the text is not YAML")
+
+
+def test_text_of_any_characters_is_one_value() -> None:
+    answer = compose.edit_text(START, "name", "x: y")
+    assert answer["text"].startswith("name: 'x: y'\n")
+    assert [problem["path"] for problem in answer["problems"]] == ["name"]
+
+
+def test_what_is_no_yaml_has_a_problem_at_its_place_and_no_values() -> None:
+    answer = compose.compose("a: [")
+    assert (answer["values"], answer["script"]) == ({}, None)
+    assert [problem["line"] for problem in answer["problems"]] == [2]
+
+
+def test_a_script_that_no_spec_can_be_made_of_says_why() -> None:
+    answer = compose.read_script("a.sh", "#!/bin/bash\n#SBATCH -N 1\njulia a.jl\n")
+    assert answer["text"] is None
+    assert [problem["text"] for problem in answer["problems"]] == [
+        "a.sh:3:1: runs Julia; jobgen is for PyTorch"
+    ]
+
+
+@pytest.mark.parametrize("options", [[], ["--serve", "--out", "folder"]])
+def test_the_page_is_either_written_or_shown(options: list[str]) -> None:
+    ended = jobgen("page", "--pyodide", "folder", *options)
+    assert (ended.code, ended.err) == (2, "give one of --out DIR and --serve\n")
+
+
 # What a browser's Python has not: processes, users, and modules about them.
 BROWSER = """
 import os, sys
