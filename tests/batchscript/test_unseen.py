@@ -397,6 +397,13 @@ def test_totals_over_shares_are_the_nodes() -> None:
     assert "nodes" not in spec_of(body, "#SBATCH --ntasks=2 --gres=gpu:2")["resources"]
 
 
+def test_what_a_file_that_is_read_may_look_at_is_named() -> None:
+    body = "DATA=imagenet\n{}source {}\nsrun python train_torch.py"
+    assert any("DATA" in text for text in checked_of(body.format("", "./stage.sh"), GPUS))
+    for exported, file in (("export DATA\n", "./stage.sh"), ("", "env/bin/activate")):
+        assert not checked_of(body.format(exported, file), GPUS)
+
+
 def test_the_volumes_of_shifter_are_its_own() -> None:
     body = "srun shifter -V /d:/data -V /l:/logs --image=a/b:1 python train_torch.py"
     spec = spec_of(body, GPUS, "#SBATCH --ntasks-per-node=4")

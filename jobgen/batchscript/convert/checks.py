@@ -44,10 +44,29 @@ _OTHERS = re.compile(
 )
 
 
+# Files that make an environment, and read no variable of a job.
+_FAMILIAR = re.compile(
+    r"activate|conda|mamba|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
+)
 # A binary that a script binds to its GPU, or the like.
 _WRAPPED = re.compile(
     r"\S*\.sh \.{1,2}/([^.$]|\.\./)*|\S*(affinity|tile|numa|bind|gpu)\w*\.sh /[^.$]*"
 )
+
+
+def _check_sourced(job: ImportedJob, kept: str, defined: set[str]) -> None:
+    """Name the variables of the script that a file which it reads no longer sees."""
+    plain: set[str] = set()
+    for step in job.script.steps:
+        command = step.source
+        if not command.words:
+            plain |= {name for name, _, _ in command.variables()} - defined
+        elif command.name in ("source", ".") and len(command.words) > 1:
+            file = command.texts[1]
+            names = ", ".join(sorted(name for name in plain if not GIVEN.fullmatch(name)))
+            if names and file in kept and not _FAMILIAR.search(file):
+                message = f"should {file} read it, export it in the script: it is not kept"
+                job.draft.check(command.line, names, message)
 
 
 def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> None:
@@ -65,6 +84,7 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
     used = list_names(text)
     defined = setup.defined | inside | set(draft.values.get("environment.variables", {}))
     defined |= set(draft.values.get("environment.from_shell", ()))
+    _check_sourced(job, kept, defined)
     aliases = find_first_node_names(script)
     outer = []
     for name in sorted(used - defined):
