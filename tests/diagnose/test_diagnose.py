@@ -5,6 +5,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from support import ROOT, jobgen
 from jobgen import schedulers
 from jobgen.diagnose import CAUSES, reading
 from jobgen.jobs import record
-from jobgen.jobs.record import open_left
+from jobgen.jobs.record import JobRecord, open_left
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
@@ -159,6 +160,55 @@ def test_a_killed_rank_is_named_where_the_scheduler_ran_out_of_memory(run: Run) 
     run.script("slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0.\n")
     found = run.diagnose()
     assert (found.cause, found.node, found.rank) == ("out-of-memory-host", "n2", 2)
+
+
+def test_a_rank_that_left_while_the_others_were_at_work_is_named(run: Run) -> None:
+    for rank in (0, 1, 2):
+        run.rank(rank, LOST, after=5)
+    run.write("logs/n2/rank-3.err", "end of my data\n", after=4)
+    diagnosis = run.diagnose()
+    assert (diagnosis.cause, diagnosis.node, diagnosis.rank) == ("left-early", "n2", 3)
+    assert any(line.endswith("rank-3.err:1: end of my data") for line in diagnosis.evidence)
+
+
+def test_a_node_that_went_silent_is_named_where_the_others_lost_it(run: Run) -> None:
+    run.rank(0, LOST, after=5)
+    run.rank(1, LOST, after=5)
+    run.write("attempts/0/node-0.ended", "1\n", after=9)
+    run.write("logs/n2/agent.log", "jobgen: n2; the rendezvous is at\n", after=1)
+    diagnosis = run.diagnose()
+    assert (diagnosis.cause, diagnosis.node) == ("node-lost", "n2")
+
+
+def test_a_job_that_was_deleted_names_the_job_that_it_needed(tmp_path: Path) -> None:
+    other = Run(tmp_path)
+    other.job = JobRecord("99", "prepare", "slurm", str(tmp_path), 0.0, ("sbatch",))
+    other.job.save()
+    other.write("attempts/0/outcome", "failed 3\n")
+    run = Run(tmp_path)
+    run.job = replace(run.job, argv=("sbatch", "--dependency=afterok:99"))
+    run.job.save()
+    (run.job.run_dir / "attempts/0/nodes").unlink()
+    diagnosis = run.diagnose(State("cancelled"))
+    assert diagnosis.cause == "dependency"
+    assert any("job 99 failed 3" in line for line in diagnosis.evidence)
+
+
+def test_two_processes_that_take_the_schedulers_rank_are_told_from_a_port_in_use(run: Run) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "{}", line 9, in main\n'
+        "    dist.init_process_group('nccl', rank=rank)\n"
+        "torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE\n"
+    )
+    program = run.folder / "train.py"
+    run.rank(2, text.format(program), after=5)
+    diagnosis = run.diagnose()
+    assert (diagnosis.cause, diagnosis.rank) == ("rank-mismatch", 2)
+    run.rank(0, text.format(program), after=3)  # rank 0 may as well be the one that came second
+    assert run.diagnose().cause == "port-in-use"
+    program.write_text("rank = int(os.environ['SLURM_PROCID'])\n")
+    assert run.diagnose().cause == "rank-mismatch"
 
 
 @pytest.mark.parametrize("code", [-9, -11, -7, 127, 3])
