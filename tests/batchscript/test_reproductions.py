@@ -89,6 +89,14 @@ def test_i2_the_program_of_eval_and_of_a_command_in_a_variable() -> None:
             {"image": "a/b:1", "runtime": "podman-hpc"},
         ),
         (
+            "#SBATCH --image=docker:a/b:2\nsrun shifter --env A=b --env C=d python t.py",
+            {
+                "image": "a/b:2",
+                "runtime": "podman-hpc",
+                "options": ["--env", "A=b", "--env", "C=d"],
+            },
+        ),
+        (
             "srun docker run --rm -v /d:/d a/b:1 python t.py",
             {"image": "a/b:1", "runtime": "apptainer", "binds": ["/d"]},
         ),
@@ -99,7 +107,8 @@ def test_i2_the_program_of_eval_and_of_a_command_in_a_variable() -> None:
     ],
 )
 def test_i3_a_container_stays_one(launch: str, container: dict[str, Any]) -> None:
-    spec = spec_of(launch, *TWO_NODES)
+    *directives, body = launch.rsplit("\n", 1) if launch.startswith("#") else [launch]
+    spec = spec_of(body, *TWO_NODES, *directives)
     assert spec["environment"]["container"] == container
     elsewhere = "--container-workdir" in launch or launch.startswith("cd ")
     assert spec["run"] == ({"command": ["python", "t.py"]} if elsewhere else {"script": "t.py"})

@@ -395,6 +395,8 @@ def test_totals_over_shares_are_the_nodes() -> None:
     assert spec_of(body, *asked)["resources"]["nodes"] == 2
     assert any("taken for 2 nodes" in text for text in checked_of(body, *asked))
     assert "nodes" not in spec_of(body, "#SBATCH --ntasks=2 --gres=gpu:2")["resources"]
+    for zero in ("--ntasks=0 --ntasks-per-node=0", "--gpus=0 --gpus-per-node=0"):
+        assert "nodes" not in spec_of(body, f"#SBATCH {zero}")["resources"]
 
 
 def test_what_a_file_that_is_read_may_look_at_is_named() -> None:

@@ -117,7 +117,7 @@ def check_names(job: ImportedJob, setup: Setup, text: str, inside: set[str]) -> 
         raise ImportRefusedError(script, 1, message, "write its values out")
     if outer:
         names = ", ".join(f"${name}" for name in outer)
-        exported = re.search(r"(?m)^\s*(source|\.)\s", kept)
+        exported = re.search(r"(?m)^\s*(source|\.|eval)\s", kept)
         if exported:
             draft.setup([f"export {' '.join(outer)}"])
         draft.check(1, names, "the script does not set them: they come from where it is submitted")

@@ -137,7 +137,8 @@ def _settle_entered(script: Script, started: Started, draft: Draft, line: int) -
                 folder = value
         elif word not in _AUTOMATIC and not word.startswith("--module"):
             options.append(word)
-            if not equals and words and not words[0].startswith("-") and len(words) > 1:
+            last = len(words) == 1 and runtime != "shifter"  # it is the image
+            if not equals and words and not words[0].startswith("-") and not last:
                 short = "HSWo" if runtime in _RUNSCRIPTS else "HSWoe"
                 takes = re.fullmatch(
                     rf"-[{short}]|--(home|overlay|env|env-file|scratch|fuse-mount|network|hostname"

@@ -220,8 +220,8 @@ def _fold_values(values: list[int]) -> int | list[int] | None:
 def _fewest_nodes(numbers: dict[str, int]) -> int:
     """The nodes of a job without --nodes: Slurm keeps to what one of them may have."""
     pairs = (("--ntasks", "--ntasks-per-node"), ("--gpus", "--gpus-per-node"))
-    counts = [math.ceil(numbers.get(all_, 1) / numbers.get(each, 10**6)) for all_, each in pairs]
-    return max(counts)
+    amounts = [(numbers.get(all_), numbers.get(each)) for all_, each in pairs]
+    return max(1, *(math.ceil(total / each) if total and each else 1 for total, each in amounts))
 
 
 def _settle_slurm(

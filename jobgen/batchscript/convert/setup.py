@@ -6,9 +6,10 @@ import re
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.draft import Draft
-from jobgen.batchscript.convert.program import HARMLESS, READING, REPEATABLE, spell
+from jobgen.batchscript.convert.program import REPEATABLE, spell
 from jobgen.batchscript.convert.statements import (
     Statement,
+    classify_command,
     ends_environment,
     exports_all,
     find_folder,
@@ -20,7 +21,6 @@ from jobgen.batchscript.convert.statements import (
     writes_document,
 )
 from jobgen.batchscript.expand import list_names, write_field
-from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.reader import Script
 
 # What every process gets from jobgen, whatever the script sets them to.
@@ -101,6 +101,7 @@ class Setup:
         self.moved = False
         self._late_names: set[str] = set()
         self._strict_from = find_strict_line(script)
+        self._functions = [item for item in script.commands if item.function and item.words]
         self.kept: list[Statement] = []
         self._kept: list[str] = []
         self._locals: set[str] = set()
@@ -157,8 +158,11 @@ class Setup:
             exported = any(item.name == "export" for item in commands) or any(
                 self._is_exported(name) for name in names
             )
-            if not names and commands and commands[0].name == "export":
-                return "drop"  # export NAME, of what is exported anyway
+            if not names and exported:  # export NAME, of what is exported anyway
+                bare = {word.text for item in commands for word in item.words[1:]}
+                known = any(word[:1] == "-" for word in bare)
+                known = known or self.script.variables.values.keys() >= bare
+                return "drop" if known else "keep"  # such as export $(...)
             if _BATCH_ONLY.search(text) and not names & needed:
                 if exported:
                     self.draft.check(statement.first, text, "not kept: it would start a job step")
@@ -166,7 +170,7 @@ class Setup:
             if names & needed or (names == {"IFS"} and not _BLANK_ONLY.search(text)):
                 return "keep"
             return "keep" if exported and not names <= self.consumed else "drop"
-        kinds = {self._classify_command(item) for item in commands}
+        kinds = {self._classify_call(item) for item in commands}
         if "once" in kinds:
             beside = any(item.end == "&" for item in statement.commands)
             if beside or _BATCH_ONLY.search(text):
@@ -175,7 +179,12 @@ class Setup:
                 self.draft.check(statement.first, text, "every node writes this file")
                 return "keep"
             return "keep" if self.times == 1 else "lost"
-        if names & needed or waits(statement) or any(map(self._is_exported, names - self.consumed)):
+        if (
+            "call" in kinds
+            or names & needed
+            or waits(statement)
+            or any(map(self._is_exported, names - self.consumed))
+        ):
             return "keep"
         if "repeat" not in kinds:
             return "drop"
@@ -204,54 +213,16 @@ class Setup:
             return "drop"
         return "keep" if effects else "drop"
 
+    def _classify_call(self, command: Command) -> str:
+        """What a command does; `call` where it is a function of the script that may be repeated."""
+        body = {classify_command(item) for item in self._functions if item.function == command.name}
+        if not body or "once" in body:
+            return classify_command(command)
+        return "call" if "repeat" in body else "show"
+
     def _is_exported(self, name: str) -> bool:
         variable = self.script.variables.get(name)
         return bool(variable and variable.exported)
-
-    def _classify_command(self, command: Command) -> str:
-        started = unwrap(command.words)
-        name = started.name
-        writes = any(
-            item.operator.lstrip("0123456789&") in (">", ">>", ">|")
-            and item.target.text not in ("/dev/null", "&2", "&1", "1", "2")
-            and not item.operator.startswith("2")
-            for item in command.redirects
-        )
-        if command.end == "&":
-            return "once"
-        if exports_all(command) is not None:
-            return "repeat"
-        if name == "scontrol" and "write" in command.texts:
-            return "once"
-        inner = list_inner(started, command)
-        if inner and not writes and all(item.name in HARMLESS for item in inner):
-            return "show"
-        if command.end == ")" and command.blocks and command.blocks[-1].opener == "case":
-            return "show"  # a pattern
-        if started.launchers:
-            return "show" if name in HARMLESS and not writes else "once"
-        if re.fullmatch(r"python[\d.]*", name) and not writes:
-            code = command.texts[-1] if "-c" in command.texts else ""
-            shows = "print" in code and not re.search(
-                r"download|save|write|pretrained|open\(", code
-            )
-            if shows or {"-V", "--version"} & set(command.texts):
-                return "show"
-        if name in ("module", "ml") and command.texts[1:2] in (["list"], ["avail"], ["show"]):
-            return "show"
-        if name in ("conda", "mamba", "micromamba", "pip", "pip3"):
-            if command.texts[1:2] in (["list"], ["info"], ["freeze"], ["show"]):
-                return "show"
-            if command.texts[1:3] == ["env", "list"]:
-                return "show"
-            return "repeat" if {"activate", "deactivate", "init"} & set(command.texts) else "once"
-        if name in HARMLESS or (not name and command.words):
-            return "once" if writes else "show"
-        if name in READING:
-            return "once" if writes or "-i" in command.texts else "show"
-        if name in ("mkdir", "tee") or name in REPEATABLE:
-            return "repeat"
-        return "once"
 
     def _lose(self, statement: Statement) -> None:
         text = self._text(statement)
@@ -363,7 +334,7 @@ class Setup:
         later = (self._list_later(statement) - names) & list_names("\n".join(lines))
         if not plain or _PLACED.search(values) or later or "IFS" in names:
             self._all_late = self._ordered = True
-        runs = [self._classify_command(item) for item in commands if item.words]
+        runs = [classify_command(item) for item in commands if item.words]
         if self.processes > 1 and "once" in runs:
             self.draft.lose(statement.first, text, "every process runs it, and not the job once")
         self._late_names |= names

@@ -6,8 +6,9 @@ import re
 from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command
-from jobgen.batchscript.convert.program import HARMLESS, spell
+from jobgen.batchscript.convert.program import HARMLESS, READING, REPEATABLE, spell
 from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.reader import Script
 
 # How scripts find the first node, in the value of a variable: of the list of nodes they take one.
@@ -180,6 +181,56 @@ def _is_idle(command: Command) -> bool:
     )
     harmless = command.name in HARMLESS and not changes_job(command)
     return bool(command.words) and harmless and not writes
+
+
+def classify_command(command: Command) -> str:
+    """What a command outside the program does: `show` nothing lasting, `repeat`, or run `once`.
+
+    What is of the second kind may run on every node, or several times, as well as once.
+    """
+    if command.texts[:2] in (["command", "-v"], ["command", "-V"]):
+        return "show"
+    started = unwrap(command.words)
+    name = started.name
+    writes = any(
+        item.operator.lstrip("0123456789&") in (">", ">>", ">|")
+        and item.target.text not in ("/dev/null", "&2", "&1", "1", "2")
+        and not item.operator.startswith("2")
+        for item in command.redirects
+    )
+    if command.end == "&":
+        return "once"
+    if exports_all(command) is not None:
+        return "repeat"
+    if name == "scontrol" and "write" in command.texts:
+        return "once"
+    inner = list_inner(started, command)
+    if inner and not writes and all(item.name in HARMLESS for item in inner):
+        return "show"
+    if command.end == ")" and command.blocks and command.blocks[-1].opener == "case":
+        return "show"  # a pattern
+    if started.launchers:
+        return "show" if name in HARMLESS and not writes else "once"
+    if re.fullmatch(r"python[\d.]*", name) and not writes:
+        code = command.texts[-1] if "-c" in command.texts else ""
+        shows = "print" in code and not re.search(r"download|save|write|pretrained|open\(", code)
+        if shows or {"-V", "--version"} & set(command.texts):
+            return "show"
+    if name in ("module", "ml") and command.texts[1:2] in (["list"], ["avail"], ["show"]):
+        return "show"
+    if name in ("conda", "mamba", "micromamba", "pip", "pip3"):
+        if command.texts[1:2] in (["list"], ["info"], ["freeze"], ["show"]):
+            return "show"
+        if command.texts[1:3] == ["env", "list"]:
+            return "show"
+        return "repeat" if {"activate", "deactivate", "init"} & set(command.texts) else "once"
+    if name in HARMLESS or (not name and command.words):
+        return "once" if writes else "show"
+    if name in READING:
+        return "once" if writes or "-i" in command.texts else "show"
+    if name in ("mkdir", "tee") or name in REPEATABLE:
+        return "repeat"
+    return "once"
 
 
 def changes_job(command: Command) -> bool:
