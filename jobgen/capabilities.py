@@ -1,13 +1,18 @@
-"""What each scheduler can do: the one table that other rooms ask instead of comparing its name.
+"""What each scheduler can do: other rooms ask this instead of comparing the scheduler's name.
 
-A new scheduler is a row here, a folder in `schedulers/` and a template.
+The values are in the package of each scheduler, such as `jobgen/schedulers/slurm/capabilities.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import NamedTuple
+
+from jobgen.schedulers.registry import PACKAGES
+
+# A job's id and its task: number, task as 12_3, task as 12[3]; the server follows.
+JOB_ID = r"([0-9]+)(?:_([0-9]+)|\[([0-9]*)\])?"
 
 
 class Capabilities(NamedTuple):
@@ -21,8 +26,18 @@ class Capabilities(NamedTuple):
     job_id_example: str
     bracketed_tasks: bool = False  # a task is 12[3], and not 12_3
     sign: str | None = None  # what a directive begins with
+    indented: bool = False  # blanks may stand before it
+    short_options: Mapping[str, str] = MappingProxyType({})  # the long name of each letter
+    needs_shebang: bool = False  # a script without #! in line 1 is refused
+    without_output: str = ""  # what happens to a job if the folder of its output is missing
+    shell_option: str | None = None  # what names the shell in the place of #!
     queue_word: str = "queue"  # what users of the scheduler call a queue
+    one_cpu: bool = False  # what a task gets that asks for none
+    queue_list: bool = False  # a job may name several, and starts in the first that is free
     options: Mapping[str, str] = MappingProxyType({})  # of directives: the spec's key for each
+    refused: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # options and variables, and what to do instead
     commands: tuple[str, ...] = ()  # that a job's life needs on a login node
     bare_walltime: str = ""  # the unit of a walltime that is a number alone
     comments: bool = False  # a directive may end in a comment
@@ -32,129 +47,40 @@ class Capabilities(NamedTuple):
     node_range: bool = False  # it may give fewer nodes than the most that are asked for
     components: bool = False  # unequal nodes are components of a job, each with its own resources
     enters_containers: bool = False  # its launcher does, with a task
-    gpu_type: bool = False  # a directive of its own names the type of GPU
-    constraint: bool = False  # a directive of its own names features of nodes
+    gpu_type: bool = False  # it has a directive for the type of GPU
+    constraint: bool = False  # it has a directive for features of nodes
     chunks: bool = False  # each of its chunks names what a node must have
-    disk: bool = False  # a directive of its own asks for space on a node's own disk
+    disk: bool = False  # it has a directive for space on a node's disk
     exclusive: bool = False
     qos: bool = False
     reservation: bool = False
     reservation_queue: bool = False  # a reservation takes the place of the queue
     mail: bool = False
-    mails_any_failure: bool = False  # also of a program that fails by itself
+    mails_any_failure: bool = False  # also if the program fails
     requeue: bool = False  # a job may put itself back into the queue
     submits_from_job: bool = False  # a job may submit another
     notice: int | None = None  # seconds before the end that it can send a signal; None: never
     lists_accounts: bool = False
 
 
-def _name_options(text: str) -> dict[str, str]:
+def name_options(text: str) -> dict[str, str]:
     """Read lines of a key and the options that say it; one with a blank has another after it."""
     rows = (line.split(maxsplit=1) for line in text.strip().splitlines())
     return {option: key for key, options in rows for option in options.split(", ")}
 
 
-_SLURM_OPTIONS = _name_options("""
-    name                        -J, --job-name
-    account                     -A, --account
-    queue                       -p, --partition
-    qos                         -q, --qos
-    reservation                 --reservation
-    resources.nodes             -N, --nodes
-    launch.processes_per_node   --ntasks-per-node
-    resources.gpus_per_node     -G, --gpus, --gpus-per-node, --gpus-per-task, --gres gpu
-    resources.cpus_per_node     -c, --cpus-per-task
-    resources.memory_per_node   --mem, --mem-per-cpu, --mem-per-gpu
-    resources.constraint        -C, --constraint
-    resources.exclusive         --exclusive
-    resources.walltime          -t, --time
-    on_walltime.notice          --signal
-    environment.from_shell      --export
-    array                       -a, --array
-    after                       -d, --dependency
-    notify.email                --mail-user
-    notify.on                   --mail-type
-""")
-_PBS_OPTIONS = _name_options("""
-    name                        -N
-    account                     -A, -P, -W group_list
-    queue                       -q
-    resources.nodes             -l select, -l nodes, -l place
-    resources.gpus_per_node     -l ngpus
-    resources.cpus_per_node     -l ncpus
-    resources.memory_per_node   -l mem
-    resources.walltime          -l walltime
-    environment.from_shell      -v
-    array                       -J
-    after                       -W depend
-    notify.email                -M
-    notify.on                   -m
-""")
-_ID = r"([0-9]+)(?:_([0-9]+)|\[([0-9]*)\])?"
-SCHEDULERS = {
-    row.name: row
-    for row in (
-        Capabilities(
-            name="slurm",
-            title="Slurm",
-            generic_site="slurm-generic",
-            launcher="srun",
-            job_id=_ID + "()",
-            job_id_example="12345 or 12345_7",
-            sign="#SBATCH",
-            options=_SLURM_OPTIONS,
-            queue_word="partition",
-            commands=("sbatch", "srun", "scontrol", "scancel"),
-            bare_walltime="minutes",
-            comments=True,
-            node_range=True,
-            components=True,
-            enters_containers=True,
-            gpu_type=True,
-            constraint=True,
-            disk=True,
-            exclusive=True,
-            qos=True,
-            reservation=True,
-            mail=True,
-            mails_any_failure=True,
-            requeue=True,
-            submits_from_job=True,
-            notice=65_535,  # sbatch(1), --signal
-            lists_accounts=True,
-        ),
-        Capabilities(
-            name="pbs",
-            chunks=True,
-            title="PBS",
-            generic_site="pbs-generic",
-            launcher="pbsdsh",
-            job_id=_ID + r"(\.[A-Za-z0-9.-]+)?",
-            job_id_example="12345.server or 12345[7].server",
-            bracketed_tasks=True,
-            sign="#PBS",
-            options=_PBS_OPTIONS,
-            commands=("qsub", "qstat", "qdel"),
-            bare_walltime="seconds",
-            starts_at_home=True,
-            exclusive=True,
-            reservation=True,
-            reservation_queue=True,
-            mail=True,
-        ),
-        Capabilities(
-            name="local",
-            title="this machine alone",
-            generic_site="local",
-            launcher="local",
-            job_id=r"([0-9]{8}-[0-9]{6}-[0-9]+)(?:_([0-9]+))?()()",
-            job_id_example="20300101-120000-42, as jobgen submit prints it",
-            batch=False,
-        ),
-    )
-}
-
-
+@cache
 def get_capabilities(scheduler: str) -> Capabilities:
-    """Return the row of a scheduler by its name."""
-    return SCHEDULERS[scheduler]
+    """Return what the scheduler of this name can do; raise KeyError if there is none."""
+    row: Capabilities = import_module(f"{PACKAGES[scheduler]}.capabilities").CAPABILITIES
+    return row
+
+
+def list_capabilities() -> list[Capabilities]:
+    """Return what each of the schedulers can do."""
+    return [get_capabilities(name) for name in PACKAGES]
+
+
+def name_this_machine() -> str:
+    """Return the scheduler whose jobs are processes of this machine."""
+    return next(can.name for can in list_capabilities() if not can.batch)

@@ -1,6 +1,4 @@
-"""What can go wrong, and the exit code of each kind (the table in README is API)."""
-
-from __future__ import annotations
+"""Errors and their exit codes; the table of codes in README is part of the API."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,7 +23,7 @@ class Position(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One fault of a document: where it is, at which key, what is wrong and how to write it."""
+    """A problem in a document: its place and key, what is wrong, and how to write it."""
 
     where: Position
     path: str
@@ -38,9 +36,9 @@ class Problem(NamedTuple):
 
 
 class JobgenError(Exception):
-    """Something the user can mend; `exit_code` is the process's. Bugs are other exceptions.
+    """A problem that the user can solve; `exit_code` is that of the process.
 
-    `job_id` is set if a job was submitted all the same.
+    Bugs are other exceptions. `job_id` is set if a job was submitted nevertheless.
     """
 
     exit_code = 1
@@ -48,7 +46,7 @@ class JobgenError(Exception):
 
 
 class UsageError(JobgenError):
-    """The command line asks for something that makes no sense."""
+    """The command line cannot be carried out as it is written."""
 
     exit_code = 2
 
@@ -58,7 +56,7 @@ class AlreadySubmittedError(UsageError):
 
 
 class SpecError(JobgenError):
-    """A job spec or site profile is invalid; holds every problem found, in document order."""
+    """A job spec or site profile is invalid; `problems` has all problems, in document order."""
 
     exit_code = 3
 
@@ -68,57 +66,57 @@ class SpecError(JobgenError):
 
 
 class StaleError(JobgenError):
-    """A committed script is not what its spec renders today."""
+    """A committed script differs from what its spec renders."""
 
     exit_code = 4
 
 
 class RefusedError(JobgenError):
-    """The scheduler answered, and said no; `cancelled` are jobs that were ended nevertheless."""
+    """The scheduler refused; `cancelled` has the jobs that were ended nevertheless."""
 
     exit_code = 5
     cancelled: tuple[str, ...] = ()
 
 
 class SchedulerUnavailableError(JobgenError):
-    """The scheduler's command is missing, or does not answer."""
+    """The scheduler's command is missing or does not answer."""
 
     exit_code = 6
 
 
 class NoAnswerError(SchedulerUnavailableError):
-    """The scheduler's command was run and has not come back; what it did is not known."""
+    """The scheduler's command was started and did not return; its effect is not known."""
 
 
 class UnsettledError(SchedulerUnavailableError):
-    """It cannot be known yet whether there is a job."""
+    """It is not known yet whether the submission became a job."""
 
 
 class RecordError(JobgenError):
-    """A record cannot be written: no room, no permission."""
+    """A record cannot be written: the disk is full, or permission is denied."""
 
 
 class JobFailedError(JobgenError):
-    """The job ended, and not well."""
+    """The job ended without being done."""
 
     exit_code = 7
 
 
 class FaultsFoundError(JobgenError):
-    """What was examined has faults; they are on stdout."""
+    """The examined files have faults, which are on stdout."""
 
     exit_code = 8
 
 
 class LossesError(JobgenError):
-    """A script was imported, and the job of its spec differs from it; what is lost is on stderr."""
+    """A script was imported with losses, which are on stderr."""
 
     exit_code = 9
 
 
 @contextmanager
 def gather_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Yield a factory of context managers; raise the SpecErrors inside them together at the end."""
+    """Yield a factory of context managers; raise all their SpecErrors as one at the end."""
     gathered: list[Problem] = []
 
     @contextmanager

@@ -1,7 +1,5 @@
 """The array of a job: its tasks in the order of their indices, and what each is given."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,7 +26,7 @@ class TaskRow(NamedTuple):
 
 
 def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
-    """Decide the array; one task is a job of its own and no array, as PBS refuses those."""
+    """Decide the array; one task alone becomes a plain job, as PBS refuses arrays of one."""
     asked = context.spec.array
     if asked is None:
         return Decision(None)

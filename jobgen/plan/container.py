@@ -1,4 +1,4 @@
-"""Containers: what each runtime is told on a node, or on the command line of srun."""
+"""Containers: the options of each runtime on a node, or on the command line of srun."""
 
 from __future__ import annotations
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from jobgen.plan.plan import Plan
+from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.sites.profile import Charge, Node
 from jobgen.spec.units import format_duration
 
 
@@ -29,20 +31,18 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     charge = plan.site.charge_in(plan.requests.queue)
     if charge is None:
         return Cost(None, None, "the site's profile does not say what a job costs")
-    address = (plan.site.sources or {}).get(charge.source or "")
+    source = plan.site.find_source(charge.source)
+    address = source.address if source else None
 
     def unknown(why: str) -> Cost:
         return Cost(None, charge.unit, why, charge.note, address, origin)
 
     if plan.walltime.seconds is None:
         return unknown("the spec names no walltime")
-    count, things = plan.nodes.total, "node"
-    if charge.per == "gpu-hour":
-        count, things = plan.nodes.gpus, "GPU"
-    elif charge.per == "cpu-hour":
-        if any(group.cpus is None for group in plan.nodes.groups):
-            return unknown("the spec does not say how many CPUs")
-        count, things = sum(group.nodes * (group.cpus or 0) for group in plan.nodes.groups), "CPU"
+    count = count_charged(charge, plan.nodes.groups, plan.defaults.node)
+    if count is None:
+        return unknown("the spec does not say how many CPUs")
+    things = {"node-hour": "node", "gpu-hour": "GPU", "cpu-hour": "CPU"}[charge.per]
     starts = plan.walltime.chain.at_most if plan.walltime.chain else 1
     amount = count * plan.walltime.seconds / 3600 * charge.rate * starts
     things += "" if count == 1 else "s"
@@ -53,6 +53,24 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     how = f"{tasks}{count} {things} x {format_duration(plan.walltime.seconds)} x {rate}"
     how += f" x {starts} starts" if starts > 1 else ""
     return Cost(amount, charge.unit, how, charge.note, address, origin)
+
+
+def count_charged(charge: Charge, groups: Iterable[NodeGroup], node: Node) -> int | None:
+    """How many nodes, GPUs or CPUs are charged; None if the CPUs are not known.
+
+    A job that has its nodes to itself pays for all that they have.
+    """
+    groups = list(groups)
+    if charge.per == "node-hour":
+        return sum(group.nodes for group in groups)
+    gpus = charge.per == "gpu-hour"
+    all_of_them = (node.gpus if gpus else node.cpus) if node.whole else None
+    counts = [
+        (group.nodes, all_of_them or (group.gpus if gpus else group.cpus)) for group in groups
+    ]
+    if any(each is None for _, each in counts):
+        return None
+    return sum(nodes * (each or 0) for nodes, each in counts)
 
 
 def format_number(value: float) -> str:

@@ -1,7 +1,5 @@
 """What a part of a plan is decided from, and what a decision says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,7 +15,7 @@ class Context(NamedTuple):
     """The spec, its site, and what the command line says beside them.
 
     `today` (YYYY-MM-DD) is the day by which a site's limits are old; with `limits` they are
-    checked. `task` is the task of the spec's array that becomes a job of its own.
+    checked. `task` is the task of the spec's array that becomes a separate job.
     """
 
     loaded: LoadedSpec

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from jobgen.errors import Problem, SpecError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
 from jobgen.plan.program import make_path
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec.commands import describe_unexpanded, find_launcher_in_text
+from jobgen.spec.commands import describe_unexpanded
+from jobgen.spec.launchers import find_launcher_in_text
 from jobgen.spec.model import Environment, Modules
 
 # Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
@@ -22,6 +24,11 @@ _CACHES = (
 )
 
 
+# What has no meaning for bash's parser, and the words that have one.
+_WORDS = re.compile(r"[A-Za-z0-9_./:=@%+, \t\n-]*")
+_RESERVED = {"if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"}
+_RESERVED |= {"esac", "in", "select", "function", "time", "coproc"}
+
 # Where `jobgen submit` has put the copy: the token is in the last line of what it submits.
 _ENTER_SNAPSHOT = """\
 token=$(sed -n 's/^# submitted by jobgen as //p' "$this_script")
@@ -33,15 +40,18 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site, local = context.spec.environment, context.site, not context.site.can.batch
     variables: dict[str, str] = {
-        key: ShellPath(value) for key, value in plan.defaults.variables.items()
+        key: ShellPath(value)
+        for key, value in plan.defaults.variables.items()
+        if not plan.launch.body
     }
     variables |= {**(own.variables or {}), **plan.program.variables}
     conda, venv = own.conda, ".venv" if own.uv else own.venv
-    if site.modules and not (own.modules is not None or own.container or venv or own.stage):
+    bare = not (own.modules is not None or own.container or venv or own.stage)
+    if site.modules and bare and not plan.launch.body:
         conda = conda or site.modules.conda
     vendor = _guess_vendor(plan.defaults.node.gpu)
     decided = NodeEnvironment(
-        modules=None if local else _choose_modules(own, site),
+        modules=None if local else _choose_modules(own, site, bare=plan.launch.body),
         stage=None if own.stage is None else ShellPath(own.stage),
         venv=None if venv is None else make_path(venv),
         conda=None if conda is None else ShellPath(conda),
@@ -49,11 +59,13 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
         from_shell=own.from_shell or (),
+        gpu_maker=vendor,
     )
     left_out = ["environment.modules"] if local and own.modules else []
     notes = tuple(_list_notes(own))
+    problems = list(_check_setup(context))
     if own.container is None:
-        return Decision(decided, notes=notes, left_out=left_out)
+        return Decision(decided, problems=problems, notes=notes, left_out=left_out)
     from jobgen.plan import container
 
     gpus = local or plan.nodes.gpus > 0  # this machine has what it has
@@ -65,8 +77,32 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         step_options=step_options,
         image_file=container.find_image_file(runtime, own.container.image),
     )
-    problems = container.find_conflicts(context)
+    problems += container.find_conflicts(context)
     return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+
+
+def _check_setup(context: Context) -> Iterator[Problem]:
+    """Yield what bash says if it cannot parse the setup, alone and as the end of a function.
+
+    Alone, a brace too many counts: it would end the function. In braces, what takes the function's
+    end counts: a here-document without its end, a backslash in the last line.
+    """
+    setup = context.spec.environment.setup
+    if setup and not _is_plain(setup):
+        from jobgen import process  # it takes milliseconds to import, and most specs have no setup
+
+        where = context.loaded.where("environment.setup")
+        try:
+            process.check_syntax(setup, where)
+            process.check_syntax(f"{{ : ; {setup}\n}}\n", where)
+        except SpecError as error:
+            yield from error.problems
+
+
+def _is_plain(setup: str) -> bool:
+    """Whether it is plain words and comments, which bash can parse; asking it takes 3 ms."""
+    code = re.sub(r"(?<!\S)#.*", "", setup)
+    return bool(_WORDS.fullmatch(code)) and _RESERVED.isdisjoint(code.split())
 
 
 def _list_notes(own: Environment) -> Iterator[str]:
@@ -80,13 +116,16 @@ def _list_notes(own: Environment) -> Iterator[str]:
         )
 
 
-def _choose_modules(own: Environment, site: SiteProfile) -> Modules | None:
-    """The spec's own, or the site's; beside a container only those that its runtime needs."""
+def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modules | None:
+    """The spec's own, or the site's; beside a container only those that its runtime needs.
+
+    What is `bare` gets none from the site.
+    """
     if isinstance(own.modules, Modules):
         modules = own.modules
     elif own.modules is not None:
         modules = Modules(load=own.modules)
-    elif site.modules is not None and own.container is None:
+    elif site.modules is not None and own.container is None and not bare:
         modules = Modules(site.modules.first, site.modules.use, site.modules.load)
     else:
         modules = Modules()

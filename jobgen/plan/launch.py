@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from jobgen.capabilities import SCHEDULERS
+from jobgen.capabilities import list_capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Heartbeat, Nodes, Plan, Start
 from jobgen.spec.model import NodeRange
+from jobgen.spec.units import format_ranges
 
 # What tells a process which GPUs it sees, by maker.
 _VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 # An option that names the cores of each process of a node: --cpu-bind=list:0-7:8-15.
 _NAMES_CORES = re.compile(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)")
-LAUNCHERS = (*(row.launcher for row in SCHEDULERS.values()), "mpiexec")
+_ITSELF = "local"  # the launcher of a script that starts the processes itself
+RENDEZVOUS = ("static", "c10d", "file", "env")
+LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
 
 
 def decide(context: Context, plan: Plan) -> Decision[Start]:
@@ -24,9 +27,12 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     local = not context.site.can.batch
     start = _choose_start(context, plan)
     if _needs_no_launcher(context, plan.nodes, start):
-        start = start._replace(launcher="local")
+        start = start._replace(launcher=_ITSELF)
+    alone = plan.nodes.total == 1 and start.launcher == _ITSELF and not start.direct
+    alone = alone or start.body
     start = start._replace(
-        rendezvous="env" if start.direct else launch.rendezvous or "c10d",
+        alone=alone,
+        rendezvous=_choose_rendezvous(context, plan.nodes, start, alone=alone),
         max_restarts=launch.max_restarts or 0,
         interface=None if local else launch.interface or defaults.interface,
         address=defaults.address,
@@ -43,6 +49,8 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
 
 def _choose_start(context: Context, plan: Plan) -> Start:
     """What the spec says, else what the site does, else torchrun through the scheduler's own."""
+    if context.spec.run.body is not None:
+        return Start("body", _ITSELF, decided_by=("run.body",))
     asked, site = context.spec.launch, context.site.launch
     torchrun_keys = tuple(
         f"launch.{key}" for key in ("rendezvous", "max_restarts") if getattr(asked, key) is not None
@@ -80,6 +88,21 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     return start._replace(options=options, devices=devices)
 
 
+def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: bool) -> str:
+    """Return the rendezvous: static unless nodes may join or agents start processes again.
+
+    The static one unpickles nothing, and numbers the nodes as the scheduler does. The processes of
+    one node meet by a file, so that nothing listens; those of this machine on its loopback.
+    """
+    launch = context.spec.launch
+    if start.mode != "torchrun":
+        return "env"
+    changes = nodes.fewest is not None or bool(launch.max_restarts)
+    chosen = launch.rendezvous or ("c10d" if changes else "static")
+    by_file = alone and (chosen == "c10d" or (launch.rendezvous is None and context.site.can.batch))
+    return "file" if by_file else chosen
+
+
 def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
     """Whether the script itself starts the one agent there is; srun has to enter its containers."""
     if nodes.total > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
@@ -100,9 +123,7 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
         yield loaded.problem("preflight", message, "leave it out")
     for key, value in (("mode", "direct"), ("mode", "plain"), ("launcher", "mpiexec")):
         if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
-            message = (
-                f"{value} is told how many processes there are, and resources.nodes is a range"
-            )
+            message = f"{value} needs the number of processes, and resources.nodes is a range"
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
     if split and can.components and any(group.cpus is None for group in nodes.groups):
@@ -118,7 +139,7 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
         yield loaded.problem("launch.launcher", message, f"write {can.launcher}")
     if not can.batch or asked in (None, "auto", "mpiexec", can.launcher):
         return
-    owner = next(row for row in SCHEDULERS.values() if row.launcher == asked)
+    owner = next(row for row in list_capabilities() if row.launcher == asked)
     if owner.batch:
         yield loaded.problem("launch.launcher", f"{asked} is for {owner.title} alone", hint)
     elif nodes.total > 1:
@@ -138,29 +159,18 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
     elif binding is not None:
         for mask in binding[2].split(","):
             numbers = [bit for bit in range(512) if int(mask, 16) >> bit & 1]
-            yield _format_ranges(numbers)
+            yield format_ranges(numbers)
     elif depth and re.search(r"--cpu-bind[= ](?:verbose,)?depth\b", text):
         each = int(depth[1])
         yield from (
-            _format_ranges(range(rank * each, (rank + 1) * each)) for rank in range(processes)
+            format_ranges(range(rank * each, (rank + 1) * each)) for rank in range(processes)
         )
-
-
-def _format_ranges(numbers: Iterable[int]) -> str:
-    """Write numbers in order as `0-7,16`."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][-1] == number - 1:
-            ranges[-1][1:] = [number]
-        else:
-            ranges.append([number])
-    return ",".join("-".join(map(str, ends)) for ends in ranges)
 
 
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
     """Yield a note if the job starts in another way than its site does."""
     profile, site = context.site, context.site.launch
-    if site is None or not profile.can.batch or start.mode in (site.family, "plain"):
+    if site is None or not profile.can.batch or start.mode in (site.family, "plain", "body"):
         return
     from jobgen.plan.limits import cite
 

@@ -1,6 +1,6 @@
 """What a site refuses, said before its scheduler does: each rule with its source.
 
-The limits of queues come first, then shapes of nodes, accounts and mandatory lists.
+The limits of queues come first, then accounts and mandatory lists; `shapes` has those of nodes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from jobgen.errors import Problem
 from jobgen.plan.plan import NodeGroup
-from jobgen.sites.profile import Filesystems, Limit, Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Filesystems, Limit, SiteProfile, SiteQueue, is_old
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.units import format_memory
+from jobgen.spec.units import format_time
 
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 
@@ -23,7 +23,7 @@ _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 class Size(NamedTuple):
     """What a job asks for in all. `widest` is the most GPUs of one node, `narrowest` the least.
 
-    CPUs are those of one node; None where nobody says.
+    CPUs are those of one node; None if they are not known.
     """
 
     nodes: int
@@ -55,46 +55,50 @@ def measure(groups: Iterable[NodeGroup], walltime: int | None) -> Size:
 
 
 class Citation(NamedTuple):
-    """What a rule stands on: `verified` and `as_of` say how far it can be trusted."""
+    """The address that a rule is from; its date and grade say how far it can be trusted."""
 
-    source: str
-    as_of: str | None
-    verified: str | None
+    address: str
+    dated: str | None
+    grade: str | None
 
     def __str__(self) -> str:
-        parts = [self.source, f"as of {self.as_of}" if self.as_of else ""]
-        return f" ({', '.join(part for part in parts if part)})" if any(parts) else ""
+        dated = self.dated if self.dated in (None, "undated") else f"as of {self.dated}"
+        parts = [part for part in (self.address, dated) if part]
+        return f" ({', '.join(parts)})" if parts else ""
 
     def doubt(self, today: str) -> str:
-        """Why a limit on this cite is only a warning; empty where it is sure enough.
+        """Why a limit from this source only warns; empty if the source is good enough.
 
         `today` is YYYY-MM-DD; a year or month alone counts from its first day.
         """
-        if self.verified == "scripts":
+        if self.grade == "scripts":
             return "this is from users' scripts, so it may be wrong"
-        if self.as_of:
-            year, rest = self.as_of[:4], (self.as_of + "-01-01")[4:10]
-            if f"{int(year) + 1}{rest}" < today:
-                return "this is more than 12 months old, so it may have changed"
+        if self.dated == "undated":
+            return "this source has no date, so it may have changed"
+        if is_old(self.dated, today):
+            return "this is more than 12 months old, so it may have changed"
         return ""
 
 
 class Breach(NamedTuple):
-    """One rule that a job breaks: an error, or in doubt a warning."""
+    """A rule that a job breaks: an error, or in doubt a warning."""
 
     problem: Problem
     doubt: str = ""
 
 
-def cite(profile: SiteProfile, record: object, queue: SiteQueue | None = None) -> Citation:
-    """What the facts of `record` stand on, where it is part of `queue` if there is one."""
-    source = getattr(record, "source", None) or getattr(queue, "source", None)
-    about = record if isinstance(record, SiteQueue) else queue
-    return Citation(
-        (profile.sources or {}).get(source, "") if source else "",
-        getattr(about, "as_of", None) or profile.as_of,
-        getattr(about, "verified", None) or profile.verified,
-    )
+def cite(profile: SiteProfile, *records: object) -> Citation:
+    """Return what a fact is from: the source of the first of these records that names one."""
+    names = (getattr(record, "source", None) for record in records)
+    return cite_source(profile, next(filter(None, names), None))
+
+
+def cite_source(profile: SiteProfile, name: str | None) -> Citation:
+    """Return the source of this id; without one, the profile's own date and grade."""
+    source = profile.find_source(name)
+    if source is None:
+        return Citation("", profile.as_of, profile.verified)
+    return Citation(source.address, source.dated, source.grade)
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
@@ -117,31 +121,35 @@ def check_queue(
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     queues = profile.queues or {}
     checked = [("every queue", profile.every_queue)]
-    if name is not None and (record := profile.find_queue(name)):
-        checked.append((name, record))
-    elif name is not None and queues and loaded.spec.queue == name:
-        message = f"the profile of {profile.title or 'this site'} knows no queue {name!r}"
-        hint = f"it knows {', '.join(queues)}"
-        yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
+    named = [(one, profile.find_queue(one)) for one in (name or "").split(",") if one]
+    known = [(one, record) for one, record in named if record is not None]
+    if len(known) < 2 or not any(accepts(record, size) for _, record in known):
+        checked += known
+    for one, record in named:
+        if record is None and queues and one in loaded.spec.queue:
+            message = f"the profile of {profile.title or 'this site'} has no queue {one!r}"
+            hint = f"it has {', '.join(queues)}"
+            yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
     if profile.walltime_required and size.walltime is None:
-        source = (profile.sources or {}).get((profile.cited or {}).get("walltime_required", ""), "")
-        about = cite(profile, None)._replace(source=source)
+        about = cite_source(profile, (profile.cited or {}).get("walltime_required"))
         message = f"every job must say its walltime{about}"
         problem = loaded.problem("resources", message, "add walltime, such as 1h")
         yield Breach(problem, about.doubt(choose_day(today)))
-    for name, queue in checked:
-        about = cite(profile, queue)
-        doubt = about.doubt(choose_day(today))
+    for one, queue in checked:
         if queue.routed_from:
-            message = f"{name} takes no jobs itself{about}"
+            about = cite(profile, queue)
+            message = f"{one} takes no jobs itself{about}"
             hint = f"write queue: {queue.routed_from}, which leads there"
-            yield Breach(loaded.problem("queue", message, hint), doubt)
+            problem = loaded.problem("queue", message, hint)
+            yield Breach(problem, about.doubt(choose_day(today)))
         if queue.limits and not accepts(queue, size):
-            why = "".join(f": {limit.why}" for limit in queue.limits[:1] if limit.why)
-            for path, message, hint in explain_refusal(name, queue, size):
+            for path, message, hint, limit in explain_refusal(one, queue, size):
+                about = cite(profile, limit, queue)
+                why = f": {limit.why}" if limit.why else ""
                 if path == "resources.nodes" and loaded.spec.resources.nodes is None:
                     path = "resources.gpus_per_node"
-                yield Breach(loaded.problem(path, f"{message}{why}{about}", hint), doubt)
+                problem = loaded.problem(path, f"{message}{why}{about}", hint)
+                yield Breach(problem, about.doubt(choose_day(today)))
 
 
 def choose_day(today: str | None) -> str:
@@ -171,8 +179,11 @@ def _gives_time(limit: Limit, size: Size) -> bool:
     )
 
 
-def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[str, str, str]]:
-    """Key, message and hint of what a queue that does not take the job refuses."""
+Refusal = tuple[str, str, str, Limit]
+
+
+def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
+    """Key, message and hint of what a queue that does not take the job refuses, and its limit."""
     limits = [limit for limit in queue.limits if _covers(limit, size)]
     if limits:
         yield from _explain_time(name, queue, limits, size)
@@ -180,10 +191,11 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[s
         yield from _explain_size(name, queue, size)
 
 
-def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[str, str, str]]:
+def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
     """No limit is for a job of this size."""
     for unit, word in _UNITS.items():
         ranges = [ends for limit in queue.limits if (ends := getattr(limit, unit))]
+        limits = [limit for limit in queue.limits if getattr(limit, unit)]
         number = size.total(unit)
         if not ranges or number is None or not all(_is_outside(ends, number) for ends in ranges):
             continue
@@ -199,17 +211,19 @@ def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[tuple[str
                 "resources.nodes",
                 f"{asked}: less than {name}'s least of {count(least, word)}",
                 f"use at least {count(nodes, 'node')}",
+                limits[0],
             )
         elif most is not None and number > most:
             nodes = most // each
             hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each"
-            yield "resources.nodes", f"{asked}: more than {name}'s {count(most, word)}", hint
+            message = f"{asked}: more than {name}'s {count(most, word)}"
+            yield "resources.nodes", message, hint, limits[-1]
         return
 
 
 def _explain_time(
     name: str, queue: SiteQueue, limits: list[Limit], size: Size
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[Refusal]:
     """The size is right, the walltime is not."""
     limit = max(limits, key=lambda limit: limit.times[1] or 0)
     least, most = limit.times
@@ -217,7 +231,7 @@ def _explain_time(
     extent = _describe_extent(limit)
     if asked < least:
         message = f"{format_time(asked)} is less than {name}'s {format_time(least)}{extent}"
-        yield path, message, f"use at least {format_time(least)}"
+        yield path, message, f"use at least {format_time(least)}", limit
     elif most is not None and asked > most:
         here = queue.limits.index(limit)
         longer = [
@@ -228,14 +242,15 @@ def _explain_time(
         other = min(longer, key=lambda pair: pair[0])[1] if longer else None
         sizes = f"{_describe_size(other, limit, size)} or " if other else ""
         message = f"{format_time(asked)} exceeds {name}'s {format_time(most)}{extent}"
-        yield path, message, f"use at most {sizes}{format_time(most)}"
+        yield path, message, f"use at most {sizes}{format_time(most)}", limit
     elif limit.node_minutes is not None:
         product = count(size.nodes, "node")
         message = (
             f"{product} for {format_time(asked)} are {size.nodes * asked // 60} node-minutes, "
             f"more than {name}'s {limit.node_minutes}"
         )
-        yield path, message, f"use at most {format_time(limit.node_minutes * 60 // size.nodes)}"
+        hint = f"use at most {format_time(limit.node_minutes * 60 // size.nodes)}"
+        yield path, message, hint, limit
 
 
 def _describe_size(other: Limit, limit: Limit, size: Size) -> str:
@@ -261,105 +276,6 @@ def _describe_extent(limit: Limit) -> str:
 def count(number: int, word: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def format_time(seconds: int) -> str:
-    """`5h`, `90m`, `1h30m`: the form that a spec takes."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
-
-
-def check_node(
-    loaded: LoadedSpec,
-    node: Node,
-    size: Size,
-    *,
-    about: dict[str, Citation],
-    today: str | None,
-) -> Iterator[Breach]:
-    """The shape of a node: its GPUs, and the CPUs and memory that go with each.
-
-    `about` says for each key of `node` what it stands on.
-    """
-    resources = loaded.spec.resources
-    cpus_key = "cpus_per_gpu" if resources.cpus_per_gpu is not None else "cpus_per_node"
-    cpus_given = resources.cpus_per_gpu is not None or resources.cpus_per_node is not None
-    given = "memory_per_node"
-
-    def report(rule: str, key: str, message: str, hint: str) -> Breach:
-        path = f"resources.{key}" if key else "resources"
-        doubt = about[rule].doubt(choose_day(today))
-        return Breach(loaded.problem(path, f"{message}{about[rule]}", hint), doubt)
-
-    if node.gpus is not None and size.widest > node.gpus:
-        message = f"{count(size.widest, 'GPU')}, more than the {node.gpus} of a node"
-        yield report("gpus", "gpus_per_node", message, f"use at most {node.gpus}")
-    elif node.gpus is not None and 0 < size.narrowest < node.gpus:
-        several = node.full == "several" and size.nodes > 1
-        if several or node.full == "always":
-            whose = "a job on several nodes" if several else "a job"
-            message = f"{count(size.narrowest, 'GPU')}, but {whose} has all {node.gpus} of each"
-            yield report("full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}")
-    if node.hosts and size.narrowest:
-        most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
-        if 0 < most < size.nodes:
-            each = count(size.narrowest, "GPU")
-            message = f"{count(size.nodes, 'node')} with {each} each; {most} have so many"
-            yield report("hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each")
-    if node.job_gpus is not None and size.gpus > node.job_gpus:
-        message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"
-        yield report("job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}")
-    if node.cpus_rule == "required" and size.gpus and not (cpus_given or node.cpus_per_gpu):
-        hint = "add cpus_per_gpu, such as 8"
-        yield report("cpus_rule", "", "this site gives a GPU job one CPU unless it asks", hint)
-    if cpus_given:
-        for rule, message, hint in _check_cpus(node, size, cpus_key):
-            yield report(rule, cpus_key, message, hint)
-    memory = resources.memory_per_node
-    if memory is None:
-        if node.memory_rule == "required":
-            hint = "add memory_per_node, such as 180GB"
-            yield report("memory_rule", "", "this site wants the memory of every job", hint)
-        return
-    if node.memory_rule == "forbidden":
-        asked = _format_memory(memory)
-        message = f"{asked}, but the memory follows from the nodes or GPUs here: do not ask"
-        yield report("memory_rule", given, message, f"leave {given} out")
-    elif node.memory is not None and memory > node.memory:
-        message = f"{_format_memory(memory)}, more than the {_format_memory(node.memory)} of a node"
-        yield report("memory", given, message, f"use at most {_format_memory(node.memory)}")
-    elif node.memory_rule == "most" and node.memory_per_gpu and size.widest:
-        most = node.memory_per_gpu * size.widest
-        if size.widest == node.gpus:  # all that the node has, with what no GPU's share is
-            most = max(most, node.memory or 0)
-        if memory > most:
-            each = _format_memory(node.memory_per_gpu)
-            message = f"{_format_memory(memory)}, more than {each} for each GPU"
-            yield report("memory_rule", given, message, f"use at most {_format_memory(most)}")
-
-
-def _check_cpus(node: Node, size: Size, key: str) -> Iterator[tuple[str, str, str]]:
-    """The CPUs of a node, where the spec says them by `key`: rule, message, hint."""
-    cpus, gpus, each = size.cpus_per_node or 0, size.widest, node.cpus_per_gpu
-    asked = f"{count(cpus, 'CPU')} for {count(gpus, 'GPU')} a node"
-    leave = f"leave {key} out"
-    if node.cpus_rule == "implied":
-        message = f"{asked}, but the CPUs follow from the nodes or GPUs here: do not ask"
-        yield "cpus_rule", message, leave
-    elif node.cpus_rule == "exact" and gpus and each and cpus != each * gpus:
-        message = f"{asked}: there are {each} with each GPU, no other number"
-        yield "cpus_rule", message, leave
-    elif node.cpus_rule == "most" and gpus and each and cpus > each * gpus:
-        yield "cpus_rule", f"{asked}: more than {each} with each GPU", leave
-    elif node.cpus and cpus > node.cpus:
-        message = f"{count(cpus, 'CPU')}, more than the {node.cpus} of a node"
-        yield "cpus", message, f"use at most {node.cpus}"
-
-
-def _format_memory(kib: int) -> str:
-    return "{}{}B".format(*format_memory(kib))
 
 
 def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:
@@ -393,7 +309,7 @@ def check_lists(
                 message = f"every job here needs an account{about}"
                 yield Breach(loaded.problem("", message, hint), "it may be given later")
         elif not account.takes(spec.account):
-            message = f"{spec.account!r} is no account of this site"
+            message = f"{spec.account!r} is not an account of this site"
             yield report(about, "account", message, f"it must be {account.meaning}")
     if listed is not None and not is_listed_by_hand(listed, spec):
         about = cite(profile, listed)
@@ -407,7 +323,7 @@ def check_lists(
             yield Breach(loaded.problem("", message, hint), "the job may use none")
         for index, name in enumerate(filesystems):
             if listed.known is not None and name not in listed.known:
-                message = f"{name!r} is no file system of this site"
+                message = f"{name!r} is not a file system of this site"
                 path = f"filesystems[{index}]"
                 yield report(about, path, message, f"known are {', '.join(listed.known)}")
     types = profile.gpu_types
@@ -417,5 +333,5 @@ def check_lists(
             message, hint = "every GPU job must name the type", f"one of {', '.join(types)}"
             yield report(about, "resources", message, f"add gpu_type, {hint}")
         elif gpu_type is not None and gpu_type not in types:
-            message = f"{gpu_type!r} is no GPU of this site"
+            message = f"{gpu_type!r} is not a GPU of this site"
             yield report(about, "resources.gpu_type", message, f"known are {', '.join(types)}")

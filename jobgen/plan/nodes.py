@@ -26,6 +26,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         fewest=ranged.min if isinstance(ranged, NodeRange) else None,
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
+        disk=spec.resources.disk_per_node if _asks_for_disk(context.site) else None,
         preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
         usage=spec.report.usage,
     )
@@ -42,7 +43,7 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     Of a range these are the most that there can be.
 
     OpenPBS places the chunks of a select one after the other and never goes back: small chunks
-    first can take the large nodes, and then the job waits for ever.
+    first can take the large nodes, and then the job waits without end.
     """
     resources, launch = loaded.spec.resources, loaded.spec.launch
     gpus, processes = resources.gpus_per_node, launch.processes_per_node
@@ -51,7 +52,8 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     nodes = written or next(lists, 1)
     gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
     if processes is None:
-        process_list = tuple(1 if launch.mode == "plain" else max(1, count) for count in gpu_list)
+        one = launch.mode == "plain" or loaded.spec.run.body is not None
+        process_list = tuple(1 if one else max(1, count) for count in gpu_list)
     else:
         process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
     cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu
@@ -101,8 +103,15 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         yield loaded.problem("resources.gpus_per_node", message)
 
 
+def _asks_for_disk(site: SiteProfile) -> bool:
+    """Return whether the scheduler can be asked for space on a node's own disk."""
+    return site.can.disk or site.pbs.disk is not None
+
+
 def _list_left_out(context: Context) -> Iterator[str]:
-    """Yield the keys that say what this machine simply has."""
+    """Yield the keys that say what this machine simply has, or cannot be asked for."""
+    if context.spec.resources.disk_per_node is not None and not _asks_for_disk(context.site):
+        yield "resources.disk_per_node"
     if not context.site.can.batch:
         for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node"):
             if getattr(context.spec.resources, key) is not None:

@@ -3,15 +3,13 @@
 Only records stand here. Each part is decided in the module of its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from jobgen.capabilities import Capabilities
 from jobgen.sites.profile import Address, Node, SiteProfile
-from jobgen.spec.bind import ShellPath as ShellPath
+from jobgen.spec.fields import ShellPath as ShellPath
 from jobgen.spec.model import Modules
 from jobgen.spec.units import format_duration
 
@@ -42,6 +40,7 @@ class Provenance(NamedTuple):
     site_given: str | None = None  # the site given in the place of the spec's own
     overrides: tuple[str, ...] = ()  # PATH=VALUE given on top of the spec
     limits: bool = True  # whether the site's limits were checked
+    states_scheduler: bool = False  # whether the spec, or that site, does
     defaults: tuple[str, ...] = ()  # files that were read though nobody has named them
 
 
@@ -66,14 +65,9 @@ class Preflight(NamedTuple):
     gpus: tuple[int, ...]
 
     @property
-    def everywhere(self) -> int | None:
-        """The number of GPUs on every node; None where nodes differ."""
-        return self.gpus[0] if len(set(self.gpus)) == 1 else None
-
-    @property
-    def alike(self) -> bool:
-        """Whether all nodes must see the same number."""
-        return self.everywhere is not None
+    def least(self) -> tuple[int, ...]:
+        """The number of each node, or one for all."""
+        return self.gpus[:1] if len(set(self.gpus)) == 1 else self.gpus
 
 
 class Nodes(NamedTuple):
@@ -83,6 +77,7 @@ class Nodes(NamedTuple):
     fewest: int | None = None  # set where the scheduler may give fewer nodes than `groups` has
     cpus_asked: bool = True  # False where the CPUs follow from the nodes or GPUs
     device: str | None = None  # what the site says one torch device is, if not a whole GPU
+    disk: int | None = None  # KiB of each node's own
     preflight: Preflight | None = None  # what the nodes compare before the program starts
     usage: bool = True  # whether each node notes what the job uses
 
@@ -90,6 +85,11 @@ class Nodes(NamedTuple):
     def total(self) -> int:
         """How many nodes the job has."""
         return sum(group.nodes for group in self.groups)
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one node."""
+        return self.total == 1
 
     @property
     def gpus(self) -> int:
@@ -132,7 +132,7 @@ class Nodes(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What each process runs. `task` is the index of an array's task that is a job of its own."""
+    """What each process runs. `task` is the index of an array's task that is a separate job."""
 
     name: str = ""
     command: tuple[str, ...] = ()  # a ShellPath among the words expands
@@ -161,7 +161,8 @@ class Heartbeat(NamedTuple):
 class Start(NamedTuple):
     """What starts the processes, and how they find one another.
 
-    `mode` is torchrun, with an agent on each node, direct, or plain, which asks for no torch.
+    `mode` is torchrun, with an agent on each node; direct; plain, which asks for no torch; or
+    body, a script that runs once, on the first node, and starts its own programs.
     `options` are the site's, for the launcher in direct mode; `devices` the order in which the
     processes of a node take its GPUs.
     `numa_binding` is torchrun's, for torch that has it.
@@ -175,21 +176,32 @@ class Start(NamedTuple):
     numa_binding: str | None = None
     decided_by: tuple[str, ...] = ()  # the keys that decided the mode
     cores: tuple[str, ...] = ()  # of each process of a node, if the options say so, as 0-7
-    rendezvous: str = "c10d"
+    rendezvous: str = "static"  # or c10d; file on one node; env in direct mode
+    alone: bool = False  # the script itself starts the one agent, on its one node
     max_restarts: int = 0
     interface: str | None = None
     address: Address | None = None  # how the nodes' addresses follow from their names
     watch: Heartbeat = Heartbeat()
 
     @property
+    def own_address(self) -> bool:
+        """Whether nodes are reached at another address than their name."""
+        return bool(self.interface or self.address)
+
+    @property
     def direct(self) -> bool:
         """Whether processes start one by one."""
-        return self.mode != "torchrun"
+        return self.mode in ("direct", "plain")
 
     @property
     def plain(self) -> bool:
         """Whether the program may be any, without Python or torch."""
         return self.mode == "plain"
+
+    @property
+    def body(self) -> bool:
+        """Whether a script of the user's starts the programs."""
+        return self.mode == "body"
 
     @property
     def numbers(self) -> bool:
@@ -208,7 +220,7 @@ class Start(NamedTuple):
 
     @property
     def bindings(self) -> dict[str, tuple[str, ...]]:
-        """What each mpiexec is told of CPUs: the site's options, else to leave them to the node."""
+        """The CPU options of each mpiexec: the site's, or those that leave CPUs to the node."""
         options: dict[str, tuple[str, ...]] = {
             "pals": ("--cpu-bind", "none"),
             "hydra": ("-bind-to", "none"),
@@ -257,6 +269,22 @@ class NodeEnvironment(NamedTuple):
     setup: str | None = None
     from_shell: tuple[str, ...] = ()  # variables of the shell that submits
     caches: tuple[str, ...] = ()  # variables that name a folder of the node's own
+    gpu_maker: str | None = None  # nvidia, amd or intel, if the site's profile tells
+
+    @property
+    def activate(self) -> ShellPath | None:
+        """The file that activates the virtual environment."""
+        return None if self.venv is None else ShellPath(f"{self.venv}/bin/activate")
+
+    @property
+    def cache_pairs(self) -> tuple[tuple[str, ...], ...]:
+        """The caches, two by two."""
+        return tuple(self.caches[first : first + 2] for first in range(0, len(self.caches), 2))
+
+    @property
+    def module_folders(self) -> tuple[ShellPath, ...]:
+        """Folders that `module use` adds."""
+        return tuple(map(ShellPath, self.modules.use)) if self.modules else ()
 
     @property
     def purge(self) -> tuple[str, ...]:
@@ -297,7 +325,6 @@ class Requests(NamedTuple):
     qos: str | None = None
     reservation: str | None = None
     constraint: str | None = None
-    disk: int | None = None  # KiB of each node's own
     exclusive: bool = False
     mail: Mail | None = None
     after: tuple[Dependency, ...] = ()  # what the job waits for
@@ -308,7 +335,7 @@ class Requests(NamedTuple):
 class Chain(NamedTuple):
     """What happens before the walltime ends, and after. Times in seconds before its end."""
 
-    notice: int  # the program is told to stop
+    notice: int  # the program is asked to stop
     last_call: int  # what still runs is told by SIGTERM
     then: str  # stop; requeue: the same job again; resubmit: another job, which this one submits;
     # held: jobs that were submitted with the first and wait for it
@@ -322,18 +349,13 @@ class Chain(NamedTuple):
 
     @property
     def of_jobs(self) -> bool:
-        """Whether that is a job of its own, with another id."""
+        """Whether that is a new job, with another id."""
         return self.then in ("resubmit", "held")
 
     @property
     def requeues(self) -> bool:
         """Whether the script puts its own job back into the queue."""
         return self.then == "requeue"
-
-    @property
-    def resubmits(self) -> bool:
-        """Whether the script submits the next job."""
-        return self.then == "resubmit"
 
     @property
     def held(self) -> bool:
@@ -343,7 +365,7 @@ class Chain(NamedTuple):
     @property
     def in_words(self) -> tuple[str, str]:
         """What happens, and why so."""
-        notice = f"{format_duration(self.notice)} before the end the program is told to stop"
+        notice = f"{format_duration(self.notice)} before the end the program is asked to stop"
         starts = f"{self.at_most} starts in all"
         return {
             "stop": (notice, "so that it can save what it has"),
@@ -380,6 +402,16 @@ class TaskArray(NamedTuple):
 
     tasks: tuple[ArrayTask, ...]
     at_once: int | None
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return len(self.tasks)
+
+    @property
+    def at_a_time(self) -> int:
+        """How many tasks run at a time on this machine: one, unless the spec says more."""
+        return self.at_once or 1
 
     @property
     def last(self) -> int:

@@ -10,13 +10,14 @@ from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.spec.commands import describe_unexpanded, is_shell_command
+from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Environment
 from jobgen.spec.value_types import NAME, make_words
 
 
 def decide(context: Context, plan: Plan) -> Decision[Program]:
-    """Decide the program: of all tasks of an array, or of one that is a job of its own."""
+    """Decide the program: of all tasks of an array, or of one that is a separate job."""
     loaded, spec, task = context.loaded, context.spec, context.task
     command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
     program = Program(spec.name, command, _find_script(loaded))
@@ -31,15 +32,15 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
             " program needs none; name an environment that has it: environment.venv, or modules; or"
             " write launch: {mode: plain}"
         )
+    problems = [*_find_lonely_agent(loaded, plan)]
     if spec.array is None or plan.array is not None:
-        return Decision(program, notes=notes)
+        return Decision(program, problems=problems, notes=notes)
     tasks, name = list_tasks(loaded), spec.name
     if task is not None:
         if not 0 <= task < len(tasks):
             raise UsageError(f"--task {task}: the tasks are 0 to {len(tasks) - 1}")
         name += f"-{task:0{len(str(len(tasks) - 1))}}"
     arguments, variables = tasks[task or 0]
-    problems: list[Problem] = []
     if not NAME.matches(name):
         problems.append(loaded.problem("name", f"{name!r}, its task's, is too long for a name"))
     program = program._replace(
@@ -50,6 +51,17 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         task_given=task is not None,
     )
     return Decision(program, problems=problems, notes=notes)
+
+
+def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Refuse an agent of the user's own that starts on each node and is not told of the others."""
+    words = loaded.spec.run.command or ()
+    launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
+    meets = "--nnodes" in text and ("--node-rank" in text or "--rdzv-endpoint" in text)
+    if launcher and plan.nodes.total > 1 and not meets and "--machine-rank" not in text:
+        message = f"{launcher} starts on each of {plan.nodes.total} nodes, and each trains alone"
+        hint = "write its program as run.script; jobgen starts one world on all nodes"
+        yield loaded.problem("run.command", message, hint)
 
 
 def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
@@ -90,7 +102,7 @@ def make_path(text: str) -> ShellPath:
 
 def _find_script(loaded: LoadedSpec) -> ShellPath | None:
     """Return the program's file; None without one, or if it may lie in a container's image."""
-    script = loaded.spec.run.script
+    script = loaded.spec.run.script or loaded.spec.run.body
     if script is None or loaded.spec.environment.container is not None:
         return None
     return make_path(script)
@@ -106,6 +118,10 @@ def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]
         yield from run.command
     elif run.script is not None:
         yield from ("python3", "-u", make_path(run.script))
+    elif run.body is not None:
+        # The setup may leave the folder of submission, but not the copy that a snapshot is.
+        inside = loaded.spec.snapshot or run.body.startswith(("/", "~", "$"))
+        yield from ("bash", make_path(run.body) if inside else ShellPath(f"$work_dir/{run.body}"))
     else:
         yield from ("python3", "-u", "-m", run.module or "")
     if isinstance(run.args, tuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobgen.output import format_table
 from jobgen.plan.plan import Plan
-from jobgen.spec.units import format_memory
+from jobgen.spec.units import format_memory, format_ranges
 
 
 class NodeRow(NamedTuple):
@@ -40,17 +40,17 @@ class NodeRow(NamedTuple):
         if self.devices != tuple(f"GPU {rank}" for rank in self.local_ranks):
             return f"GPU {','.join(device.removeprefix('GPU ') for device in self.devices)}"
         of_more = f" of {self.gpus}" if self.gpus > processes else ""
-        return f"GPU {format_span(self.local_ranks)}{of_more}"
+        return f"GPU {format_ranges(self.local_ranks)}{of_more}"
 
     @property
     def memory(self) -> str:
         """The memory, such as 180GB; empty where it is the site's."""
-        return "" if self.memory_kib is None else "{}{}B".format(*format_memory(self.memory_kib))
+        return "" if self.memory_kib is None else format_memory(self.memory_kib)
 
     @property
     def ranks(self) -> str:
         """The global ranks in words."""
-        return "by address" if self.global_ranks is None else format_span(self.global_ranks)
+        return "by address" if self.global_ranks is None else format_ranges(self.global_ranks)
 
 
 def list_nodes(plan: Plan) -> Iterator[NodeRow]:
@@ -106,12 +106,7 @@ def format_nodes(nodes: Iterable[NodeRow]) -> list[str]:
             numbers = [member.node for member in run] if shared else [row.node]
             host = "hosts the rendezvous" if row.hosts_rendezvous else ""
             cpus = "" if row.cpus is None else str(row.cpus)
-            ranks = (format_span(row.local_ranks), row.ranks, row.devices_in_words)
+            ranks = (format_ranges(row.local_ranks), row.ranks, row.devices_in_words)
             cores = [" ".join(row.cores)] if bound else []
-            cells.append((format_span(numbers), *ranks, cpus, *cores, row.memory, host))
+            cells.append((format_ranges(numbers), *ranks, cpus, *cores, row.memory, host))
     return [f"  {line}" for line in format_table(cells, right=True)]
-
-
-def format_span(numbers: tuple[int, ...] | list[int]) -> str:
-    """`3`, or `0-7`."""
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

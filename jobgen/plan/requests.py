@@ -35,14 +35,14 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         constraint=None
         if "resources.constraint" in left_out
         else _join_constraints(defaults.node.constraint, spec.resources.constraint),
-        disk=None if "resources.disk_per_node" in left_out else spec.resources.disk_per_node,
         exclusive=bool(spec.resources.exclusive) and "resources.exclusive" not in left_out,
         mail=None if "notify" in left_out else _plan_mail(spec),
         after=after,
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
-    problems += _find_repeats(context, plan._replace(requests=requests))
+    if not plan.launch.body:  # whose author may say in other words what the keys say
+        problems += _find_repeats(context, plan._replace(requests=requests))
     notes = _advise(context, requests)
     return Decision(requests, problems=problems, notes=notes, left_out=left_out)
 
@@ -93,6 +93,9 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
         for option in list_options(text) if sign == can.sign else ():
+            if option in can.refused:
+                message = f"jobgen cannot follow a job that {option} sends to another cluster"
+                yield loaded.problem(f"directives[{index}]", message, can.refused[option])
             if keys.get(option) in written:
                 message = f"jobgen writes {option} by itself"
                 hint = f"leave it out, and set {keys[option]}"
@@ -162,7 +165,7 @@ def _list_left_out(context: Context) -> Iterator[str]:
     if spec.filesystems is not None and site.filesystems is None:
         yield "filesystems"
     if not can.batch:
-        yield from (key for key in ("account", "queue") if getattr(spec, key) is not None)
+        yield from (key for key in ("account", "queue") if getattr(spec, key))
     others = [line for line in spec.directives if not line.startswith(f"{can.sign} ")]
     if others:
         named = " ".join(line.partition(" ")[2].strip() for line in others)
@@ -171,14 +174,12 @@ def _list_left_out(context: Context) -> Iterator[str]:
         yield "qos"
     if spec.reservation is not None and not can.reservation:
         yield "reservation"
-    if spec.queue is not None and spec.reservation is not None and can.reservation_queue:
+    if spec.queue and spec.reservation is not None and can.reservation_queue:
         yield "queue"
     if resources.constraint is not None and not _takes_constraint(context):
         yield "resources.constraint"
     if resources.exclusive and (not can.exclusive or site.pbs.resources == "totals"):
         yield "resources.exclusive"
-    if resources.disk_per_node is not None and not (can.disk or site.pbs.disk):
-        yield "resources.disk_per_node"
     if spec.notify is not None and (not can.mail or site.mail == "none"):
         yield "notify"
 
@@ -202,10 +203,10 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
     if constraint and "=" in constraint and _takes_constraint(context):
         pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
         if taken := sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys()):
-            message = f"{taken[0]} is a key of its own"
+            message = f"{taken[0]} has its own key"
             yield loaded.problem("resources.constraint", message, "leave it out")
         if not all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":")):
-            message = f"{constraint!r} is no list of a chunk's resources"
+            message = f"{constraint!r} is not a list of a chunk's resources"
             yield loaded.problem("resources.constraint", message, "write NAME=VALUE:NAME=VALUE")
     elif mapped and constraint and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
         title = site.can.title
@@ -217,10 +218,11 @@ def _advise(context: Context, requests: Requests) -> Iterator[str]:
     """Yield what the user should hear about the requests."""
     site, can = context.site, context.site.can
     if context.spec.notify is not None and site.mail == "none":
-        source = (site.sources or {}).get((site.cited or {}).get("mail", ""), "")
+        source = site.find_source((site.cited or {}).get("mail"))
+        where = f" ({source.address})" if source else ""
         yield (
-            f"note: notify: {site.title or 'this site'} sends no e-mail ({source}), so it is left"
-            " out; `jobgen wait JOB` ends when the job does"
+            f"note: notify: {site.title or 'this site'} sends no e-mail{where}, so it is left out;"
+            " `jobgen wait JOB` ends when the job does"
         )
     lost = set(_list_left_out(context)) if can.batch else set()
     if "resources.constraint" in lost:

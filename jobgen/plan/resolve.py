@@ -12,19 +12,35 @@ from jobgen.plan import array, environment, launch, nodes, program, requests, wa
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Provenance, SiteDefaults
 from jobgen.sites import search
-from jobgen.sites.profile import SiteProfile
+from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import list_warnings
 
 
 def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
     """Decide what the site adds; of a generic one nothing is known, so nothing is imported."""
-    if context.site == SiteProfile(context.site.scheduler):
+    if context.site == SiteProfile(context.site.scheduler) and (
+        context.site.can.queue_list or len(context.spec.queue) < 2
+    ):
         spec = context.spec
-        return Decision(SiteDefaults(spec.queue, gpu_type=spec.resources.gpu_type))
+        defaults = SiteDefaults(",".join(spec.queue) or None, gpu_type=spec.resources.gpu_type)
+        return Decision(defaults, notes=_advise_cpus(context))
     from jobgen.plan import site_defaults
 
     return site_defaults.decide(context)
+
+
+def _advise_cpus(context: Context) -> Iterator[str]:
+    """Say that a job may get one CPU, on a cluster of which nothing is known."""
+    resources = context.spec.resources
+    asked = resources.cpus_per_gpu or resources.cpus_per_node or resources.exclusive
+    if context.site.can.one_cpu and resources.gpus_per_node and not asked:
+        from jobgen.plan import shapes
+
+        groups = list(nodes.group_nodes(context.loaded, context.site, Node()))
+        yield from shapes.advise(
+            context.loaded, context.site, Node(), groups, about={}, exclusive=False
+        )
 
 
 # In this order: each part may ask the plan for those above it.
@@ -51,7 +67,7 @@ def resolve(
 ) -> Plan:
     """Decide `loaded` for a scheduler and site; those given here win over the spec's.
 
-    With `task`, only that task of the spec's array, as a job of its own; UsageError without one.
+    With `task`, only that task of the spec's array, as a separate job; UsageError without one.
     `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
     checked. Raises SpecError with every conflict.
     """
@@ -61,9 +77,17 @@ def resolve(
     source = os.path.basename(loaded.file)
     own = tuple(file for file in files if os.path.dirname(file) != search.BUILT_IN)
     defaults = (*loaded.defaults, *own)
-    plan = Plan(
-        profile, Provenance(source, loaded.digest, given, loaded.overrides, limits, defaults)
+    stated = bool(given or loaded.spec.site or loaded.spec.scheduler == profile.scheduler)
+    provenance = Provenance(
+        source=source,
+        digest=loaded.digest,
+        site_given=given,
+        overrides=loaded.overrides,
+        limits=limits,
+        states_scheduler=stated,
+        defaults=defaults,
     )
+    plan = Plan(profile, provenance)
     decisions: list[Decision[Any]] = []
     for part, decide in PARTS.items():
         decisions.append(decide(context, plan))
@@ -82,7 +106,7 @@ def resolve(
 
 
 def _tell_defaults(plan: Plan) -> Iterator[str]:
-    """Name the files that have been read though nobody has named them."""
+    """Name the files that have been read although the user has not named them."""
     if files := plan.provenance.defaults:
         yield f"read beside {plan.provenance.source}: {', '.join(files)}"
 

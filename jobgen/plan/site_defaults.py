@@ -5,28 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from jobgen.plan import limits
+from jobgen.errors import Problem
+from jobgen.plan import limits, shapes
+from jobgen.plan.cost import count_charged, format_number
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.limits import Breach, Citation, Size, cite
 from jobgen.plan.nodes import group_nodes
-from jobgen.plan.plan import SiteDefaults
+from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue
 from jobgen.spec.model import JobSpec
+from jobgen.spec.units import format_time
 
 
 def decide(context: Context) -> Decision[SiteDefaults]:
     """Decide what the site adds to the spec; its rules that the job breaks are the problems."""
     loaded, spec, profile = context.loaded, context.spec, context.site
 
+    def group_on(node: Node) -> tuple[NodeGroup, ...]:
+        return tuple(group_nodes(loaded, profile, node))
+
     def measure_on(node: Node) -> Size:
-        return limits.measure(group_nodes(loaded, profile, node), spec.resources.walltime)
+        return limits.measure(group_on(node), spec.resources.walltime)
 
     has_gpus = measure_on(profile.node).gpus
     asked = _spell_type(profile, spec.resources.gpu_type)
     gpu_type = asked or (profile.gpu_type if has_gpus else None)
-    queue, why_queue = spec.queue, ""
+    queue, why_queue = ",".join(spec.queue) or None, ""
     if queue is None:
-        queue, why_queue = _choose_queue(profile, gpu_type, measure_on, asked=asked)
+        choice = _QueueChoice(profile, gpu_type, group_on, spec.resources.walltime)
+        queue, why_queue = choice.decide(asked)
     node, about = describe_node(profile, queue, gpu_type)
     size = measure_on(node)
     filesystems, listed = spec.filesystems or (), profile.filesystems
@@ -39,7 +46,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         if queue is None and size.gpus:
             breaches += _require_queue(context, gpu_type)
         breaches += _check_queue(context, queue, size, gpu_type=gpu_type)
-        breaches += limits.check_node(loaded, node, size, about=about, today=context.today)
+        breaches += shapes.check_node(loaded, node, size, about=about, today=context.today)
         breaches += limits.check_lists(
             loaded,
             profile,
@@ -52,7 +59,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     defaults = SiteDefaults(
         queue=queue,
         why_queue=why_queue,
-        partition=record.partition or queue,
+        partition=_name_partitions(profile, queue),
         qos=record.qos,
         node=node,
         gpu_type=gpu_type,
@@ -66,12 +73,47 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     )
     return Decision(
         defaults,
-        problems=[problem for problem, doubt in breaches if not doubt],
+        problems=[
+            *(problem for problem, doubt in breaches if not doubt),
+            *_check_list(context),
+        ],
         notes=[
             *(f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt),
+            *_advise_type(context, gpu_type, asked),
+            *_advise_walltime(context, record),
+            *shapes.advise(
+                loaded,
+                profile,
+                node,
+                group_on(node),
+                about=about,
+                exclusive=bool(spec.resources.exclusive),
+            ),
             *([f"note: {defaults.network}"] if defaults.network else ()),
         ],
     )
+
+
+def _advise_type(context: Context, gpu_type: str | None, asked: str | None) -> Iterator[str]:
+    """Say which type of GPU a job gets that names none, if the site has several."""
+    others = [
+        name
+        for name, node in (context.site.gpu_types or {}).items()
+        if name != gpu_type and not node.device
+    ]
+    if gpu_type is not None and asked is None and others:
+        message = f"the job gets {gpu_type}, as it names no type"
+        yield f"note: resources.gpu_type: {message}; this site also has {', '.join(others)}"
+
+
+def _advise_walltime(context: Context, queue: SiteQueue) -> Iterator[str]:
+    """Say how long a job may run that asks for no walltime, if the site says it."""
+    loaded, every = context.loaded, context.site.every_queue
+    holder = queue if queue.default_walltime else every
+    if context.spec.resources.walltime is None and holder.default_walltime:
+        time, about = format_time(holder.default_walltime), cite(context.site, holder)
+        message = f"a job that asks for no walltime gets {time} here{about}"
+        yield f"warning: {loaded.problem('resources', message, 'add walltime, such as 4h')}"
 
 
 def _spell_type(profile: SiteProfile, asked: str | None) -> str | None:
@@ -86,33 +128,106 @@ def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
     return profile.find_queue(name) or SiteQueue()
 
 
-def _choose_queue(
-    profile: SiteProfile,
-    gpu_type: str | None,
-    measure_on: Callable[[Node], Size],
-    *,
-    asked: str | None,
-) -> tuple[str | None, str]:
-    """Choose the first queue that takes the job, of those that may be chosen, and say why it is.
+def _name_partitions(profile: SiteProfile, queue: str | None) -> str | None:
+    """What Slurm calls the queue, or the queues."""
+    names = queue.split(",") if queue else []
+    return ",".join(_find_queue(profile, name).partition or name for name in names) or None
 
-    A job that has `asked` for a type of GPU may get any queue that has it. If none takes the job,
-    the one that nearly does: the problem is then reported about it.
-    """
-    nearest, best = None, (False, -1)
-    passed: list[str] = []
-    for name, queue in (profile.queues or {}).items():
-        if gpu_type and queue.gpu_types and gpu_type not in queue.gpu_types:
-            continue
-        if queue.choose or (asked is not None and asked in (queue.gpu_types or ())):
-            size = measure_on(describe_node(profile, name, gpu_type)[0])
+
+def _check_list(context: Context) -> Iterator[Problem]:
+    """Refuse several queues if the scheduler, or one of the queues, takes one alone."""
+    loaded, profile, names = context.loaded, context.site, context.spec.queue
+    if len(names) < 2 or not profile.can.batch:
+        return
+    word, title = profile.can.queue_word, profile.can.title
+    hint = f"write one {word}"
+    if not profile.can.queue_list:
+        message = f"names {len(names)} {word}s, and {title} takes one"
+        yield loaded.problem("queue", message, hint)
+    elif profile.slurm.queue_option == "qos":
+        yield loaded.problem("queue", "names several QoS of this site, and a job has one", hint)
+    for name in names:
+        if qos := _find_queue(profile, name).qos:
+            message = f"{name} goes with the QoS {qos}, so it cannot be one of several"
+            yield loaded.problem("queue", message, hint)
+
+
+class _QueueChoice:
+    """The choice of a queue for a job that names none: the cheapest that takes it."""
+
+    def __init__(
+        self,
+        profile: SiteProfile,
+        gpu_type: str | None,
+        group_on: Callable[[Node], tuple[NodeGroup, ...]],
+        walltime: int | None,
+    ) -> None:
+        self.profile = profile
+        self.gpu_type = gpu_type
+        self.group_on = group_on
+        self.walltime = walltime
+        self.has_gpus = any(group.gpus for group in group_on(profile.node))
+
+    def decide(self, asked: str | None) -> tuple[str | None, str]:
+        """Return the queue, and why it is this one.
+
+        A job that has `asked` for a type of GPU may get any queue that has it. If none takes the
+        job, it is the one that nearly does: the problem is then reported about it.
+        """
+        taking: list[str] = []
+        passed: list[str] = []
+        nearest, best = None, (False, -1)
+        for name, queue in (self.profile.queues or {}).items():
+            if self._is_closed(queue, asked):
+                continue
+            groups = self.group_on(describe_node(self.profile, name, self.gpu_type)[0])
+            size = limits.measure(groups, self.walltime)
             if limits.accepts(queue, size):
-                of_type = f" with {gpu_type}" if gpu_type and queue.gpu_types else ""
-                why = f"jobgen's choice, the first{of_type} that takes the job"
-                return name, f"{why} ({'; '.join(passed)})" if passed else why
-            passed += [message for _, message, _ in limits.explain_refusal(name, queue, size)][:1]
+                taking.append(name)
+                continue
+            if not taking:
+                passed += [text for _, text, *_ in limits.explain_refusal(name, queue, size)][:1]
             if limits.rank_nearness(queue, size) > best:
                 nearest, best = name, limits.rank_nearness(queue, size)
-    return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
+        if not taking:
+            return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
+        name, cheaper = self._find_cheapest(taking)
+        types = _find_queue(self.profile, name).gpu_types
+        of_type = f" with {self.gpu_type}" if self.gpu_type and types else ""
+        which = f"the cheapest{of_type}" if cheaper else f"the first{of_type}"
+        why = f"jobgen's choice, {which} that takes the job"
+        reasons = "; ".join(filter(None, [*passed, cheaper]))
+        return name, f"{why} ({reasons})" if reasons else why
+
+    def _is_closed(self, queue: SiteQueue, asked: str | None) -> bool:
+        """Whether jobgen may not choose this queue for the job."""
+        if queue.gpu_types and (not self.has_gpus or self.gpu_type not in (*queue.gpu_types, None)):
+            return True
+        return not (queue.choose or (asked is not None and asked in (queue.gpu_types or ())))
+
+    def _find_cheapest(self, names: list[str]) -> tuple[str, str]:
+        """The cheapest of these queues, and the price of what it was compared with.
+
+        That is the first, without a price, if one is not known, or if all are the same.
+        """
+        prices = {name: self._price(name) for name in names}
+        units = {price[1] for price in prices.values() if price}
+        known = [(price[0], name) for name, price in prices.items() if price]
+        if len(known) < len(names) or len(units) != 1 or len({cost for cost, _ in known}) == 1:
+            return names[0], ""
+        cost, name = min(known, key=lambda pair: pair[0])
+        most, dear = max(known, key=lambda pair: pair[0])
+        unit = units.pop()
+        return name, f"{format_number(cost)} {unit} an hour, {dear} {format_number(most)}"
+
+    def _price(self, name: str) -> tuple[float, str] | None:
+        """What the job costs for an hour in a queue, and in which unit."""
+        charge = self.profile.charge_in(name)
+        if charge is None:
+            return None
+        node = describe_node(self.profile, name, self.gpu_type)[0]
+        number = count_charged(charge, self.group_on(node), node)
+        return None if number is None else (number * charge.rate, charge.unit)
 
 
 def _require_queue(context: Context, gpu_type: str | None) -> Iterator[Breach]:
@@ -144,7 +259,7 @@ def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
         facts.append(" or ".join(queue.gpu_types))
     longest = [limit.times[1] for limit in queue.limits]
     if longest and None not in longest:
-        facts.append(f"to {limits.format_time(max(time for time in longest if time))}")
+        facts.append(f"to {format_time(max(time for time in longest if time))}")
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
@@ -153,14 +268,14 @@ def _check_queue(
 ) -> Iterator[Breach]:
     """Yield what is wrong with the queue."""
     loaded, profile = context.loaded, context.site
-    # A QoS has limits of its own, and a directive of the user's may name one.
+    # A QoS has its own limits, and a directive of the user's may name one.
     own_qos = loaded.spec.qos is not None or any(
         re.search(r"\s(-q\b|--qos\b)", line) for line in loaded.spec.directives
     )
     if profile.can.qos and own_qos and profile.slurm.queue_option == "partition":
         return
     others = []
-    if loaded.spec.queue is None:  # what jobgen does not choose by itself
+    if not loaded.spec.queue:  # what jobgen does not choose itself
         queues = (profile.queues or {}).items()
         others = [
             name
@@ -216,6 +331,8 @@ def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
 def _choose_variables(profile: SiteProfile, spec: JobSpec, size: Size) -> dict[str, str]:
     """Return the site's variables, without those for interfaces if the spec names one."""
     variables: dict[str, str] = {}
+    if profile.launch is not None and profile.launch.name_devices and size.widest:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(size.widest)))
     for groups in (profile.variables, None if _is_set_up(profile, spec) else profile.network):
         if groups is not None:
             some = groups.one_node if size.nodes == 1 else groups.several_nodes

@@ -1,4 +1,4 @@
-"""The walltime: when the program is told of its end, and how the run goes on afterwards."""
+"""The walltime: when the program learns of its end, and how the run goes on afterwards."""
 
 from __future__ import annotations
 

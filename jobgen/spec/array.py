@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
-from jobgen.spec.bind import Range, limit_keys
+from jobgen.spec.fields import Range, limit_keys
 from jobgen.spec.value_types import TAKEN, Count, Option, Word, make_option
 
 # What PBS takes in one array by default (max_array_size); Slurm's default is a tenth of it.

@@ -1,132 +1,29 @@
-"""From nodes to typed records: every fault found at once, every field's position kept.
-
-A field's annotation says all there is to know about it, for this module and for the JSON Schema:
-`Annotated[Count | None, "How many nodes."] = None` with `Count = Annotated[int, Range(1)]`. A type
-is `str` (one line), `int`, `float`, `bool`, `Literal[...]`, a record, `tuple[X, ...]`,
-`dict[str, X]`, or a union of those that differ in shape; an `Annotated` alias adds one rule of this
-module to it. `None` in a union means that the key may be left out.
-
-Records are NamedTuples: as immutable as frozen dataclasses, and made eight times faster at import.
-The decorator `limit_keys` says which keys of a record exclude each other. A method `conflicts`, if
-any, yields (key, message, hint) for whatever else is wrong with a record as a whole.
-"""
+"""From nodes to typed records: every fault found at once, every field's position kept."""
 
 from __future__ import annotations
 
 import re
-import types
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from jobgen.errors import Position, Problem, SpecError
+from jobgen.spec.fields import (
+    CONTROL,
+    CONTROL_IN_TEXT,
+    Expandable,
+    FreeText,
+    Kind,
+    Parsed,
+    Pattern,
+    Range,
+    ShellPath,
+    has_any_case,
+    is_record,
+    read_fields,
+)
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, describe
 
 T = TypeVar("T")
-
-# C0 and C1 controls and DEL: none can be seen in a script, some end a line or a word in it.
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class Range(NamedTuple):
-    """A number's least and greatest value; of a list, how many members it has."""
-
-    least: int
-    most: int | None = None
-
-
-class Pattern(NamedTuple):
-    """A regular expression the whole text matches, and how to say it to a person."""
-
-    regex: str
-    meaning: str
-    examples: tuple[str, ...] = ()
-
-    def matches(self, text: str) -> bool:
-        """Whether the whole of `text` has this form."""
-        return re.fullmatch(self.regex, text) is not None
-
-
-class Parsed(NamedTuple):
-    """Text with a syntax of its own; `parse` returns the value or raises ValueError.
-
-    `regex` is for those who cannot call it: the whole text of what `parse` takes matches it. It is
-    empty where no expression can say it.
-    """
-
-    parse: Callable[[str], Any]
-    examples: tuple[str, ...]
-    regex: str = ""
-
-
-class FreeText(NamedTuple):
-    """Text taken as it was written, numbers and booleans included, over one line or more.
-
-    Where it is `expandable`, `{value: ..., expand: true}` may stand for it.
-    """
-
-    expandable: bool = False
-
-
-class ShellPath(str):
-    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
-
-
-class Expandable(NamedTuple):
-    """A value in which `$NAME` and a leading `~` expand when the job runs."""
-
-    value: Annotated[Annotated[str, FreeText()], "The text."]
-    expand: Annotated[bool, "Whether $NAME, ${NAME} and a leading ~ in it expand."] = False
-
-
-class KeyLimit(NamedTuple):
-    """How many of some keys of a record may be given."""
-
-    keys: tuple[str, ...]
-    least: int
-    most: int
-
-
-def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]], type[T]]:
-    """Decorate a record of which so many of `keys` are given."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.key_limits = (KeyLimit(keys, least, most),)  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
-
-
-def rename_keys(**names: str) -> Callable[[type[T]], type[T]]:
-    """Decorate a record with the old names of keys; who reads a document translates them."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.renamed = names  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
-
-
-def write_short(key: str) -> Callable[[type[T]], type[T]]:
-    """Decorate a record that may be written as the value of `key` alone."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.short_key = key  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
-
 
 Positions = dict[str, Position]
 
@@ -149,111 +46,6 @@ _MOST_HINTS = 200
 _FAILED: Any = object()
 
 
-class Kind(NamedTuple):
-    """One shape that a value may have: its type, the rule on it, and what its members may be.
-
-    `key` is the pattern of a dict's keys.
-    """
-
-    type: Any
-    rule: Any = None
-    members: tuple[Kind, ...] = ()
-    key: Pattern | None = None
-
-    def fits(self, node: Node) -> bool:
-        """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
-        if isinstance(node, Mapping):
-            return self.type is dict or is_record(self.type) or self.expandable
-        if isinstance(node, Sequence):
-            return self.type is tuple
-        if self.type is tuple:
-            return self.takes_text and any(kind.fits(node) for kind in self.members)
-        if self.type is dict or is_record(self.type):
-            return hasattr(self.type, "short_key") and node.kind == "str"
-        if isinstance(self.rule, Parsed | FreeText) or get_origin(self.type) is Literal:
-            return True
-        return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
-            self.type is float and node.kind in ("int", "float")
-        )
-
-    @property
-    def expandable(self) -> bool:
-        """Whether it is text that may say that it expands."""
-        return isinstance(self.rule, FreeText) and self.rule.expandable
-
-    @property
-    def takes_text(self) -> bool:
-        """Whether a list may be written as one value, or as several in one text."""
-        return self.type is tuple and self.text_member is not None
-
-    @property
-    def text_member(self) -> Kind | None:
-        """Of a list's members the kind that text is read as; None where they may be lists."""
-        if any(kind.type in (tuple, dict) or is_record(kind.type) for kind in self.members):
-            return None
-        return next(reversed(self.members), None)
-
-    def __str__(self) -> str:
-        if isinstance(self.rule, Parsed):
-            return f"e.g. {self.rule.examples[0]}"
-        if get_origin(self.type) is Literal:
-            return " or ".join(get_args(self.type))
-        if is_record(self.type) or self.type is dict:
-            return "keys and values"
-        words = {int: "a whole number", float: "a number", bool: "true or false"}
-        return words.get(self.type) or {str: "text", tuple: "a list"}[self.type]
-
-
-class Field(NamedTuple):
-    """One key of a record: its name, whether it must be there, what it may be, and its manual."""
-
-    name: str
-    required: bool
-    kinds: tuple[Kind, ...]
-    description: str
-
-
-@cache
-def read_fields(cls: type) -> dict[str, Field]:
-    """The keys of record `cls` by name, in order."""
-    annotations = get_type_hints(cls, include_extras=True)
-    known = {}
-    for name, annotation in annotations.items():
-        description = ""
-        if get_origin(annotation) is Annotated:
-            annotation, *rules, description = get_args(annotation)
-            if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
-                annotation = Annotated[annotation, rules[0]]
-        required = name not in cls._field_defaults  # type: ignore[attr-defined]
-        known[name] = Field(name, required, _read_kinds(annotation), description)
-    return known
-
-
-def is_record(of_type: Any) -> bool:
-    """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
-    return hasattr(of_type, "_field_defaults")
-
-
-def _read_kinds(annotation: Any) -> tuple[Kind, ...]:
-    members = (annotation,)
-    if get_origin(annotation) in (Union, types.UnionType):
-        members = get_args(annotation)
-    return tuple(_read_kind(member) for member in members if member is not types.NoneType)
-
-
-def _read_kind(annotation: Any) -> Kind:
-    rule = None
-    if get_origin(annotation) is Annotated:
-        annotation, rule = get_args(annotation)
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is dict:
-        key = _read_kind(arguments[0]).rule
-        return Kind(dict, rule, _read_kinds(arguments[1]), key)
-    if origin is tuple:
-        return Kind(tuple, rule, _read_kinds(arguments[0]))
-    return Kind(annotation, rule)
-
-
 class _Binder:
     """One walk over one document."""
 
@@ -271,23 +63,8 @@ class _Binder:
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
         known = read_fields(cls)
-        meant = set()
-        for key, item in node.items.items():
-            if key not in known:
-                from jobgen.spec import hints  # only an error needs it
-
-                hint, target = "", ""
-                if isinstance(item, Scalar) and not item.text and _shares_line(node, key):
-                    hint = hints.suggest_separation(key, known)
-                if not hint and self.hints < _MOST_HINTS:
-                    self.hints += 1
-                    hint, target = hints.suggest_key(key, item, path=path, cls=cls, root=self.root)
-                if not hint and cls not in self.listed:
-                    self.listed.add(cls)
-                    hint = f"known are {', '.join(known)}"
-                self.problem(node.keys[key], _join(path, key), "unknown key", hint)
-                if not path or target.startswith(f"{path}."):
-                    meant.add(target.removeprefix(f"{path}.").partition(".")[0])
+        strangers = [key for key in node.items if key not in known]
+        meant = {self.stranger(node, key, cls, path) for key in strangers}
         values = {}
         for name, field in known.items():
             inner = _join(path, name)
@@ -300,13 +77,30 @@ class _Binder:
         if _FAILED in values.values():
             return _FAILED
         record = cls(**values)
-        strangers = node.items.keys() - known.keys()  # one of them may be what is missing
+        # Where there are strangers, one of them may be the key that is missing.
         conflicts = [] if strangers else list(_check_keys(record))
         conflicts += getattr(record, "conflicts", tuple)()
         for key, message, hint in conflicts:
             inner = _join(path, key) if key else path
             self.problem(self.positions.get(inner, node.where), inner, message, hint)
         return record
+
+    def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
+        """Note a key that the record `cls` does not have; return the key of it that is meant."""
+        from jobgen.spec import words  # only an error needs it
+
+        known, item, hint, target = read_fields(cls), node.items[key], "", ""
+        if isinstance(item, Scalar) and not item.text and _shares_line(node, key):
+            hint = words.suggest_separation(key, known)
+        elif self.hints < _MOST_HINTS:
+            self.hints += 1
+            hint, target = words.suggest_key(key, item, path=path, cls=cls, root=self.root)
+        if not hint and cls not in self.listed:
+            self.listed.add(cls)
+            hint = f"known are {', '.join(known)}"
+        self.problem(node.keys[key], _join(path, key), "unknown key", hint)
+        within = not path or target.startswith(f"{path}.")
+        return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
 
     def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
@@ -318,16 +112,10 @@ class _Binder:
                 if isinstance(node, Scalar):
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
-        from jobgen.spec.hints import suggest_shape
+        from jobgen.spec.words import suggest_value
 
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        hint = suggest_shape(node, kinds, path)
-        if hint:
-            pass
-        elif isinstance(node, Scalar) and any(kind.type is str for kind in kinds):
-            hint = "put it in quotes"
-        elif isinstance(node, Scalar) and node.text.isdecimal():
-            hint = "write it without quotes"
+        hint = suggest_value(node, kinds, path, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
@@ -367,33 +155,47 @@ class _Binder:
             short.items[kind.type.short_key] = node
             return self.record(short, kind.type, path)
         if isinstance(rule, Parsed):
-            try:
-                return rule.parse(text)
-            except ValueError as error:
-                return self.problem(node.where, path, f"{text!r} {error}")
+            return self.parsed(node, kind, path)
         if get_origin(kind.type) is Literal:
-            known = get_args(kind.type)
-            if text in known:
-                return text
-            if text.lower() in known and has_any_case(known):
-                return text.lower()
-            from jobgen.spec.hints import suggest_value
-
-            hint = suggest_value(text, known, path)
-            return self.problem(node.where, path, f"unknown value {text!r}", hint)
+            return self.fixed_word(node, get_args(kind.type), path)
         if kind.type is bool:
             return text.lower() == "true"
         if kind.type in (int, float):
             return self.number(node, kind, path)
         control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
-        if match := control.search(text):
+        seen = text.replace("\n", "") if isinstance(rule, FreeText) else text
+        if not seen.isprintable() and (match := re.search(control, text)):
             return self.problem(node.where, path, f"holds the control character {match[0]!r}")
         if isinstance(rule, Pattern) and not rule.matches(text):
-            from jobgen.spec.hints import suggest_form
+            from jobgen.spec.words import suggest_value
 
-            hint = suggest_form(text, path)
+            hint = suggest_value(node, (kind,), path)
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
         return text
+
+    def parsed(self, node: Scalar, kind: Kind, path: str) -> Any:
+        """Text with its own syntax, such as a duration."""
+        try:
+            return kind.rule.parse(node.text)
+        except ValueError as error:
+            from jobgen.spec.words import suggest_value
+
+            message, _, own_hint = str(error).partition("; ")
+            hint = suggest_value(node, (kind,), path) or own_hint
+            return self.problem(node.where, path, f"{node.text!r} {message}", hint)
+
+    def fixed_word(self, node: Scalar, known: tuple[str, ...], path: str) -> Any:
+        """One of the `known` words, in any case if that is clear."""
+        text = node.text
+        if text in known:
+            return text
+        if text.lower() in known and has_any_case(known):
+            return text.lower()
+        from jobgen.spec.words import suggest_word
+
+        return self.problem(
+            node.where, path, f"unknown value {text!r}", suggest_word(text, known, path)
+        )
 
     def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:
         """`node`, where a list may stand, as one member, or as several that it holds."""
@@ -418,7 +220,7 @@ class _Binder:
             if not re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?", text):
                 hint = "write it in decimal, such as 0.25"
                 return self.problem(node.where, path, f"{text!r} is not a plain number", hint)
-        elif not re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
+        elif not is_plain_number(text):
             hint = "write it in decimal, without leading zeros"
             return self.problem(node.where, path, f"{text!r} is not a plain whole number", hint)
         number = kind.type(text)
@@ -430,6 +232,13 @@ class _Binder:
         return number
 
 
+def is_plain_number(text: str) -> bool:
+    """Return whether text is a whole number in decimal, without leading zeros."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    plain = digits.isascii() and digits.isdecimal() and len(digits) <= 18
+    return plain and (digits[0] != "0" or digits == "0")
+
+
 def _check_keys(record: Any) -> Iterator[tuple[str, str, str]]:
     """Yield what is wrong with the keys that `limit_keys` bounds."""
     for keys, least, most in getattr(record, "key_limits", ()):
@@ -438,7 +247,7 @@ def _check_keys(record: Any) -> Iterator[tuple[str, str, str]]:
         if len(given) < least:
             yield "", f"has none of {_join_words(keys)}", f"give {number} of them"
         elif len(given) > most:
-            beside = f"stands beside {_join_words(given[:-1])}"
+            beside = f"is given together with {_join_words(given[:-1])}"
             yield given[-1], beside, f"give {number} of {_join_words(keys)}"
 
 
@@ -449,11 +258,6 @@ def _join_words(words: Iterable[str]) -> str:
 
 def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
-
-
-def has_any_case(words: Iterable[str]) -> bool:
-    """Whether fixed words may be written in any case; not options, such as -a and -A."""
-    return all(word == word.lower() for word in words)
 
 
 def split_words(text: str) -> list[str]:

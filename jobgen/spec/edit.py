@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections import abc
 from typing import Any, NamedTuple
 
 import yaml
-from yaml.emitter import Emitter
-from yaml.serializer import Serializer
 
 from jobgen.errors import UsageError
-from jobgen.spec.yaml_nodes import Mapping, Node, Resolver, Scalar, Sequence
+from jobgen.spec.yaml_nodes import Resolver
+from jobgen.spec.yaml_text import serialize, set_style
 
 
 class _Step(NamedTuple):
@@ -52,12 +50,6 @@ def set_value(text: str, path: str, value: str | None) -> str:
     return _remove(text, steps[-1])
 
 
-def quote_text(text: str) -> str:
-    """Return `text` as YAML that says just this text, without quotes where it can."""
-    block = _serialize(yaml.ScalarNode("tag:yaml.org,2002:str", text))
-    return block.removesuffix("...\n").rstrip("\n") if "\n" not in text else block
-
-
 def list_values(text: str) -> dict[str, str]:
     """Return every value of a spec's text by its path: scalars as they read, the others as YAML.
 
@@ -70,7 +62,7 @@ def list_values(text: str) -> dict[str, str]:
             values[path] = node.value
             return
         if path:
-            values[path] = _serialize(node).strip()
+            values[path] = serialize(node).strip()
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 collect(value, f"{path}.{key.value}" if path else str(key.value))
@@ -79,37 +71,6 @@ def list_values(text: str) -> dict[str, str]:
     if isinstance(root, yaml.MappingNode):
         collect(root, "")
     return values
-
-
-def write_tree(root: Mapping) -> str:
-    """Return the text of a tree of nodes, from which the same tree can be read."""
-    node = _build_node(root)
-    _set_style(node, flow=False)
-    return _serialize(node)
-
-
-def _build_node(node: Node) -> Any:
-    if isinstance(node, Scalar):
-        return yaml.ScalarNode(f"tag:yaml.org,2002:{node.kind}", node.text)
-    if isinstance(node, Sequence):
-        flow = all(isinstance(item, Scalar) for item in node.items)
-        return yaml.SequenceNode(
-            "tag:yaml.org,2002:seq", list(map(_build_node, node.items)), flow_style=flow
-        )
-    pairs = [
-        (_build_node(Scalar(node.where, key, "str")), _build_node(value))
-        for key, value in node.items.items()
-    ]
-    return yaml.MappingNode("tag:yaml.org,2002:map", pairs)
-
-
-class _NodeWriter(Emitter, Serializer, Resolver):
-    """Nodes to text, by the rules of YAML that jobgen reads with."""
-
-    def __init__(self, stream: Any) -> None:
-        Emitter.__init__(self, stream, width=4096, allow_unicode=True)
-        Serializer.__init__(self)
-        Resolver.__init__(self)
 
 
 class _NodeReader(
@@ -132,15 +93,6 @@ def _compose(text: str) -> Any:
         raise UsageError(f"the text is not YAML: {error}") from None
 
 
-def _serialize(node: Any) -> str:
-    stream = io.StringIO()
-    writer = _NodeWriter(stream)
-    writer.open()
-    writer.serialize(node)
-    writer.close()
-    return stream.getvalue()
-
-
 def _walk(root: Any, keys: abc.Sequence[str]) -> list[_Step]:
     """Return the steps along `keys` as far as they are there."""
     steps: list[_Step] = []
@@ -161,28 +113,16 @@ def _nest(keys: abc.Sequence[str], value: str, *, flow: bool = False) -> Any:
     node = _compose(value)
     if node is None:
         node = yaml.ScalarNode("tag:yaml.org,2002:null", "null")
-    _set_style(node, flow=flow)
+    set_style(node, flow=flow)
     for key in reversed(keys):
         pair = (yaml.ScalarNode("tag:yaml.org,2002:str", key), node)
         node = yaml.MappingNode("tag:yaml.org,2002:map", [pair], flow_style=flow)
     return node
 
 
-def _set_style(node: Any, *, flow: bool) -> None:
-    """Write text of several lines as a literal block, and all in one line within braces."""
-    if isinstance(node, yaml.ScalarNode):
-        if "\n" in node.value:
-            node.style = '"' if flow else "|"
-        return
-    node.flow_style = flow or node.flow_style
-    for child in node.value:
-        for part in child if isinstance(child, tuple) else (child,):
-            _set_style(part, flow=node.flow_style)
-
-
 def _write_entry(keys: abc.Sequence[str], value: str, *, indent: int) -> str:
     """Write `value` below nested `keys` in block style, with a newline at its end."""
-    return _indent(_serialize(_nest(keys, value)), indent)
+    return _indent(serialize(_nest(keys, value)), indent)
 
 
 def _indent(block: str, indent: int) -> str:
@@ -237,11 +177,11 @@ def _insert(text: str, mapping: Any, keys: abc.Sequence[str], value: str) -> str
 
 
 def _write_flow(keys: abc.Sequence[str], value: str) -> str:
-    return _serialize(_nest(keys, value, flow=True)).strip()[1:-1]
+    return serialize(_nest(keys, value, flow=True)).strip()[1:-1]
 
 
 def _replace_entry(text: str, step: _Step, keys: abc.Sequence[str], value: str) -> str:
-    """Write an entry's value anew; a comment that ends its line stays where the line does."""
+    """Replace an entry's value; a comment that ends its line stays where the line does."""
     end = _offset(text, step.value.end_mark)
     if step.mapping.flow_style:
         return text[: _offset(text, step.key.start_mark)] + _write_flow(keys, value) + text[end:]

@@ -14,7 +14,7 @@ import re
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
-from jobgen.spec.bind import (
+from jobgen.spec.fields import (
     CONTROL,
     CONTROL_IN_TEXT,
     Expandable,
@@ -158,7 +158,7 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
     return {"type": "string"} | _describe_text(rule)
 
 
-def _describe_scalar(forbidden: re.Pattern[str] | None) -> Schema:
+def _describe_scalar(forbidden: str | None) -> Schema:
     """Text, a number or a truth value: one type in each, as ajv with `strict: true` wants it."""
     text = {"type": "string"} | (_forbid(forbidden) if forbidden else {})
     return {"anyOf": [text, {"type": "number"}, {"type": "boolean"}]}
@@ -211,6 +211,6 @@ def _describe_text(rule: Pattern | Parsed | None) -> Schema:
     return schema
 
 
-def _forbid(characters: re.Pattern[str]) -> Schema:
+def _forbid(characters: str) -> Schema:
     # `$` of Python also matches before a newline at the end, so a pattern alone would let it in.
-    return {"not": {"type": "string", "pattern": characters.pattern}}
+    return {"not": {"type": "string", "pattern": characters}}

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import Positions, bind
 from jobgen.spec.model import JobSpec
@@ -21,8 +23,8 @@ class LoadedSpec(NamedTuple):
 
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
-    `defaults` are files that nobody has named: the project's, and the user's own config. `notes`
-    tell of keys that have another name now.
+    `defaults` are files that nothing names: the project's, and the user's own config. `notes` name
+    the keys that have another name now.
     """
 
     spec: JobSpec
@@ -47,7 +49,7 @@ class LoadedSpec(NamedTuple):
         """Return the text of a spec that needs no other files: `overrides` are not in it."""
         if self.laid is None:
             return self.text
-        from jobgen.spec.edit import write_tree
+        from jobgen.spec.yaml_text import write_tree
 
         return write_tree(self.laid)
 
@@ -56,7 +58,7 @@ class LoadedSpec(NamedTuple):
         return Problem(self.where(path), path, message, hint)
 
 
-# What a spec is called that is no file, and what it is called in the run folder.
+# What a spec that is not a file is called, and what it is called in the run folder.
 SPEC = "job.yaml"
 Source = str | os.PathLike[str] | collections.abc.Mapping[str, Any]
 Overrides = Iterable[str] | collections.abc.Mapping[str, Any]
@@ -127,7 +129,7 @@ def write_overrides(overrides: Overrides) -> tuple[str, ...]:
 def _read_source(source: Source) -> tuple[str, str]:
     """Return the name that positions carry, and the text."""
     if isinstance(source, collections.abc.Mapping):
-        from jobgen.spec.edit import write_tree
+        from jobgen.spec.yaml_text import write_tree
 
         return SPEC, write_tree(yaml_nodes.parse(_write_json(source), file=SPEC))
     path = os.fspath(source)
@@ -199,8 +201,8 @@ def _read_user_config(
     bind(config, UserConfig)
     config = _drop_key(config, "trust")
     scheduler = root.items.get("scheduler")
-    # The target may be any site's name, so there is no table to ask.
-    if (target or (scheduler.text if isinstance(scheduler, Scalar) else "")) == "local":
+    name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
+    if name in PACKAGES and not get_capabilities(name).batch:
         return
     for path, node in _walk_leaves(config, ""):
         key, _, inner = path.partition(".")
@@ -286,7 +288,7 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     value = yaml_nodes.parse_value(text, file=where.file)
     plain = text.strip()
     if isinstance(value, Scalar) and "#" in text and plain[0] not in "\"'|>":
-        value = Scalar(where, plain, "str")  # nobody comments on a command line
+        value = Scalar(where, plain, "str")  # a command line has no comments
     value.where = where
     gone = isinstance(value, Scalar) and value.kind == "null"
     node = root

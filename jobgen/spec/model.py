@@ -9,9 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from jobgen.spec import commands
 from jobgen.spec.array import Array
-from jobgen.spec.bind import Pattern, Range, limit_keys, rename_keys, write_short
+from jobgen.spec.fields import Pattern, Range, limit_keys, rename_keys, write_short
 from jobgen.spec.value_types import (
-    TAKEN,
     Constraint,
     Count,
     CountOrNone,
@@ -31,6 +30,7 @@ from jobgen.spec.value_types import (
     SchedulerName,
     Variable,
     Word,
+    is_taken,
 )
 
 
@@ -191,7 +191,7 @@ class Environment(NamedTuple):
         tuple[Variable, ...] | None,
         "Variables whose values the job takes from the shell that submits it, such as secrets.",
     ] = None
-    setup: Annotated[Word | None, "Lines of bash of your own, run on every node, verbatim."] = None
+    setup: Annotated[Word | None, "Your own lines of bash, run on every node as they are."] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """The variables arrive, and the environment is what it is said to be."""
@@ -208,7 +208,7 @@ class Environment(NamedTuple):
         activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
         in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
         if self.conda and (match := re.fullmatch(in_conda, self.conda)):
-            message = f"{self.conda!r} is no environment, but leads to one"
+            message = f"{self.conda!r} is not an environment, but a path in one"
             yield "conda", message, f"write conda: {match[1] or match[2]}"
         if self.conda and re.search(r"\.ya?ml$", self.conda):
             hint = "make it before: conda env create, and write its name or path"
@@ -219,16 +219,16 @@ class Environment(NamedTuple):
         for index, name in enumerate(self.from_shell or ()):
             if name in (self.variables or ()):
                 message = "is among the variables, too"
-                yield f"from_shell[{index}]", message, "leave it out of one of them"
+                yield f"from_shell[{index}]", message, "remove it from one of them"
         for name in self.variables or ():
-            if re.fullmatch(TAKEN, name):
+            if is_taken(name):
                 message = "would not arrive: the script, bash or torchrun sets it"
-                yield f"variables.{name}", message, "choose another name"
+                yield f"variables.{name}", message, "remove it, or choose another name"
 
 
-@limit_keys("module", "script", "command", least=1, most=1)
+@limit_keys("module", "script", "command", "body", least=1, most=1)
 class Run(NamedTuple):
-    """The program: exactly one of module, script and command, with its arguments."""
+    """The program: exactly one of module, script, command and body, with its arguments."""
 
     module: Annotated[Module | None, "A Python module, as for python -m."] = None
     script: Annotated[
@@ -237,6 +237,11 @@ class Run(NamedTuple):
     command: Annotated[
         Annotated[tuple[ExpandableWord, ...], Range(1)] | None,
         "Any program, as a list of words or one line; run once for each process.",
+    ] = None
+    body: Annotated[
+        str | None,
+        "A bash script that starts its own programs, by its own srun or mpiexec lines; bash runs it"
+        " once, on the first node. Relative to the folder you submit from; $NAME and ~ expand.",
     ] = None
     args: Annotated[
         tuple[ExpandableWord, ...]
@@ -254,7 +259,7 @@ class Run(NamedTuple):
                 message = "a value in this list begins with '-' and would be read as an option"
                 yield f"args.{key}", message, "write args as a list of words"
         if isinstance(self.args, tuple):
-            yield from commands.check_words("args", self.args, own_launch=False)
+            yield from commands.check_words("args", self.args)
         if self.script is not None:
             yield from commands.check_script(self.script)
 
@@ -273,7 +278,8 @@ class Launch(NamedTuple):
         "What starts them on the nodes; auto, the default: what the site or the scheduler has.",
     ] = None
     rendezvous: Annotated[
-        Literal["c10d", "static"] | None, "How agents meet: c10d (the default) or static."
+        Literal["c10d", "static"] | None,
+        "How agents meet: static or c10d. By default static, or c10d if agents restart processes.",
     ] = None
     processes_per_node: Annotated[
         Count | Annotated[tuple[Count, ...], Range(1)] | None,
@@ -299,7 +305,7 @@ class Launch(NamedTuple):
 class Notify(NamedTuple):
     """The e-mail that the scheduler sends."""
 
-    email: Annotated[Email | None, "To whom; without it, to the user who submits."] = None
+    email: Annotated[Email | None, "The address; by default that of the user who submits."] = None
     on: Annotated[
         Annotated[tuple[Literal["begin", "end", "fail"], ...], Range(1)] | None,
         "When: begin, end (however it ends) and fail; end and fail if not said.",
@@ -325,7 +331,7 @@ class OnWalltime(NamedTuple):
     """What happens before the walltime ends."""
 
     notice: Annotated[
-        Duration | None, "How long before the end the program is told to stop; 5m by default."
+        Duration | None, "How long before the end the program is asked to stop; 5m by default."
     ] = None
     then: Annotated[
         Literal["requeue", "resubmit", "stop"] | None,
@@ -369,7 +375,10 @@ class JobSpec(NamedTuple):
         SchedulerName | None, "slurm, pbs or local, where no site profile says it."
     ] = None
     account: Annotated[Label | None, "The project or account that pays."] = None
-    queue: Annotated[Label | None, "The queue; Slurm calls it partition."] = None
+    queue: Annotated[
+        tuple[Label, ...],
+        "The queue; Slurm calls it partition, and takes several: the first that is free starts it.",
+    ] = ()
     qos: Annotated[Label | None, "The quality of service, on Slurm."] = None
     reservation: Annotated[
         Label | None, "The reservation to run in; on PBS it takes the place of the queue."
@@ -407,8 +416,8 @@ class JobSpec(NamedTuple):
     ] = ()
     directives: Annotated[
         tuple[Directive, ...],
-        "Directives of your own, verbatim, after jobgen's; '#PBS' ones are for PBS alone, "
-        "'#SBATCH' ones for Slurm.",
+        "Your own directives, written after jobgen's as they are; '#PBS' ones are only for PBS, "
+        "'#SBATCH' ones only for Slurm.",
     ] = ()
 
     @property
@@ -421,11 +430,18 @@ class JobSpec(NamedTuple):
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
         each = self.launch.processes_per_node or (1 if self.launch.mode == "plain" else None)
         own_launch = self.launch.mode in ("direct", "plain") and each == 1
+        one_node = self.resources.nodes in (None, 1)
         checks: Iterator[commands.Conflict] = iter(())
         if self.run.command is not None:
-            checks = commands.check_words("command", self.run.command, own_launch=own_launch)
+            checks = commands.check_words(
+                "command", self.run.command, own_launch=own_launch, one_node=one_node
+            )
         elif self.run.module is not None:
-            checks = commands.check_module(self.run.module, own_launch=own_launch)
+            checks = commands.check_module(
+                self.run.module, own_launch=own_launch, one_node=one_node
+            )
+        elif self.run.body is not None:
+            yield from self._find_conflicts_of_body()
         for key, message, hint in checks:
             yield f"run.{key}", message, hint
         nodes, source = self.resources.nodes, "resources.nodes"
@@ -441,3 +457,15 @@ class JobSpec(NamedTuple):
                 elif len(value) != nodes:
                     message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
                     yield path, message, ""
+
+    def _find_conflicts_of_body(self) -> Iterator[tuple[str, str, str]]:
+        """A script that starts its own programs leaves jobgen nothing to start."""
+        reason = "has no use beside run.body, which starts its own programs"
+        for key, value in self.launch._asdict().items():
+            if value is not None:
+                yield f"launch.{key}", reason, "leave it out"
+        if self.preflight:
+            yield "preflight", reason, "leave it out"
+        if self.environment.container is not None:
+            message = "cannot hold run.body, which may start programs on other nodes"
+            yield "environment.container", message, "enter the container in the script"

@@ -1,8 +1,12 @@
-"""Durations and memory sizes: from what people write to numbers, and to what schedulers read."""
+"""Durations, amounts of memory and ranges of numbers: each is read and written here alone.
+
+Durations are whole seconds and memory is whole KiB, unless a function says something else.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _LETTERS = re.compile(
@@ -63,8 +67,14 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """`HH:MM:SS`, hours unbounded: the one form that sbatch and qsub read alike."""
+    """Return `HH:MM:SS`, hours unbounded: the one form that sbatch and qsub read alike."""
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def format_time(seconds: int) -> str:
+    """Return the shortest form that a spec takes: `5h`, `90m`, `1h30m`."""
+    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def parse_memory(text: str) -> int:
@@ -91,9 +101,90 @@ def parse_memory(text: str) -> int:
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 
 
-def format_memory(kib: int) -> tuple[int, str]:
-    """(number, unit letter) in the largest unit, K to T, that is exact."""
+def split_memory(kib: int) -> tuple[int, str]:
+    """Return (number, unit letter) in the largest unit, K to T, that is exact."""
     for letter in "TGM":
         if kib % _MEMORY_KIB[letter] == 0:
             return kib // _MEMORY_KIB[letter], letter
     return kib, "K"
+
+
+def format_memory(kib: int) -> str:
+    """Return memory as a spec takes it, such as `180GB`."""
+    number, letter = split_memory(kib)
+    return f"{number}{letter}B"
+
+
+def parse_clock(text: object) -> float | None:
+    """Return the seconds in a scheduler's `1-02:03:04`, `02:03:04` or `03:04.123`."""
+    match = re.fullmatch(
+        r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)", str(text)
+    )
+    if not match:
+        return None
+    days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+    return days * 86400 + hours * 3600 + minutes * 60 + float(match[4])
+
+
+def parse_bytes(text: object) -> float | None:
+    """Return the bytes in a scheduler's `1234K`, `4000Mn`, `12gb` or `100kb`; `42` is 42 bytes."""
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPkmgtp]?)[bB]?[cn]?", str(text))
+    if not match:
+        return None
+    return float(match[1]) * (_MEMORY_KIB[match[2].upper()] * 1024 if match[2] else 1)
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a duration in words: `850 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min` or `3 d 4 h`."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    for size, unit, below, smaller in _SPANS:
+        if whole >= size:
+            count, rest = divmod(whole, size)
+            return f"{count} {unit}" + (f" {rest // below} {smaller}" if rest // below else "")
+    return f"{whole} s"
+
+
+_SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def describe_bytes(amount: float) -> str:
+    """Return bytes in the units that schedulers count in: `1.5 GB` is 1.5 x 1024^3."""
+    for unit, exponent in (("TB", 4), ("GB", 3), ("MB", 2)):
+        if amount >= 0.9995 * 1024**exponent:
+            return f"{amount / 1024**exponent:.4g} {unit}"
+    return f"{amount / 1024:.4g} KB"
+
+
+def format_ranges(numbers: Iterable[int], *, separator: str = ",", most: int = 0) -> str:
+    """Write ascending numbers as `0-3,5`; with `most`, only that many ranges and then `...`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    if most and len(words) > most:
+        words[most:] = ["..."]
+    return separator.join(words)
+
+
+def parse_ranges(text: str, *, most: int = 10_000) -> list[int]:
+    """Return the numbers of `0-3,5` or `0-9:2`, in the order of the text.
+
+    Raises ValueError if the text is something else, or means more than `most` numbers.
+    """
+    numbers: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", part)
+        if not match or (match[3] and not int(match[3])):
+            raise ValueError(f"{text!r} is not a list of numbers such as 0-3,5")
+        span = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
+        if len(numbers) + len(span) > most:
+            raise ValueError(f"{text!r} means more than {most} numbers")
+        numbers += span
+    return numbers

@@ -1,7 +1,5 @@
 """The user's own config: who one is, where jobs run, and whose defaults are taken."""
 
-from __future__ import annotations
-
 import os
 import stat
 from typing import Annotated, NamedTuple
@@ -40,7 +38,7 @@ def find_user_file() -> str | None:
 def refuse_strangers(path: str) -> None:
     """Raise SpecError if defaults at `path`, a file or a folder, may be what a stranger wants.
 
-    They change what a job runs, and nobody has named them. So they have to be the user's own or
+    They change what a job runs, unasked. So they have to be the user's own or
     root's, and not writable by all, unless the user's config trusts a folder that they are in.
     """
     for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well

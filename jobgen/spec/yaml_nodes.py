@@ -139,10 +139,15 @@ def parse(text: str, *, file: str) -> Mapping:
     node = parse_value(text, file=file)
     if isinstance(node, Mapping):
         return node
+    from jobgen.spec.table import explain_file, explain_syntax
+
     if isinstance(node, Scalar) and node.kind == "null":
-        problem = Problem(
-            Position(file, 1, 1), "", "is empty", "write at least name, run, resources"
-        )
+        hint = "write at least name, run, resources"
+        problem = Problem(Position(file, 1, 1), "", "is empty", hint)
+    elif about := explain_file(file, text):
+        problem = Problem(Position(file), "", *about)
+    elif slip := explain_syntax(text.splitlines()[:1], 1):
+        problem = Problem(Position(file, 1, slip[1]), "", *slip[2:])
     else:
         problem = Problem(node.where, "", f"holds {describe(node)}, not keys and values", "")
     raise SpecError([problem])
@@ -227,6 +232,9 @@ def _convert(
     if id(node) in done:
         return done[id(node)]
     where = _make_position(node.start_mark, file)
+    if isinstance(node, yaml.ScalarNode) and node.tag in _KINDS:  # what most nodes are
+        scalar = done[id(node)] = Scalar(where, node.value, _KINDS[node.tag])
+        return scalar
 
     def problem(message: str, hint: str = "") -> None:
         problems.append(Problem(where, "", message, hint))
@@ -236,9 +244,8 @@ def _convert(
 
     result: Node
     if isinstance(node, yaml.ScalarNode):
-        if node.tag not in _KINDS:
-            problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
-        result = Scalar(where, node.value, _KINDS.get(node.tag, "str"))
+        problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
+        result = Scalar(where, node.value, "str")
     elif any(node is outer for outer in inside):
         problem("an alias that holds itself")
         return Scalar(where, "", "null")
@@ -304,5 +311,12 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         ]
         if tabs:
             return tabs
+    from jobgen.spec.table import explain_file, explain_syntax
+
+    if about := explain_file(file, text):
+        return [Problem(Position(file), "", *about)]
+    if slip := explain_syntax(lines, where.line):
+        line, column, fault, hint = slip
+        return [Problem(Position(file, line, column), "", fault, hint)]
     parts = [getattr(error, "context", None), getattr(error, "problem", None)]
     return [Problem(where, "", ": ".join(part for part in parts if part) or "is not YAML")]

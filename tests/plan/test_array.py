@@ -174,7 +174,7 @@ def test_an_array_of_one_task_is_a_job(scheduler: str) -> None:
         ("{}", "5:8: array: has none of values, zip, list and tasks; give exactly one of them"),
         (
             "{tasks: 2, list: [{}]}",
-            "5:16: array.tasks: stands beside list; give exactly one of",
+            "5:16: array.tasks: is given together with list; give exactly one of",
         ),
         ("{values: {a: []}}", "5:21: array.values.a: is an empty list; give it values"),
         ("{zip: {a: [1, 2], b: [1]}}", "5:14: array.zip: has lists of different length: a 2, b 1;"),
@@ -405,13 +405,13 @@ def test_the_cost_is_that_of_all_tasks() -> None:
 
 
 def test_where_the_output_of_a_task_goes() -> None:
-    assert schedulers.get_scheduler("slurm").output_file("a", "7_3") == "a-7_3.out"
-    assert schedulers.get_scheduler("pbs").output_file("a", "7[3].server") == "a.o7.3"
-    assert schedulers.get_scheduler("local").output_file("a", "7_3") == "runs/a/7_3/job.out"
+    assert schedulers.SCHEDULERS["slurm"].output_file("a", "7_3") == "a-7_3.out"
+    assert schedulers.SCHEDULERS["pbs"].output_file("a", "7[3].server") == "a.o7.3"
+    assert schedulers.SCHEDULERS["local"].output_file("a", "7_3") == "runs/a/7_3/job.out"
 
 
 def test_a_refusal_for_its_length_is_explained() -> None:
-    slurm, pbs = schedulers.get_batch_scheduler("slurm"), schedulers.get_batch_scheduler("pbs")
+    slurm, pbs = schedulers.SCHEDULERS["slurm"], schedulers.SCHEDULERS["pbs"]
     assert "MaxArraySize" in slurm.hint("sbatch: error: ... Invalid job array specification")
     assert "max_array_size" in pbs.hint("qsub: Array job exceeds server or queue size limit")
     assert slurm.hint("Invalid account") == pbs.hint("Unknown queue") == ""

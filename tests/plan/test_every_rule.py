@@ -18,7 +18,7 @@ from jobgen.plan import limits
 from jobgen.plan.resolve import resolve
 from jobgen.sites import search
 from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
-from jobgen.spec.units import format_memory
+from jobgen.spec.units import split_memory
 
 TODAY = "2026-09-01"
 JOB = {"name": "a", "run": {"module": "m"}}
@@ -53,11 +53,7 @@ class Walk:
         self.site = site
         self.profile = search.load(site)
         given = load(yaml.safe_dump(JOB | {"resources": {}}), *SITES[site]).spec
-        self.top = {
-            key: getattr(given, key)
-            for key in ("account", "queue")
-            if getattr(given, key) is not None
-        }
+        self.top = {key: getattr(given, key) for key in ("account", "queue") if getattr(given, key)}
         if given.filesystems:
             self.top["filesystems"] = list(given.filesystems)
         self.gpu_type = given.resources.gpu_type
@@ -78,20 +74,15 @@ class Walk:
     def about(self, record: Any, queue: SiteQueue | None = None) -> tuple[str, str]:
         """The address and date that a fact of `record` stands on."""
         source = getattr(record, "source", None) or (queue.source if queue else None)
-        owner = record if isinstance(record, SiteQueue) else queue
-        as_of = (owner.as_of if owner else None) or self.profile.as_of
-        assert source, f"{self.site}: {record} has no source"
-        assert as_of
-        return (self.profile.sources or {})[source], as_of
+        found = self.profile.find_source(source)
+        assert found, f"{self.site}: {record} has no source"
+        assert found.dated
+        return found.address, found.dated
 
     def basis(self, queue: str | None, gpu_type: str | None = None) -> dict[str, Any]:
         """Resources that the shape of a node allows: one node, all its GPUs."""
         node = shape(self.profile, queue, gpu_type or self.gpu_type)
         found: dict[str, Any] = {"nodes": 1, "gpus_per_node": node.gpus or 1, "walltime": "10m"}
-        if node.memory_rule == "required":
-            found["memory_per_node"] = "4GB"
-        if node.cpus_rule == "required" and node.cpus_per_gpu is None:
-            found["cpus_per_gpu"] = 1
         return found
 
     def rules(self) -> Iterator[Broken]:
@@ -125,7 +116,9 @@ class Walk:
                     job = self.job(resources | {"walltime": f"{wrong}s"}, queue=chosen)
                     words = (clock(wrong), word, f"{name}'s {clock(seconds)}")
                     path = "resources.walltime"
-                    yield Broken(f"{rule}.walltime {word}", job, path, words, *self.about(queue))
+                    yield Broken(
+                        f"{rule}.walltime {word}", job, path, words, *self.about(limit, queue)
+                    )
             most_nodes = (limit.nodes or (1,))[-1]
             longest = limit.times[1]
             if limit.node_minutes is not None and not (
@@ -138,7 +131,7 @@ class Walk:
                 product = resources["nodes"] * minutes
                 words = (f"{product} node-minutes", f"more than {name}'s {limit.node_minutes}")
                 path = "resources.walltime"
-                yield Broken(f"{rule}.node_minutes", job, path, words, *self.about(queue))
+                yield Broken(f"{rule}.node_minutes", job, path, words, *self.about(limit, queue))
         for unit, word in (("nodes", "node"), ("gpus", "GPU"), ("cpus", "CPU")):
             ranges = [getattr(limit, unit) for limit in queue.limits]
             if not ranges or None in ranges:
@@ -152,7 +145,7 @@ class Walk:
                     continue  # the limit on nodes is told first
                 words = (f"{number} {word}s", f"more than {name}'s {most} {word}")
                 rule = f"{name}.{unit} most"
-                yield Broken(rule, job, "resources.nodes", words, *self.about(queue))
+                yield Broken(rule, job, "resources.nodes", words, *self.about(limit, queue))
             least = min(ends[0] for ends in ranges)
             if least > 1 or (unit == "gpus" and least == 1):
                 gpus = 0 if unit == "gpus" else self.basis(chosen)["gpus_per_node"]
@@ -160,7 +153,7 @@ class Walk:
                 job = self.job(self.basis(chosen) | size, queue=chosen)
                 words = (f"less than {name}'s least of {least} {word}",)
                 rule = f"{name}.{unit} least"
-                yield Broken(rule, job, "resources.nodes", words, *self.about(queue))
+                yield Broken(rule, job, "resources.nodes", words, *self.about(limit, queue))
 
     def within(self, limit: Limit, queue: str | None) -> dict[str, Any]:
         """The resources of a job that a limit is for."""
@@ -230,25 +223,18 @@ class Walk:
                 "implied": "the CPUs follow from the nodes or GPUs here",
                 "exact": f"there are {node.cpus_per_gpu} with each GPU, no other number",
                 "most": f"more than {node.cpus_per_gpu} with each GPU",
-                "required": "one CPU unless it asks",
             }[own.cpus_rule]
-            if own.cpus_rule != "required":
-                yield broken("cpus_rule", "cpus_per_gpu", (asked, limit), cpus_per_gpu=cpus)
-            elif node.cpus_per_gpu is None and not self.profile.gpu_types:
-                yield broken("cpus_rule", "", (limit,), cpus_per_gpu=None)
+            yield broken("cpus_rule", "cpus_per_gpu", (asked, limit), cpus_per_gpu=cpus)
         if own.cpus is not None and node.cpus_rule != "implied":
             words = (f"{own.cpus + 1} CPUs", f"more than the {own.cpus} of a node")
             size = {"gpus_per_node": 0, "cpus_per_node": own.cpus + 1, "cpus_per_gpu": None}
             yield broken("cpus", "cpus_per_node", words, **size)
         if own.memory is not None and node.memory_rule != "forbidden":
             wrong = f"{own.memory // 1024**2 + 1}GB"
-            number, unit = format_memory(own.memory)
+            number, unit = split_memory(own.memory)
             words = (f"{wrong}, more than the {number}{unit}B of a node",)
             yield broken("memory", "memory_per_node", words, memory_per_node=wrong)
-        if own.memory_rule == "required":
-            words = ("wants the memory of every job",)
-            yield broken("memory_rule", "", words, memory_per_node=None)
-        elif own.memory_rule == "forbidden":
+        if own.memory_rule == "forbidden":
             words = ("8GB", "the memory follows from the nodes or GPUs here")
             yield broken("memory_rule", "memory_per_node", words, memory_per_node="8GB")
         elif own.memory_rule == "most":
@@ -263,13 +249,14 @@ class Walk:
         profile = self.profile
         queues = (profile.queues or {}).items()
         basis = self.basis(next((name for name, queue in queues if queue.choose), None))
-        cited = {key: (profile.sources or {})[to] for key, to in (profile.cited or {}).items()}
-        as_of = profile.as_of or ""
+        cited = {key: profile.find_source(to) for key, to in (profile.cited or {}).items()}
         if profile.walltime_required:
             job = self.job(basis | {"walltime": None})
             words = ("every job must say its walltime",)
             source = cited["walltime_required"]
-            yield Broken("walltime_required", job, "resources", words, source, as_of)
+            assert source is not None
+            about = (source.address, source.dated or "")
+            yield Broken("walltime_required", job, "resources", words, *about)
         if (account := profile.account) is not None:
             about = self.about(account)
             if account.required:
@@ -278,7 +265,7 @@ class Walk:
                 yield Broken("account.required", job, "", words, *about)
             if account.pattern:
                 job = self.job(basis, account="no.such")
-                words = ("'no.such' is no account of this site", account.meaning or "?")
+                words = ("'no.such' is not an account of this site", account.meaning or "?")
                 yield Broken("account.pattern", job, "account", words, *about)
         if (listed := profile.filesystems) is not None:
             about = self.about(listed)
@@ -287,17 +274,21 @@ class Walk:
             yield Broken("filesystems", job, "", words, *about)
             if listed.known:
                 job = self.job(basis, filesystems=["nosuch"])
-                words = ("'nosuch' is no file system of this site", ", ".join(listed.known))
+                words = ("'nosuch' is not a file system of this site", ", ".join(listed.known))
                 yield Broken("filesystems.known", job, "filesystems[0]", words, *about)
         if types := profile.gpu_types:
             about = self.about(next(iter(types.values())))
             job = self.job(basis | {"gpu_type": "k80"})
-            words = ("'k80' is no GPU of this site", ", ".join(types))
+            words = ("'k80' is not a GPU of this site", ", ".join(types))
             yield Broken("gpu_types", job, "resources.gpu_type", words, *about)
             if profile.gpu_type_required and profile.gpu_type is None:
                 job = self.job(basis | {"gpu_type": None})
                 words = ("every GPU job must name the type", ", ".join(types))
                 yield Broken("gpu_type_required", job, "resources", words, *about)
+
+
+def date_words(dated: str) -> str:
+    return dated if dated == "undated" else f"as of {dated}"
 
 
 def clock(seconds: int) -> str:
@@ -322,7 +313,7 @@ RULES = [(site, broken) for site in SITES for broken in Walk(site).rules()]
 def test_a_broken_rule_is_told_with_key_value_limit_and_source(subtests: pytest.Subtests) -> None:
     for site, broken in RULES:
         begin = f"{broken.path}: " if broken.path else ""
-        words = (*broken.words, f"({broken.source}, as of {broken.as_of})")
+        words = (*broken.words, f"({broken.source}, {date_words(broken.as_of)})")
         with subtests.test(f"{site}: {broken.rule}"):
             lines = told(broken.job, site)
             hits = [line for line in lines if all(word in line for word in words)]

@@ -79,7 +79,9 @@ run: {command: [./prepare, --all]}
     assert not any("torch" in note for note in plan.notes)
     many = plan_of(text, "launch.processes_per_node=3")
     assert many.nodes.world_size == 6
-    started = plan_of(text, "run.command=[accelerate, launch, train.py]")
-    assert started.launch.plain
+    agent = "run.command=[accelerate, launch, train.py]"
+    assert plan_of(text, agent, "resources.nodes=1").launch.plain
+    alone = "run.command: accelerate launch starts on each of 2 nodes, and each trains alone"
+    assert alone in complaint(text, agent)
     assert "preflight: compares what torch sees" in complaint(text, "preflight=true")
     assert "launch.max_restarts: is torchrun's" in complaint(text, "launch.max_restarts=1")

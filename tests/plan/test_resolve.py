@@ -21,7 +21,7 @@ def test_defaults() -> None:
     plan = plan_of("name: a\nscheduler: slurm\nresources: {}\nrun: {module: m}\n")
     assert plan.nodes.groups == (NodeGroup(nodes=1, processes=1, gpus=0, cpus=None, memory=None),)
     assert (plan.launch.rendezvous, plan.launch.max_restarts, plan.nodes.world_size) == (
-        "c10d",
+        "file",
         0,
         1,
     )
@@ -280,12 +280,6 @@ def test_gadi_gives_12_cpus_with_each_gpu() -> None:
     ("old", "new", "message"),
     [
         (
-            "  memory_per_node: 180GB\n",
-            "",
-            f"job.yaml:9:3: resources: this site wants the memory of every job {JOB_COSTS}; "
-            "add memory_per_node, such as 180GB",
-        ),
-        (
             "nodes: 2",
             "cpus_per_gpu: 8",
             "job.yaml:9:17: resources.cpus_per_gpu: 32 CPUs for 4 GPUs a node: there are 12 with "
@@ -316,11 +310,13 @@ def test_gadi_takes_the_number_of_cpus_that_it_gives() -> None:
 
 
 def test_every_conflict_is_told_at_once() -> None:
-    text = edited(("memory_per_node: 180GB", "cpus_per_gpu: 8"), text=GADI)
+    text = edited(
+        ("memory_per_node: 180GB", "cpus_per_gpu: 8\n  memory_per_node: 999GB"), text=GADI
+    )
     lines = complaint(text, today="2026-06-01").splitlines()
     assert [line.split(": ")[1] for line in lines] == [
-        "resources",
         "resources.cpus_per_gpu",
+        "resources.memory_per_node",
     ]
 
 

@@ -116,7 +116,7 @@ def test_local_says_that_nothing_goes_on_here() -> None:
 @pytest.mark.parametrize(
     ("then", "scheduler", "what"),
     [
-        ("stop", "slurm", "00:05:00 before the end the program is told to stop"),
+        ("stop", "slurm", "00:05:00 before the end the program is asked to stop"),
         ("requeue", "slurm", "then the job is requeued, 10 starts in all"),
         ("resubmit", "slurm", "another job goes on, 10 starts in all"),
         ("resubmit", "pbs", "another job goes on, 10 starts in all"),

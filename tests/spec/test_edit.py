@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.errors import UsageError
-from jobgen.spec.edit import list_values, quote_text, set_value
+from jobgen.spec.edit import list_values, set_value
+from jobgen.spec.yaml_text import quote_text
 
 TEXT = """\
 # a comment

@@ -12,10 +12,10 @@ from support import complaint, load, plan_of
 from jobgen.errors import JobgenError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
-from jobgen.spec.bind import read_fields
-from jobgen.spec.hints import list_paths, list_synonyms
+from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
-from jobgen.spec.synonyms import ANSWERS, INSIDE, OPTIONS
+from jobgen.spec.table import load_table
+from jobgen.spec.words import list_paths, list_synonyms
 
 GUESSES = [
     tuple(part.strip() for part in line.rsplit(" = ", 1))
@@ -25,7 +25,7 @@ GUESSES = [
 BASE: dict[str, Any] = {
     "name": "a",
     "scheduler": "slurm",
-    "resources": {"nodes": 2, "gpus_per_node": 4, "walltime": "2h"},
+    "resources": {"nodes": 2, "gpus_per_node": 4, "cpus_per_gpu": 8, "walltime": "2h"},
     "run": {"script": "train.py"},
 }
 
@@ -74,19 +74,19 @@ def test_hints_lead_to_keys_that_there_are() -> None:
     paths = set(list_paths(JobSpec))
     assert len(list_synonyms()) >= 250
     assert set(list_synonyms().values()) <= paths
-    for record, lines in INSIDE.items():
-        for line in lines.split("\n"):
-            name, _, words = line.partition(": ")
-            assert not name or f"{record}.{name}" in paths, (record, name)
+    for record, rows in load_table()["inside"].items():
+        for name, words in rows.items():
+            assert f"{record}.{name}" in paths, (record, name)
             assert not set(words.split()) & {
                 path.rpartition(".")[2] for path in paths if path.rpartition(".")[0] == record
             }
-    named = {path for text in ANSWERS for path in re.findall(r"\b[a-z_]+(?:\.[a-z_]+)+", text)}
+    said = [answer["say"] for answer in load_table()["answers"]]
+    named = {path for text in said for path in re.findall(r"\b[a-z_]+(?:\.[a-z_]+)+", text)}
     assert named - {"..."} <= paths
 
 
 def test_a_directive_that_a_hint_names_is_taken() -> None:
-    for form, words in OPTIONS.items():
+    for form, words in load_table()["options"].items():
         for word in words.split():
             option = word if form.startswith("#PBS") else word.replace("_", "-")
             scheduler = "pbs" if form.startswith("#PBS") else "slurm"
@@ -108,9 +108,9 @@ def test_a_comma_or_a_missing_colon_in_braces() -> None:
 
 
 def test_no_word_has_two_meanings() -> None:
-    answers = [
-        word for table in (ANSWERS, OPTIONS) for words in table.values() for word in words.split()
-    ]
+    table = load_table()
+    rows = [*(answer["words"] for answer in table["answers"]), *table["options"].values()]
+    answers = [word for words in rows for word in words.split()]
     assert len(answers) == len(set(answers))
     assert not set(answers) & list_synonyms().keys()
     top = set(read_fields(JobSpec))
@@ -139,8 +139,10 @@ def test_the_old_name_of_on_walltime_is_the_same_job(old: str) -> None:
 
 def test_a_launcher_may_start_processes_where_that_is_meant() -> None:
     text = write_guess("run/command: [torchrun, --nproc-per-node, 4, train.py]")
-    plan = plan_of(text + "launch: {mode: direct, processes_per_node: 1}\n")
+    meant = text + "launch: {mode: direct, processes_per_node: 1}\n"
+    plan = plan_of(meant, "resources.nodes=1")
     assert plan.program.command[0] == "torchrun"
+    assert "starts on each of 2 nodes, and each trains alone" in complaint(meant)
     assert "torchrun" in complaint(text + "launch: {mode: direct}\n")
 
 

@@ -21,7 +21,8 @@ from jobgen.cli.editors import write_schema
 from jobgen.errors import SpecError
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec import model, yaml_nodes
-from jobgen.spec.bind import bind, is_record, read_fields
+from jobgen.spec.bind import bind
+from jobgen.spec.fields import is_record, read_fields
 from jobgen.spec.json_schema import make_schema
 from jobgen.spec.units import DURATION, MEMORY
 
@@ -38,8 +39,8 @@ BEYOND = re.compile(
     r"|cannot differ|names the same as|says the same twice|is torchrun's"
     r"|is empty|is an empty list|has lists of different length"
     r"|makes .* tasks|has \d+ tasks"
-    r"|needs a shell|a quote that does not end|in it would start|is no program|is one word"
-    r"|is a file, and no module|is no Python file"
+    r"|needs a shell|a quote that does not end|would start|not a program|is one word"
+    r"|is a file, not a module|is not a Python file"
     r"|is not a whole number of KB|plain whole number|expected a whole number, got a number"
 )
 

@@ -16,7 +16,7 @@ DURATION = "is not a duration; write e.g. 04:00:00 or 4h"
 DIRECTIVE = "is not a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII"
 LABEL = "is not a name that a directive can carry; use letters, digits and any of _ . @ : + / -"
 NAME = "is not a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
-TAKEN = "would not arrive: the script, bash or torchrun sets it; choose another name"
+TAKEN = "would not arrive: the script, bash or torchrun sets it; remove it, or choose another name"
 PLAIN = "is not a plain whole number; write it in decimal, without leading zeros"
 
 
@@ -97,10 +97,12 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         ("account: 123", "5:10: account: expected text, got a number ('123'); put it in quotes"),
         ("queue: no", None),
-        ("queue: true", "5:8: queue: expected text, got true or false ('true'); put it in quotes"),
+        ("queue: true", "5:8: queue: expected a list, got true or false ('true')"),
+        ("queue: gpu,gpu-long", None),
+        ("queue: [gpu, gpu-long]", None),
         (
-            "queue: a b",
-            f"5:8: queue: 'a b' {LABEL}",
+            "queue: a&b",
+            f"5:8: queue[0]: 'a&b' {LABEL}",
         ),
         (
             "account: -x",
@@ -136,7 +138,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "environment: {venv: v, conda: c}",
-            "5:31: environment.conda: stands beside venv; "
+            "5:31: environment.conda: is given together with venv; "
             "give at most one of venv, uv, conda and stage",
         ),
         ("environment: {modules: cuda}", None),
@@ -198,13 +200,13 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
         (
             "{module: m}",
             "{}",
-            "4:6: run: has none of module, script and command; give exactly one of them",
+            "4:6: run: has none of module, script, command and body; give exactly one of them",
         ),
         (
             "{module: m}",
             "{module: m, script: s}",
-            "4:26: run.script: stands beside module; "
-            "give exactly one of module, script and command",
+            "4:26: run.script: is given together with module; "
+            "give exactly one of module, script, command and body",
         ),
         (
             "{module: m}",
@@ -240,7 +242,7 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
         (
             "nodes: 2",
             "nodes: 2, cpus_per_node: 2, cpus_per_gpu: 1",
-            "3:38: resources.cpus_per_node: stands beside cpus_per_gpu; "
+            "3:38: resources.cpus_per_node: is given together with cpus_per_gpu; "
             "give at most one of cpus_per_gpu and cpus_per_node",
         ),
         (
@@ -285,7 +287,8 @@ job.yaml:1:1: nam: unknown key; did you mean 'name'?
 job.yaml:3:10: resources.nodes: 0 is less than 1
 job.yaml:4:18: resources.gpus_per_node: expected a whole number or a list, got text ('many')
 job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 04:00:00
-job.yaml:6:26: run.script: stands beside module; give exactly one of module, script and command
+job.yaml:6:26: run.script: is given together with module; \
+give exactly one of module, script, command and body
 job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun, direct, plain
 job.yaml:7:30: launch.interface: 'a b' is not the name of a network interface
 """

@@ -59,7 +59,7 @@ def test_a_spec_changes_what_it_extends() -> None:
     )
     loaded = load("job.yaml")
     spec = loaded.spec
-    assert (spec.name, spec.queue, spec.scheduler) == ("mine", None, "slurm")
+    assert (spec.name, spec.queue, spec.scheduler) == ("mine", (), "slurm")
     assert (spec.resources.nodes, spec.resources.walltime) == (4, 3600)
     assert (spec.run.module, spec.run.args) == ("m", {"lr": "2", "seed": "5"})
     assert (spec.environment.modules, spec.environment.variables) == (("c",), {"A": "1"})
@@ -151,7 +151,7 @@ def test_defaults_of_the_project_lie_below_the_spec_and_what_it_extends() -> Non
     write("jobs/base.yaml", BASE)
     write("jobs/job.yaml", "extends: base.yaml\n")
     loaded = load("jobs/job.yaml")
-    assert (loaded.spec.account, loaded.spec.queue) == ("ours", "gpu")
+    assert (loaded.spec.account, loaded.spec.queue) == ("ours", ("gpu",))
     assert (loaded.spec.resources.nodes, loaded.spec.resources.walltime) == (2, 3600)
     assert where(loaded, "account") == ".jobgen.yaml:1:10"
     # The same from wherever it is asked for, but not beyond the project.
@@ -198,7 +198,7 @@ def test_the_users_account_is_in_the_script_and_in_the_command_that_renders_it()
     assert "#SBATCH --mail-user=me@x.org\n#SBATCH --mail-type=END\n" in script
     line = command(script)
     assert line == (
-        "jobgen render job.yaml --scheduler slurm --set account=vp91"
+        "jobgen render job.yaml --set account=vp91"
         " --set notify.email=me@x.org --set 'notify.on=[end]'"
     )
     # Whoever checks it, and whoever renders it by that command, gets the same bytes.
@@ -209,7 +209,7 @@ def test_the_users_account_is_in_the_script_and_in_the_command_that_renders_it()
             of_user(other)
         assert jobgen("check", "job.sbatch").code == 0
         again = ["--set", "account=vp91", "--set", "notify.email=me@x.org"]
-        assert rendered("--scheduler", "slurm", *again, "--set", "notify.on=[end]").out == script
+        assert rendered(*again, "--set", "notify.on=[end]").out == script
     assert rendered().out == without
 
 
@@ -241,7 +241,7 @@ def test_the_users_site_is_for_specs_that_name_no_scheduler(words: list[str], si
 def test_a_job_on_this_machine_needs_nothing_of_the_users() -> None:
     of_user("account: mine\nsite: lumi-g\n")
     write("job.yaml", BASE.replace("slurm", "local"))
-    assert command(rendered().out) == "jobgen render job.yaml --scheduler local"
+    assert command(rendered().out) == "jobgen render job.yaml"
     assert "--set account=mine" in command(rendered("--scheduler", "pbs").out)
 
 

@@ -12,9 +12,14 @@ from jobgen.spec.units import (
     DURATION,
     MEMORY,
     format_duration,
-    format_memory,
+    format_ranges,
+    format_time,
+    parse_bytes,
+    parse_clock,
     parse_duration,
     parse_memory,
+    parse_ranges,
+    split_memory,
 )
 
 DURATION_HINT = "is not a duration; write e.g. 04:00:00 or 4h"
@@ -125,7 +130,7 @@ def test_no_memory(text: str, message: str) -> None:
 def test_memory_is_printed_in_the_largest_unit_that_is_exact(
     kib: int, printed: tuple[int, str]
 ) -> None:
-    assert format_memory(kib) == printed
+    assert split_memory(kib) == printed
 
 
 @given(st.integers(1, 10**9 * 3600 - 1))
@@ -135,7 +140,7 @@ def test_a_duration_survives_printing(seconds: int) -> None:
 
 @given(st.integers(1, 999_999_999))
 def test_an_amount_of_memory_survives_printing(kib: int) -> None:
-    assert parse_memory("{}{}".format(*format_memory(kib))) == kib
+    assert parse_memory("{}{}".format(*split_memory(kib))) == kib
 
 
 NEARLY = st.text(st.sampled_from("0123456789dhms:-. KMGTPiBb\n"), max_size=14) | st.text()
@@ -187,3 +192,37 @@ def test_the_expression_for_memory_takes_what_the_parser_takes(text: str) -> Non
     assert bool(re.fullmatch(MEMORY, text)) == (
         not why or (fraction and bool(re.search("[1-9]", text)))
     )
+
+
+def test_ranges_are_read_and_written_in_one_form():
+    assert format_ranges([0, 1, 2, 5]) == "0-2,5"
+    assert format_ranges([7], separator=", ") == "7"
+    assert format_ranges([0, 2, 4, 6, 8], most=4) == "0,2,4,6,..."
+    assert parse_ranges("0-2,5") == [0, 1, 2, 5]
+    assert parse_ranges("1-9:4, 3") == [1, 5, 9, 3]
+    for text in ("", "1-", "a", "3--4", "1-9:0", "0-99999999"):
+        with pytest.raises(ValueError, match="numbers"):
+            parse_ranges(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-02:03:04", 93784), ("02:03:04", 7384), ("03:04.5", 184.5), ("UNLIMITED", None)],
+)
+def test_clocks_of_schedulers_are_read(text, seconds):
+    assert parse_clock(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("42", 42), ("1234K", 1263616), ("4Mn", 4194304), ("12gb", 12884901888), ("many", None)],
+)
+def test_amounts_of_schedulers_are_read_as_bytes(text, size):
+    assert parse_bytes(text) == size
+
+
+def test_a_duration_is_written_in_the_shortest_form_that_a_spec_takes():
+    for text in ("5h", "90m", "1h30m", "45s"):
+        written = format_time(parse_duration(text))
+        assert parse_duration(written) == parse_duration(text)
+    assert [format_time(seconds) for seconds in (18000, 5445, 0)] == ["5h", "1h30m45s", "0s"]

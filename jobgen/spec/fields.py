@@ -1,0 +1,239 @@
+"""What the records of a spec are made of: the rules on a field, and how its annotation says them.
+
+A field's annotation says all there is to know about it, for binding and for the JSON Schema:
+`Annotated[Count | None, "How many nodes."] = None` with `Count = Annotated[int, Range(1)]`. A type
+is `str` (one line), `int`, `float`, `bool`, `Literal[...]`, a record, `tuple[X, ...]`,
+`dict[str, X]`, or a union of those that differ in shape; an `Annotated` alias adds one rule of this
+module to it. `None` in a union means that the key may be left out.
+
+Records are NamedTuples: as immutable as frozen dataclasses, and made eight times faster at import.
+The decorator `limit_keys` says which keys of a record exclude each other. A method `conflicts`, if
+any, yields (key, message, hint) for whatever else is wrong with a record as a whole.
+"""
+
+import re
+import types
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from jobgen.spec.yaml_nodes import Mapping, Node, Sequence
+
+T = TypeVar("T")
+
+# C0 and C1 controls and DEL cannot be seen in a script, and some end a line or a word in it; those
+# of bidirectional text let a reader see another script than bash runs.
+_UNSEEN = r"\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+CONTROL = rf"[\x00-\x1f{_UNSEEN}]"
+CONTROL_IN_TEXT = rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]"
+
+
+class Range(NamedTuple):
+    """A number's least and greatest value; of a list, how many members it has."""
+
+    least: int
+    most: int | None = None
+
+
+class Pattern(NamedTuple):
+    """A regular expression the whole text matches, and how to say it to a person."""
+
+    regex: str
+    meaning: str
+    examples: tuple[str, ...] = ()
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole of `text` has this form."""
+        return re.fullmatch(self.regex, text) is not None
+
+
+class Parsed(NamedTuple):
+    """Text with its own syntax; `parse` returns the value or raises ValueError.
+
+    `regex` is for those who cannot call it: the whole text of what `parse` takes matches it. It is
+    empty where no expression can say it.
+    """
+
+    parse: Callable[[str], Any]
+    examples: tuple[str, ...]
+    regex: str = ""
+
+
+class FreeText(NamedTuple):
+    """Text taken as it was written, numbers and booleans included, over one line or more.
+
+    Where it is `expandable`, `{value: ..., expand: true}` may stand for it.
+    """
+
+    expandable: bool = False
+
+
+class ShellPath(str):
+    """Text in which `$NAME`, `${NAME}` and a leading `~` expand when the job runs, and no more."""
+
+
+class Expandable(NamedTuple):
+    """A value in which `$NAME` and a leading `~` expand when the job runs."""
+
+    value: Annotated[Annotated[str, FreeText()], "The text."]
+    expand: Annotated[bool, "Whether $NAME, ${NAME} and a leading ~ in it expand."] = False
+
+
+class KeyLimit(NamedTuple):
+    """How many of some keys of a record may be given."""
+
+    keys: tuple[str, ...]
+    least: int
+    most: int
+
+
+def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]], type[T]]:
+    """Require between `least` and `most` of `keys` in the record that is decorated."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.key_limits = (KeyLimit(keys, least, most),)  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+def rename_keys(**names: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a record with the old names of keys; who reads a document translates them."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.renamed = names  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+def write_short(key: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a record that may be written as the value of `key` alone."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.short_key = key  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+class Kind(NamedTuple):
+    """One shape that a value may have: its type, the rule on it, and what its members may be.
+
+    `key` is the pattern of a dict's keys.
+    """
+
+    type: Any
+    rule: Any = None
+    members: tuple["Kind", ...] = ()
+    key: Pattern | None = None
+
+    def fits(self, node: Node) -> bool:
+        """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
+        if isinstance(node, Mapping):
+            return self.type is dict or is_record(self.type) or self.expandable
+        if isinstance(node, Sequence):
+            return self.type is tuple
+        if self.type is tuple:
+            return self.takes_text and any(kind.fits(node) for kind in self.members)
+        if self.type is dict or is_record(self.type):
+            return hasattr(self.type, "short_key") and node.kind == "str"
+        if isinstance(self.rule, Parsed | FreeText) or get_origin(self.type) is Literal:
+            return True
+        return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
+            self.type is float and node.kind in ("int", "float")
+        )
+
+    @property
+    def expandable(self) -> bool:
+        """Whether it is text that may say that it expands."""
+        return isinstance(self.rule, FreeText) and self.rule.expandable
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a list may be written as one value, or as several in one text."""
+        return self.type is tuple and self.text_member is not None
+
+    @property
+    def text_member(self) -> "Kind | None":
+        """Of a list's members the kind that text is read as; None where they may be lists."""
+        if any(kind.type in (tuple, dict) or is_record(kind.type) for kind in self.members):
+            return None
+        return next(reversed(self.members), None)
+
+    def __str__(self) -> str:
+        if isinstance(self.rule, Parsed):
+            return f"e.g. {self.rule.examples[0]}"
+        if get_origin(self.type) is Literal:
+            return " or ".join(get_args(self.type))
+        if is_record(self.type) or self.type is dict:
+            return "keys and values"
+        words = {int: "a whole number", float: "a number", bool: "true or false"}
+        return words.get(self.type) or {str: "text", tuple: "a list"}[self.type]
+
+
+class Field(NamedTuple):
+    """One key of a record: its name, whether it must be there, what it may be, and its manual."""
+
+    name: str
+    required: bool
+    kinds: tuple[Kind, ...]
+    description: str
+
+
+@cache
+def read_fields(cls: type) -> dict[str, Field]:
+    """The keys of record `cls` by name, in order."""
+    annotations: dict[str, Any] = dict(cls.__annotations__)
+    if any(isinstance(annotation, str) for annotation in annotations.values()):
+        annotations = get_type_hints(cls, include_extras=True)  # ten times slower
+    known = {}
+    for name, annotation in annotations.items():
+        description = ""
+        if get_origin(annotation) is Annotated:
+            annotation, *rules, description = get_args(annotation)
+            if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
+                annotation = Annotated[annotation, rules[0]]
+        required = name not in cls._field_defaults  # type: ignore[attr-defined]
+        known[name] = Field(name, required, _read_kinds(annotation), description)
+    return known
+
+
+def is_record(of_type: Any) -> bool:
+    """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
+    return hasattr(of_type, "_field_defaults")
+
+
+def _read_kinds(annotation: Any) -> tuple[Kind, ...]:
+    members = (annotation,)
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = get_args(annotation)
+    return tuple(_read_kind(member) for member in members if member is not types.NoneType)
+
+
+def _read_kind(annotation: Any) -> Kind:
+    rule = None
+    if get_origin(annotation) is Annotated:
+        annotation, rule = get_args(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is dict:
+        key = _read_kind(arguments[0]).rule
+        return Kind(dict, rule, _read_kinds(arguments[1]), key)
+    if origin is tuple:
+        return Kind(tuple, rule, _read_kinds(arguments[0]))
+    return Kind(annotation, rule)
+
+
+def has_any_case(words: Iterable[str]) -> bool:
+    """Whether fixed words may be written in any case; not options, such as -a and -A."""
+    return all(word == word.lower() for word in words)

@@ -1,0 +1,145 @@
+"""What starts programs on a command line, by name: the one table of launchers and wrappers.
+
+`spec` finds a launcher within a program's words by it, and `batchscript` reads scripts by it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+
+def _list_names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Start a program once for each task, node or host.
+MPI_LAUNCHERS = _list_names(
+    "mpirun mpiexec mpiexec.hydra mpiexec.slurm orterun prterun prun aprun ibrun hydra_pmi_proxy"
+)
+STEP_LAUNCHERS = MPI_LAUNCHERS | _list_names(
+    "srun jsrun lrun flux pbsdsh pbs_tmrsh pdsh clush parallel-ssh"
+)
+# Hand a job to a scheduler, or to a cloud.
+SUBMITTERS = _list_names("sbatch qsub salloc bsub jobgen kubectl sky dstack modal")
+# Start the processes of their node and join them into one world: programs that always do, those
+# that do with one of these words after them, and modules that Python runs.
+TORCHRUN_MODULES = _list_names("torch.distributed.run torch.distributed.launch torchrun_jsc")
+AGENTS = _list_names(
+    "torchrun torchrun_jsc torchx deepspeed composer horovodrun torchpippy msrun paddlerun"
+)
+AGENT_COMMANDS = {
+    "accelerate": _list_names("launch"),
+    "lightning": _list_names("run"),
+    "fabric": _list_names("run"),
+    "colossalai": _list_names("run"),
+    "ray": _list_names("start submit job"),
+    "llamafactory-cli": _list_names("train"),
+    "axolotl": _list_names("train preprocess evaluate"),
+    "trl": _list_names("sft dpo grpo kto reward rloo"),
+    "oumi": _list_names("distributed"),
+    "wandb": _list_names("agent"),
+}
+AGENT_MODULES = {
+    "accelerate": ("accelerate", "launch"),
+    "accelerate.commands.launch": ("accelerate", "launch"),
+    "accelerate.commands.accelerate_cli": ("accelerate", "launch"),
+    "deepspeed.launcher.runner": ("deepspeed",),
+    "deepspeed.launcher.launch": ("deepspeed",),
+    "composer.cli": ("composer",),
+    "horovod.runner.launch": ("horovodrun",),
+    "colossalai.cli": ("colossalai", "run"),
+}
+CONTAINERS = _list_names("singularity apptainer shifter podman-hpc enroot podman docker")
+# Run the command that follows them: in a project's environment, under a profiler, as it is.
+RUNNERS = _list_names("uv poetry pixi pdm rye hatch pipenv conda mamba micromamba")
+PROFILERS = _list_names("nsys ncu rocprof perf strace ltrace gdb valgrind py-spy scalene catchsegv")
+PREFIXES = _list_names(
+    "env exec nohup time stdbuf timeout nice ionice numactl taskset setsid command sudo chrt"
+    " xvfb-run likwid-pin hwloc-bind unbuffer script"
+)
+WRAPPERS = PREFIXES | RUNNERS | PROFILERS | CONTAINERS
+SHELLS = _list_names("bash sh zsh dash ksh")
+# Commands that only a shell has, or that change nothing but the shell which runs them.
+SHELL_WORDS = _list_names(
+    "cd source . export module ml set unset alias eval if for while exit ulimit umask trap conda"
+    " mamba micromamba"
+)
+
+
+def find_launcher(words: Sequence[str]) -> str:
+    """Return the launcher that a command starts its program with, or the empty string."""
+    for index, word in enumerate(words):
+        name, following = os.path.basename(word), words[index + 1 :]
+        if launcher := _name_launcher(name, following):
+            return launcher
+        if re.fullmatch(r"python[\d.]*", name):
+            return _find_in_python(following)
+        if name in SHELLS:
+            inner = (following[at + 1] for at in _list_inline_scripts(following))
+            return find_launcher_in_text(next(inner, ""))
+        first_is_program = index == 0 and name not in WRAPPERS and not re.match(r"\w+=", word)
+        if first_is_program or re.search(r"\.(py|sh)$", name):
+            return ""
+    return ""
+
+
+def find_module_launcher(module: str) -> str:
+    """Return the name of a Python module if it is a launcher, or the empty string."""
+    return module if module in TORCHRUN_MODULES or module in AGENT_MODULES else ""
+
+
+def find_launcher_in_text(text: str) -> str:
+    """Return the launcher that a line of bash starts something with, or the empty string."""
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        bare = re.sub(r"(^|\s)#.*", "", line) if "#" in line else line
+        for command in re.split(r"&&|\|\|?|;|\bthen\b|\bdo\b|[(){}]", bare):
+            if launcher := find_launcher(split_words(command)):
+                return launcher
+    return ""
+
+
+def name_kind(launcher: str) -> str:
+    """Return what a launcher does: `submitter`, `step` (one start a task) or `agent`."""
+    name = launcher.rpartition("/")[2]
+    return "submitter" if name in SUBMITTERS else "step" if name in STEP_LAUNCHERS else "agent"
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a command line; an open quote is taken for an ordinary character."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _name_launcher(name: str, following: Sequence[str]) -> str:
+    if name in STEP_LAUNCHERS | SUBMITTERS | AGENTS:
+        return name
+    first = next((word for word in following if not word.startswith("-")), "")
+    if first in AGENT_COMMANDS.get(name, ()):
+        return f"{name} {first}"
+    if name == "tune" and first == "run" and any("nproc" in word for word in following):
+        return "tune run"
+    return ""
+
+
+def _find_in_python(words: Sequence[str]) -> str:
+    """Return the launcher that Python runs as a module, or as a file of a venv."""
+    for index, word in enumerate(words):
+        if word in ("-W", "-X"):
+            continue
+        if word.startswith("-m"):
+            module = word[2:] or next(iter(words[index + 1 :]), "")
+            known = find_module_launcher(module)
+            return f"python -m {module}" if module in TORCHRUN_MODULES else known
+        if not word.startswith("-"):
+            return _name_launcher(os.path.basename(word), words[index + 1 :])
+    return ""
+
+
+def _list_inline_scripts(words: Sequence[str]) -> list[int]:
+    """Return where among a shell's words its -c stands, if a script follows it."""
+    return [at for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-z]*c", word)]

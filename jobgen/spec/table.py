@@ -1,0 +1,59 @@
+"""The table of words that people write instead of jobgen's own: `data/words.yaml`, as plain data.
+
+Everything in it is text. It is read when something is wrong, and not before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from string import Template
+from typing import Any
+
+import yaml
+
+from jobgen.spec.launchers import split_words
+
+
+@cache
+def load_table() -> dict[str, Any]:
+    """Return the sections of the table by their names."""
+    path = os.path.join(os.path.dirname(__file__), "data", "words.yaml")
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # takes every scalar for text
+    with open(path, encoding="utf-8") as file:
+        table: dict[str, Any] = yaml.load(file, Loader=loader)
+    return table
+
+
+def fill(sentence: str, values: Mapping[str, str]) -> str:
+    """Return a sentence with its values; what has another name, such as $HOME, stays."""
+    forms = dict(values)
+    for name, text in values.items():
+        forms[f"lower_{name}"] = text.lower()
+        forms[f"{name}_words"] = ", ".join(split_words(text))
+        forms[f"{name}_list"] = ", ".join(re.split(r"[:,+]", text))
+    return Template(sentence).safe_substitute(forms)
+
+
+def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, str] | None:
+    """Return line, column, fault and hint for text that is not YAML; None for an unknown slip.
+
+    `number` is the line, from 1, at which the parser gave up.
+    """
+    for rule in load_table()["slips"]:
+        last = min(number, len(lines))
+        for at in range(last, max(0, last - 1 - int(rule["back"])), -1):
+            if match := re.search(rule["matches"], lines[at - 1]):
+                hint = fill(rule["hint"], match.groupdict(""))
+                return at, match.start("at") + 1, rule["say"], hint
+    return None
+
+
+def explain_file(path: str, text: str) -> tuple[str, str] | None:
+    """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
+    for rule in load_table()["files"]:
+        if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
+            return rule["say"], fill(rule["hint"], {"file": path})
+    return None

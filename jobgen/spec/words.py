@@ -1,0 +1,377 @@
+"""What to write instead of a key or a value that a spec does not have. Only an error imports this.
+
+The words and the sentences are data, in `data/words.yaml`; this applies them. First come the words
+of other tools, then a name that the schema has elsewhere, then one that is spelt nearly so: never a
+guess that only looks alike.
+
+In a sentence $NAME stands for a group of the rule's pattern, or a value that `_describe` lists.
+$lower_NAME is it in lower case, $NAME_words its words and $NAME_list its parts between commas,
+colons and plus signs, both as they stand within [...].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Sequence as AnySequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from jobgen.capabilities import list_capabilities
+from jobgen.spec.fields import Expandable, Kind, Parsed, is_record, read_fields
+from jobgen.spec.launchers import find_launcher, find_module_launcher, name_kind, split_words
+from jobgen.spec.table import fill, load_table
+from jobgen.spec.units import parse_ranges
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
+
+Rule = dict[str, Any]
+
+
+class Hint(NamedTuple):
+    """What to write, and the path that is meant, if it is one alone."""
+
+    text: str
+    meant: str = ""
+
+
+@cache
+def list_synonyms() -> dict[str, str]:
+    """Return the words of others, each with the path of the spec that it stands for."""
+    rows = load_table()["keys"].items()
+    return {word: path for path, words in rows for word in words.split()}
+
+
+@cache
+def list_paths(cls: type, path: str = "") -> tuple[str, ...]:
+    """Return the path of every key of a record, and of the records in it."""
+    paths: list[str] = []
+    for name, field in read_fields(cls).items():
+        inner = _join(path, name)
+        paths.append(inner)
+        for kind in field.kinds:
+            if is_record(kind.type):
+                paths += list_paths(kind.type, inner)
+    return tuple(paths)
+
+
+# --- unknown keys ---
+
+
+def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hint:
+    """Return what to write for a key that the record of type `cls` at `path` does not have.
+
+    `node` is its value, `root` the type of the whole document. The text is empty without a hint.
+    """
+    known = read_fields(cls)
+    word = normalize(key)
+    if cls is Expandable and path.endswith("]") and not re.fullmatch(r"[\w-]+", key):
+        return Hint("put the word in quotes, because it contains ': '", f"{path}.value")
+    if path.startswith(("run.args.", "environment.variables.")) and not find_near(word, known):
+        name = path.rpartition(".")[2]
+        return Hint(f"write it out, as the program reads it: {name}.{key}: ...", f"{path}.value")
+    for name in known:
+        if word.replace("_", "") == name.replace("_", ""):
+            return _point_within(path, name)
+    is_job = hasattr(root, "renamed")  # and not a profile, or the user's own config
+    if is_job:
+        humps = normalize(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key))
+        for name in dict.fromkeys((word, *_strip_tool(word), humps)):
+            if (hint := _translate(key, name, node, path)) is not None:
+                return hint
+    inside = [name for name in list_paths(root) if name.rpartition(".")[2] == word]
+    if inside:
+        return _point_to(key, inside, path, exact=True)
+    if near := find_near(word, known):
+        return _point_within(path, near)
+    return _guess_late(key, word, node, path=path, root=root) if is_job else Hint("")
+
+
+def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
+    """Return the hint for a word that other tools use; None if the table does not have it."""
+    table, synonyms = load_table(), list_synonyms()
+    for name, words in table["inside"].get(path, {}).items():
+        if word in words.split():
+            return _point_within(path, name)
+    target = synonyms.get(word, "")
+    for rule in table["key_rules"]:
+        known = word in rule.get("key", word).split() and rule.get("means", target) == target
+        if known and (values := _match(rule, path, node, key=key)):
+            if "say" not in rule:
+                return _point_to(key, [rule["use"]], path)
+            return Hint(fill(rule["say"], values), rule.get("use", ""))
+    for answer in table["answers"]:
+        if word in (words := answer["words"].split()) or f"{path}.{word}" in words:
+            inside = _take_for_content(key, path) if "argument" in answer else None
+            return inside or Hint(answer["say"])
+    if target:
+        return _point_to(key, [target], path)
+    return None if isinstance(node, Mapping) else _point_to_directive(word)
+
+
+def _guess_late(key: str, word: str, node: Node, *, path: str, root: type) -> Hint:
+    """Return the hint for a key that the table does not have, by its form, value or spelling."""
+    option = f"-{key}"
+    rows = [row.options for row in list_capabilities() if len(key) == 1 and path == ""]
+    targets = {options[option] for options in rows if option in options}
+    if len(targets) == 1:
+        return _point_to(key, [*targets], "")
+    if hint := _take_for_content(key, path):
+        return hint
+    for rule in load_table()["late_rules"]:
+        if re.fullmatch(rule.get("key", ".*"), word) and (values := _match(rule, path, node)):
+            return Hint(fill(rule["say"], values), rule.get("use", ""))
+    others = {name.rpartition(".")[2]: name for name in reversed(list_paths(root))}
+    others |= list_synonyms()
+    near = find_near(word, others, cutoff=0.85)
+    return _point_to(key, [others[near]], path) if near else Hint("")
+
+
+def _take_for_content(key: str, path: str) -> Hint | None:
+    """Return the hint for a key that is the user's own name: a variable, an argument."""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", key) and path in ("", "environment", "run"):
+        return Hint(f"write environment.variables: {{{key}: ...}}, for a variable")
+    if path == "run":
+        return Hint(f"write run.args: {{{key}: ...}}, for an argument of the program")
+    if path == "array":
+        return Hint(f"write array.values: {{{key}: [...]}}, for what the tasks are given")
+    return None
+
+
+def _point_to_directive(word: str) -> Hint | None:
+    """Return the hint for a scheduler's option that has no key."""
+    for form, words in load_table()["options"].items():
+        if word in words.split():
+            option = word if form.startswith("#PBS") else word.replace("_", "-")
+            return Hint(f"write directives: ['{form.format(option)}']", "directives")
+    return None
+
+
+def _point_within(path: str, name: str) -> Hint:
+    """Return the hint for another key of the record at `path`."""
+    target = _join(path, name)
+    remark = load_table()["remarks"].get(target, "") if path else ""
+    return Hint(f"did you mean {name!r}{remark}?", target)
+
+
+def _point_to(key: str, paths: AnySequence[str], path: str, *, exact: bool = False) -> Hint:
+    """Say where a thing belongs, as seen from the record at `path`."""
+    table = load_table()
+    target = min(paths, key=lambda name: (name.count("."), name))
+    parent, _, name = target.rpartition(".")
+    if parent == path:
+        example = table["examples"].get(name, "") if path == "" and name != key else ""
+        if not example:
+            return _point_within(path, name)
+        return Hint(f"write {target}, as in {name}: {example}", target)
+    if not parent:
+        example = table["examples"].get(name, "")
+        shown = f", as in {name}: {example}" if example and name != key else ""
+        return Hint(f"write {target}, at the top level{shown}", target)
+    text = "requeue" if "requeue" in key else table["examples"].get(name, "...")
+    for outer in reversed(target.split(".")):
+        text = f"{outer}: {text}" if outer == name else f"{outer}: {{{text}}}"
+    belongs = f"{key!r} belongs to {parent}; " if exact else ""
+    return Hint(f"{belongs}write {target}{table['remarks'].get(target, '')}, as in {text}", target)
+
+
+def _strip_tool(word: str) -> tuple[str, ...]:
+    """Return a word without the tool's name before it, or with `node` for what others call so."""
+    plain = re.sub(r"^(?:slurm|sbatch|pbs|qsub|torchx|submitit)_", "", word)
+    plain = re.sub(r"_per_(?:chunk|host|machine|replica|server|vnode|worker)$", "_per_node", plain)
+    return (plain,) if plain != word else ()
+
+
+def normalize(word: str) -> str:
+    """Return a word as the table has it."""
+    return re.sub(r"[\s./-]+", "_", word.strip("-_ ").lower())
+
+
+# --- values ---
+
+
+_NAMES: dict[Any, str] = {str: "text", int: "number", bool: "switch", tuple: "list"}
+
+
+def suggest_value(node: Node, kinds: AnySequence[Kind], path: str, *, wrong: str = "form") -> str:
+    """Return what to write for a value that its key does not take; empty without a hint.
+
+    `wrong` is `kind` for a value of the wrong kind, such as a list instead of text.
+    """
+    takes = {_NAMES.get(kind.type, "") for kind in kinds if not isinstance(kind.rule, Parsed)}
+    only = takes if len(takes) == 1 else ()
+    for rule in load_table()["value_rules"]:
+        fits = rule.get("takes") in (None, *takes) and rule.get("only") in (None, *only)
+        fits = fits and rule.get("wrong", wrong) == wrong
+        if fits and (values := _match(rule, path, node)):
+            return fill(rule["say"], values)
+    return ""
+
+
+def suggest_word(text: str, known: Iterable[str], path: str) -> str:
+    """Return what to write for a word that is none of the `known` ones at `path`."""
+    known = tuple(known)
+    name = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    word = text.strip().lower()
+    for value, words in load_table()["values"].get(name, {}).items():
+        if word in words.split() and (value in known or value[0] == "["):
+            return f"write {value}" if value[0] != "[" else f"write {name}: {value}"
+    if near := find_near(word, known, cutoff=0.7):
+        return f"did you mean {near!r}?"
+    return f"write one of {', '.join(known)}"
+
+
+def suggest_separation(key: str, known: Iterable[str]) -> str:
+    """Return what to write for a key without a value that stands behind another one in {...}."""
+    if (match := re.fullmatch(r"(\w+) ?[= ] ?(.+)", key)) and match[1] in known:
+        return f"write {match[1]}: {match[2]}"
+    return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
+
+
+# --- programs ---
+
+
+def explain_program(key: str, text: str, words: AnySequence[str]) -> tuple[str, str] | None:
+    """Return what is wrong with a script, module, command or word of one, and what to write."""
+    for rule in load_table()["program_rules"]:
+        in_text = re.search(rule.get("matches", ""), text)
+        in_line = re.search(rule.get("line", ""), " ".join(words))
+        if rule["at"] == key and in_text and in_line:
+            groups = in_text.groupdict("") | in_line.groupdict("")
+            values = _describe(text, [], key) | {"line": " ".join(words)} | groups
+            return f"{text!r} {rule['fault']}", fill(rule["say"], values)
+    return None
+
+
+def explain_launcher(
+    launcher: str, words: AnySequence[str], *, one_node: bool = False
+) -> tuple[str, str]:
+    """Return what is wrong with a launcher within the launcher, and what to write."""
+    program = show_program(words)
+    has_file = any(word.endswith(".py") for word in words)
+    values = {
+        "launcher": launcher,
+        "program": program,
+        "file": "yes" * has_file,
+        "one_node": "yes" * one_node,
+    }
+    for rule in load_table()["launcher_rules"]:
+        if rule["kind"] == name_kind(launcher) and values.get(rule.get("needs", "program")):
+            return fill(rule["fault"], values), fill(rule["say"], values)
+    raise KeyError(launcher)
+
+
+def show_program(words: AnySequence[str]) -> str:
+    """Return the program behind a launcher as keys of `run`."""
+    words = [part for word in words for part in (word.split() if " " in word else [word])]
+    for index, word in enumerate(words):
+        if word.endswith(".py"):
+            rest = ", ".join(words[index + 1 :])
+            return f"script: {word}" + (f", args: [{rest}]" if rest else "")
+        if word in ("-m", "--module") and index and words[index - 1 : index] != ["python"]:
+            module = next(iter(words[index + 1 :]), "")
+            if module and not find_module_launcher(module):
+                return f"module: {module}"
+    return "script: train.py"
+
+
+# --- rules ---
+
+
+def _match(rule: Rule, path: str, node: Node, *, key: str = "") -> dict[str, str] | None:
+    """Return the values for the sentence of a rule, or None if it does not hold for the node."""
+    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
+    place = re.sub(r"\[\d+\]", "", path)
+    text = node.text if isinstance(node, Scalar) else ""
+    if given not in rule.get("given", given).split() or rule.get("within", path) != path:
+        return None
+    match = re.search(rule.get("matches", ""), text)
+    if not match or not re.fullmatch(rule.get("at", ".*"), place):
+        return None
+    items = node.items if isinstance(node, Sequence) else []
+    words = [item.text for item in items if isinstance(item, Scalar)]
+    values = _describe(text, words if len(words) == len(items) else [], place)
+    values |= {"key": key} | match.groupdict("")
+    return values if values.get(rule.get("needs", "name"), "") else None
+
+
+def _describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
+    """Return what a sentence can say of a value: `text`, or the list `items` of text, at `path`."""
+    throttle = re.search(r"%(\d+)$", text)
+    at_once = f", at_once: {throttle[1]}" if throttle else ""
+    launcher = find_launcher(split_words(text))
+    modules = re.split(r"[\s,;]+", text.strip("-"))
+    return {
+        "text": text,
+        "quoted": repr(text),
+        "name": path.rpartition(".")[2] or "it",
+        "first": next(iter(items), ""),
+        "args": f", args: [{', '.join(items[1:])}]" if items[1:] else "",
+        "joined": "&".join(items),
+        "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
+        "tasks": f"{_count_tasks(text)}{at_once}",
+        "throttle": at_once,
+        "indices": ", ".join(_list_indices(text)),
+        "sweep": _write_sweep(text),
+        "module_names": ", ".join(
+            word for word in modules if word not in ("", "module", "ml", "load", "add")
+        ),
+        "launcher": launcher,
+        "program": show_program(split_words(text)) if launcher else "",
+    }
+
+
+def _count_tasks(text: str) -> str:
+    """Return how many tasks `0-9`, `1-100%4` or `10` are; 10 as an example for other text."""
+    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(%\d+)?", text)
+    if not match:
+        return text if text.isdecimal() else "10"
+    return str((int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1)
+
+
+def _list_indices(text: str) -> list[str]:
+    """Return the indices of `1,3,5-7%2`; a long range stays as it is written."""
+    indices: list[str] = []
+    for part in text.partition("%")[0].replace(" ", "").split(","):
+        try:
+            numbers = parse_ranges(part, most=9)
+        except ValueError:
+            numbers = []
+        indices += map(str, numbers) if numbers else [part]
+    return indices
+
+
+def _write_sweep(text: str) -> str:
+    """Return how to write a sweep: Hydra's choice(a,b) and range(1,4), or values in one text."""
+    match = re.fullmatch(r"(\w+)\((.*)\)", text)
+    if not match:
+        return f"[{', '.join(text.strip('[] ').replace(',', ' ').split())}]"
+    words = [word.strip() for word in match[2].split(",")]
+    if match[1] == "choice":
+        return f"[{', '.join(words)}]"
+    if match[1] == "range" and re.fullmatch(r"\d{1,6}(,\d{1,6}){0,2}", ",".join(words)):
+        numbers = [int(word) for word in words]
+        if (len(words) < 3 or numbers[2]) and (values := range(*numbers)):
+            return f"[{', '.join(map(str, values[:9]))}{', ...' if len(values) > 9 else ''}]"
+    return "the values: [1e-3, 3e-4]"
+
+
+# --- spelling ---
+
+
+def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
+    """Return the one of `known` that is spelt nearly so, or the empty string.
+
+    The first letters or the last have to agree: `cores` is not `nodes`.
+    """
+    from difflib import get_close_matches
+
+    for other in get_close_matches(word, list(known), n=3, cutoff=cutoff):
+        if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
+            return other
+        if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
+            return other
+    return ""
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

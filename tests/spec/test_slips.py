@@ -1,0 +1,42 @@
+"""Text that is not YAML, and files that are not specs: the message names the fault and its line."""
+
+import pytest
+from support import complaint
+
+from jobgen.errors import SpecError
+from jobgen.spec.load import load
+
+GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "name: a\nresources:\n  nodes:2\n  walltime: 1h\nrun: {module: m}\n",
+            "job.yaml:3:8: no space after the colon; write nodes: 2",
+        ),
+        (
+            GOOD + "environment:\n  variables:\n    MSG: note: fast\n",
+            "job.yaml:7:10: a value that contains ': '; put it in quotes",
+        ),
+        (GOOD + "environment:\n\u00a0 venv: x\n  conda: y\n", "a no-break space"),
+        (GOOD + "queue\uff1a gpu\naccount: x\n", "job.yaml:5:6: a full-width colon"),
+        (GOOD + "after: [1, # two\n 2\nqueue: x\n", "job.yaml:5:11: a comment within [...]"),
+        ("name:a\n", "job.yaml:1:5: no space after the colon; write name: a"),
+        (
+            "#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n",
+            "job.yaml: is a job script, not a job spec; `jobgen import job.yaml` makes",
+        ),
+        ("#!/bin/bash\ntorchrun train.py\n", "job.yaml: is a script, not a job spec"),
+    ],
+)
+def test_what_is_not_yaml_is_named(text, message):
+    assert message in complaint(text)
+
+
+def test_a_program_given_for_a_spec_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\nif x: print({1: 2})\n")
+    with pytest.raises(SpecError, match=r"train\.py: is a Python program.* --script train\.py"):
+        load("train.py")
