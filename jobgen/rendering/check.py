@@ -14,9 +14,10 @@ from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
+from jobgen.rendering.released import RELEASED
 from jobgen.rendering.render import render
-from jobgen.rendering.runtime import split_script
-from jobgen.schedulers import get_scheduler
+from jobgen.rendering.runtime import NUMBER, split_script
+from jobgen.schedulers import SCHEDULERS
 from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
 from jobgen.spec.secrets import mask_text
@@ -51,20 +52,23 @@ class RenderedScript:
         return render(plan)
 
     def compare(self, spec_path: Path) -> Compared:
-        """Part 1 line by line, and Part 2 by its digest: an older runtime is no fault."""
+        """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault."""
         fresh, current = split_script(self.fresh(spec_path))
         own, runtime = split_script(self.text)
         note = edits = ""
         if runtime is None or current is None:
             own, fresh = self.text, fresh + (current.as_text() if current else "")
-        elif runtime.edited:
-            edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
-            note = f"{self.path}: its Part 2 was edited; write what it should do into Part 1"
-        elif runtime.digest != current.digest:
+        elif not runtime.edited and runtime.number < NUMBER and runtime.digest in RELEASED:
+            loaded = load(str(spec_path), self.header.overrides)
             note = (
                 f"{self.path}: runtime {runtime.number}, current is {current.number}: render again "
                 "when convenient"
             )
+            if loaded.digest == self.header.digest:  # its Part 1 is that of the older release
+                fresh = own
+        elif runtime.digest != current.digest or runtime.edited:
+            edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
+            note = f"{self.path}: its Part 2 was edited; change Part 1 instead, or the spec"
         diff = self._diff(own, fresh, f"{spec_path} rendered now") + edits
         return Compared(str(self.path), str(spec_path), bool(diff) or bool(edits), diff, note)
 
@@ -76,7 +80,7 @@ class RenderedScript:
 class Compared(NamedTuple):
     """A script beside its spec; `diff` leads to what the spec renders today.
 
-    `note` tells of a Part 2 that is older than this release's, or was edited.
+    `note` reports a Part 2 that is older than this release's, or was edited.
     """
 
     script: str
@@ -142,11 +146,12 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
 
     Raises SpecError for what its site refuses.
     """
-    spec, file, target, notes = loaded.spec, Path(loaded.file), " --scheduler slurm", loaded.notes
-    scheduler = get_scheduler("slurm")
+    spec, file, notes = loaded.spec, Path(loaded.file), loaded.notes
+    scheduler = next(iter(SCHEDULERS.values()))
+    target = f" --scheduler {scheduler.name}"
     if spec.site or spec.scheduler:
         plan = resolve(loaded)
-        scheduler, target, notes = get_scheduler(plan.scheduler), "", plan.notes
+        scheduler, target, notes = SCHEDULERS[plan.scheduler], "", plan.notes
     script = folder / file.with_suffix(scheduler.suffix).name
     return (
         f"{file}: the spec is valid, and no script in {folder} was rendered from it: "
@@ -202,10 +207,13 @@ def read_script(path: Path) -> RenderedScript:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path}: is no text") from None
+        raise UsageError(f"{path}: is not text") from None
     own_header = header.read(text)
     if own_header is None:
-        raise UsageError(f"{path}: was not rendered by jobgen; it has no header that says so")
+        raise UsageError(
+            f"{path}: was not rendered by jobgen; it has no header that says so; to check it, type:"
+            f" jobgen lint {path}; to make a spec of it: jobgen import {path}"
+        )
     return RenderedScript(path, text, own_header)
 
 

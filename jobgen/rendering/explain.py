@@ -16,11 +16,9 @@ from jobgen.plan.array import TaskRow, list_variables, make_rows
 from jobgen.plan.cost import Cost, estimate_cost, format_number
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
-from jobgen.rendering.batch import Batch, describe_batch
 from jobgen.rendering.header import format_title
 from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive
-from jobgen.sites.profile import SiteQueue
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask
 
@@ -30,6 +28,7 @@ _HOSTS = {
     "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
     "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
     "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
+    "file": "The processes meet by a file on the node's own disk; no rendezvous listens.",
 }
 
 
@@ -50,7 +49,6 @@ class Explanation(NamedTuple):
     device: str | None  # what a GPU is here, where it is no whole one
     rendezvous: str  # who hosts it
     cost: Cost
-    batch: Batch | None  # of the bundled trainer
     decisions: tuple[Reason, ...]
     directives: tuple[Reason, ...]
     variables: tuple[Reason, ...]
@@ -66,7 +64,7 @@ class Explanation(NamedTuple):
         """For people; nodes in a row that are alike share a line.
 
         What the user has to check comes first. Without `defaults`, only what somebody has decided
-        is told; sentences are wrapped where lines have a `width`.
+        is shown; sentences are wrapped where lines have a `width`.
         """
         lines = [self.title, "", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
         lines.append(f"  {self.rendezvous}")
@@ -74,8 +72,6 @@ class Explanation(NamedTuple):
         if self.tasks:
             lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]
-        if self.batch:
-            lines += ["", "Batch", *(f"  {line}" for line in self.batch.as_text())]
         if self.defaults:
             lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
         if self.left_out:
@@ -94,7 +90,7 @@ class Explanation(NamedTuple):
                 lines += _wrap(reason.why, width)
                 lines += [f"      from {origin}" for origin in reason.origin]
         if hidden:
-            lines += ["", f"{hidden} more are as always; `jobgen explain --all` tells of them too."]
+            lines += ["", f"{hidden} more are as always; `jobgen explain --all` shows them too."]
         return "\n".join(lines) + "\n"
 
     def _cost(self) -> list[str]:
@@ -134,7 +130,6 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         device=plan.nodes.device,
         rendezvous=_HOSTS[plan.launch.rendezvous],
         cost=estimate_cost(plan, origins.found([charge])),
-        batch=describe_batch(plan),
         decisions=tuple(_list_decisions(plan, origins)),
         directives=tuple(_list_directives(loaded, plan, origins)),
         variables=tuple(_list_variables(plan, origins)),
@@ -175,15 +170,26 @@ class _Origins:
             where = self.loaded.positions.get(key)
             return "" if where is None else f"{where}: {key}" if where.line else str(where)
         path = key.removeprefix("site.")
-        if not _is_fact(self.plan.site, path):
-            return ""
         site = self.plan.site
-        queue = (site.queues or {}).get(self.plan.requests.queue or "")
-        if queue is None or not path.startswith(f"queues.{self.plan.requests.queue}."):
-            queue = SiteQueue()
-        verified, as_of = queue.verified or site.verified, queue.as_of or site.as_of
-        about = [verified or "", f"as of {as_of}" if as_of else ""]
+        if not _is_fact(site, path):
+            return ""
+        source = site.find_source(_find_source(site, path) or (site.cited or {}).get(path))
+        grade = source.grade if source else site.verified
+        dated = source.dated if source else site.as_of
+        about = [grade or "", f"as of {dated}" if dated and dated != "undated" else dated or ""]
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
+
+
+def _find_source(record: object, path: str) -> str | None:
+    """The id of the source nearest to what a path leads to."""
+    own = getattr(record, "source", None)
+    if not path or record is None:
+        return own
+    if isinstance(record, dict):  # its keys may have dots
+        key = next((key for key in record if f"{path}.".startswith(f"{key}.")), "")
+        return _find_source(record.get(key), path[len(key) + 1 :])
+    key, _, rest = path.partition(".")
+    return _find_source(getattr(record, key, None), rest) or own
 
 
 def _is_fact(record: object, path: str) -> bool:
@@ -202,13 +208,14 @@ def _is_fact(record: object, path: str) -> bool:
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
-    why = "one for each GPU, or one where there is none, unless the spec says otherwise"
+    why = "one for each GPU, or one if there is none, unless the spec says otherwise"
     yield Reason(f"processes: {plan.nodes.topology}", why, origins.of(NODES))
     start = plan.launch
     why = {
         "torchrun": "one agent on each node starts its processes and watches them",
         "direct": "each process starts by itself, with RANK and the like from what starts it",
         "plain": "each process starts by itself; no torch is asked for",
+        "body": "the script runs once, on the first node, and starts its own programs",
     }[start.mode]
     yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
     why = "what starts it on the nodes"
@@ -227,9 +234,11 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         keys = ["site.launch.numa_binding"]
         yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
     why = {
-        "c10d": "agents meet at a store on the first node, in any order",
-        "static": "agents are told their numbers, in the order of the allocation",
-        "env": "processes are told their numbers, and the address and port of the first",
+        "c10d": "agents meet at a store on the first node, in any order; it unpickles messages,"
+        " its own classes alone, and whoever reaches its port can end the job",
+        "static": "agents get their numbers, in the order of the allocation",
+        "file": "the agent is alone",
+        "env": "processes get their numbers, and the address and port of the first",
     }[plan.launch.rendezvous]
     yield Reason(f"rendezvous: {plan.launch.rendezvous}", why, origins.of(["launch.rendezvous"]))
     if plan.launch.address is not None:
@@ -255,6 +264,16 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         what, why = plan.walltime.chain.in_words
         keys = ["on_walltime.notice|on_walltime", "on_walltime.then", "on_walltime.at_most"]
         yield Reason(f"before the limit: {what}", why, origins.of(keys))
+    if plan.site.verified and plan.can.batch and not _knows_walltime(plan):
+        why = "the profile has no limit on it; the scheduler refuses what is too long"
+        yield Reason("longest walltime: not known", why, ())
+
+
+def _knows_walltime(plan: Plan) -> bool:
+    """Whether the profile limits the walltime of the job's queue."""
+    queue = plan.site.find_queue(plan.requests.queue)
+    limits = (*(queue.limits if queue else ()), *plan.site.every_queue.limits)
+    return any(limit.times[1] or limit.node_minutes for limit in limits)
 
 
 def _explain_network(plan: Plan, origins: _Origins) -> Iterator[Reason]:

@@ -4,14 +4,13 @@ The last of them is for programs: one JSON object, which the script also leaves 
 plan.json. It ties a committed script to its spec; `read` gets out of it what `write_lines` put in.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any, NamedTuple
 
-from jobgen.capabilities import SCHEDULERS, get_capabilities
+from jobgen.capabilities import get_capabilities
 from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec.value_types import NAME
 
 _MARK = "# jobgen: {"
@@ -47,13 +46,15 @@ class Header(NamedTuple):
 def format_title(plan: Plan) -> str:
     """What the job is, in a line."""
     tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array else ""
-    return (
-        f"{plan.name}: {tasks}{plan.nodes.topology}, for {get_capabilities(plan.scheduler).title}"
-    )
+    nodes = plan.nodes.topology
+    if plan.launch.body:
+        nodes = f"a script on the first of {plan.nodes.total} nodes"
+        nodes = "a script on one node" if plan.nodes.total == 1 else nodes
+    return f"{plan.name}: {tasks}{nodes}, for {get_capabilities(plan.scheduler).title}"
 
 
 def describe_plan(plan: Plan) -> Header:
-    """What programs are told of `plan`."""
+    """What the header says about `plan`, for programs."""
     provenance, chain = plan.provenance, plan.walltime.chain
     task = plan.program.task if plan.program.task_given else None
     return Header(
@@ -90,7 +91,7 @@ def write_lines(plan: Plan) -> list[str]:
         lines.append(f"network: {plan.defaults.network}")
     if plan.left_out:
         lines.append(f"left out, of no use here: {', '.join(plan.left_out)}")
-    return [*lines, f"jobgen: {write_json(describe_plan(plan))}"]
+    return lines
 
 
 def write_json(header: Header) -> str:
@@ -106,7 +107,7 @@ def write_json(header: Header) -> str:
 
 
 def read(script: str) -> Header | None:
-    """The header of a script; None if jobgen did not render it."""
+    """Return the header of a script; None if jobgen did not render it."""
     for line in script.splitlines()[1:]:
         if line.startswith(_MARK):
             return read_json(line[len(_MARK) - 1 :])
@@ -143,7 +144,7 @@ def _is_sound(header: Header) -> bool:
         and all(number is None or isinstance(number, int) for number in (*numbers, *counts))
         and isinstance(header.tasks, int)
         and bool(header.groups)
-        and header.scheduler in SCHEDULERS
+        and header.scheduler in PACKAGES
         and NAME.matches(header.name)  # it becomes a folder's
     )
 
@@ -154,7 +155,9 @@ def _shorten(group: NodeGroup) -> dict[str, int]:
 
 def _list_command(plan: Plan) -> list[str]:
     provenance = plan.provenance
-    words = ["jobgen", "render", provenance.source, "--scheduler", plan.scheduler]
+    words = ["jobgen", "render", provenance.source]
+    if not provenance.states_scheduler:
+        words += ["--scheduler", plan.scheduler]
     if provenance.site_given:
         words += ["--site", provenance.site_given]
     if not provenance.limits:

@@ -4,29 +4,62 @@ Which files a job needs follows from its scheduler, its launcher, its mode and i
 no value of a spec is in them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
-from jobgen.rendering.view import ends_leftovers, hands_on, starts_alone, uses_gpus
+from jobgen.rendering.view import ends_leftovers, hands_on, starts_alone
 
-# Raised by whoever changes a file of the runtime.
-NUMBER = 1
+# Raised with each release that changes a file of the runtime.
+NUMBER = 2
 _TITLE_LINE = "# ---- Part 2: the jobgen runtime {}, digest {} "
 _TITLE = re.compile(r"^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n", re.M)
-_ABOUT = "The same in every script of its kind; docs/concepts/the-script.md explains it."
-_LAST = 'main "$@"\n'
-# In the files of the runtime: a call of a function that only some scripts have.
-_OPTIONAL = re.compile(r"^( *)optional (\w+)(.*\n)", re.M)
-_FUNCTION = re.compile(r"^(\w+)\(\) \{", re.M)
+# The files, in the order of the script, each with the marks of the jobs that have it.
+_FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
+    (file, frozenset(marks.split()))
+    for file, marks in (
+        ("core", ""),
+        ("{scheduler}", ""),
+        ("array", "array batch"),
+        ("queue", "array here"),
+        ("after", "after"),
+        ("modules", "modules"),
+        ("stage", "stage"),
+        ("container", "container"),
+        ("from_shell", "from_shell"),
+        ("addresses", "addresses"),
+        ("gpu_part", "gpu_part"),
+        ("gpu_order", "gpu_order"),
+        ("numa_binding", "numa_binding"),
+        ("preflight", "preflight"),
+        ("notice", "notice"),
+        ("chain", "chain"),
+        ("requeue", "requeue"),
+        ("resubmit", "resubmit"),
+        ("held", "held"),
+        ("walltime", "walltime"),
+        ("alone", "alone"),
+        ("body", "body"),
+        ("nodes", "nodes"),
+        ("torchrun", "torchrun"),
+        ("c10d", "c10d"),
+        ("loopback", "loopback"),
+        ("direct", "direct"),
+        ("processes", "processes"),
+        ("step", "srun"),
+        ("killed", "direct srun"),
+        ("watch", "watched"),
+        ("mpiexec", "mpiexec"),  # which finds its rank otherwise
+        ("guard", "guarded"),
+        ("main", ""),
+    )
+)
 
 
 class Runtime(NamedTuple):
@@ -42,34 +75,32 @@ class Runtime(NamedTuple):
 
     @property
     def edited(self) -> bool:
-        """Whether somebody has changed it since it was rendered."""
+        """Whether its text does not have the digest that its first line states."""
         return digest_text(self.text) != self.digest
 
 
 def digest_text(text: str) -> str:
-    """The digest of Part 2 below its first line."""
+    """Return the digest of Part 2 below its first line."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def assemble(plan: Plan, folder: str) -> str:
-    """Part 2 of `plan`'s script, from the files in `folder`."""
-    features = list(list_features(plan))
-    return _join_parts(folder, describe_kind(plan, features), tuple(list_parts(plan, features)))
+    """Return Part 2 of `plan`'s script, from the files in `folder`."""
+    marks = frozenset(list_marks(plan))
+    files = [name.format(scheduler=plan.scheduler) for name, needed in _FILES if needed <= marks]
+    return _join_files(folder, tuple(files))
 
 
 @cache
-def _join_parts(folder: str, kind: str, parts: tuple[str, ...]) -> str:
-    kind = textwrap.fill(f"Its kind: {kind}.", 98)
-    about = f"# {_ABOUT}\n{textwrap.indent(kind, '# ')}\n"
-    text = "\n".join([about, *(_read(os.path.join(folder, f"{part}.sh")) for part in parts), _LAST])
-    # What Part 1 has for a part, such as the preflight, is named like the part.
-    functions = {*_FUNCTION.findall(text), *map(os.path.basename, parts)}
-    text = _OPTIONAL.sub(lambda call: call.expand(r"\1\2\3") if call[2] in functions else "", text)
+def _join_files(folder: str, files: tuple[str, ...]) -> str:
+    kind = f"The same in each script of its kind: {', '.join(files[1:-1])}."
+    texts = [_read(os.path.join(folder, f"{name}.sh")) for name in files]
+    text = "".join([textwrap.indent(textwrap.fill(kind, 98), "# "), "\n", *texts])
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
 
 def split_script(script: str) -> tuple[str, Runtime | None]:
-    """Part 1 of a script, and Part 2; None where it has none."""
+    """Return Part 1 of a script, and Part 2; None if it has none."""
     match = _TITLE.search(script)
     if match is None:
         return script, None
@@ -77,131 +108,45 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
     return script[: match.start()], runtime
 
 
-def describe_kind(plan: Plan, features: Iterable[str]) -> str:
-    """The scheduler, launcher and mode of a job, and its features."""
-    nodes = "one node" if plan.nodes.total == 1 else "several nodes"
-    launch = plan.launch
-    words = [plan.scheduler, launch.launcher, launch.mode, nodes]
-    return ", ".join(words + [name.replace("_", " ") for name in features])
-
-
-def list_features(plan: Plan) -> Iterator[str]:
-    """What a job has that others of its scheduler, launcher and mode lack, a file each."""
-    environment, chain = plan.environment, plan.walltime.chain
-    for name in ("modules", "stage", "venv", "conda"):
-        if getattr(environment, name):
-            yield name
-    if hands_on(plan):
-        yield "from_shell"
-    if environment.container:
-        yield "container"
-        if environment.container.any_gpu:
-            yield "container_gpus"
-    if plan.nodes.threads is None:
-        yield "threads"
+def list_marks(plan: Plan) -> Iterator[str]:
+    """Yield what decides the files of a job: launcher, mode, and what it has that others lack."""
+    launch, chain, environment = plan.launch, plan.walltime.chain, plan.environment
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
-    if pieces.gpu_parts:
-        yield "gpu_part"
-    if plan.launch.devices:
-        yield "gpu_order"
-    if uses_gpus(plan):
-        yield "gpus"
-    if plan.launch.numa_binding:
-        yield "numa_binding"
-    yield from _list_addresses(plan)
-    if plan.nodes.preflight:
-        yield "preflight"
-        if plan.launch.direct:
-            yield "preflight_turns"
-    if plan.array:
-        yield f"array_{plan.scheduler}"
-    if chain:
-        yield from ("notice", "remind")
-        if chain.timer:
-            yield "notice_timer"
-        if chain.goes_on:
-            yield "chain"
-            yield f"chain_{chain.then}"
-        if chain.of_jobs:
-            yield "chain_run"
-    elif pieces.ends_itself and plan.walltime.seconds:
-        yield from ("walltime_local", "remind")
-    if pieces.waits_itself and plan.requests.after:
-        yield "after"
-    if plan.nodes.usage:
-        yield "usage"
-
-
-def _list_addresses(plan: Plan) -> Iterator[str]:
-    """How nodes find the way to each other."""
-    address, local = plan.launch.address, schedulers.is_local(plan.scheduler)
-    if starts_alone(plan) or local:
-        return
-    if address:
-        yield "address_by_name" if address.tail else "address_resolved"
-    elif plan.launch.interface:
-        yield "address_of"
-    if not plan.launch.interface and plan.nodes.total > 1:
-        yield "loopback_names"
-    if plan.launch.interface or (address and not address.tail):
-        yield "bracket"
-
-
-def list_parts(plan: Plan, features: Iterable[str]) -> Iterator[str]:
-    """The files of a job's runtime, in the order of a reader."""
-    launch, alone = plan.launch, starts_alone(plan)
-    pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
-    by_mpi, stepped = launch.launcher == "mpiexec", launch.launcher == "srun"
-    swept = ends_leftovers(plan)
-    watched = swept and plan.nodes.total > 1
-    yield "core"
-    if swept or plan.nodes.usage or plan.walltime.chain:
-        yield "beside"
-    yield f"scheduler/{plan.scheduler}"
-    yield "first_node/run_folder"
-    yield from (f"features/{name}" for name in features)
-    if not alone:
-        launchers = {"srun": "srun", "mpiexec": "mpiexec"}
-        yield f"launcher/{launchers.get(launch.launcher, 'each')}"
-        if launch.launcher == "pbsdsh":
-            yield "launcher/pbsdsh"
-        if pieces.node_lists:
-            yield "launcher/slurm_variables"
-        yield "first_node/tell_nodes"
-        yield "each_node/find_node"
-        yield "each_node/direct" if launch.direct else "each_node/torchrun"
-        if launch.direct and not launch.numbers:
-            yield "each_node/direct_node"
-    yield "each_node/prepare"
-    if swept:
-        yield "each_node/kill_marked"
-        yield "supervision/heartbeat" if watched else "each_node/clean_up"
-    yield "each_node/environment"
-    if not launch.plain:
-        yield "each_node/find_torch"
-    if not launch.direct:
-        yield "each_node/torchrun_rank"
-    yield "each_node/attend"
-    if watched:
-        yield "launcher/one" if by_mpi else "launcher/for_each"
-        yield "supervision/records"
-    else:
-        yield "first_node/end_step" if stepped else "first_node/end_child"
-    yield "first_node/cause_alone" if alone else "first_node/cause"
-    yield "first_node/conclude"
-    if not watched:
-        runner = "run_alone" if alone else "run_step" if stepped else "run_child"
-        if not alone:
-            yield "launcher/log_launch"
-        yield f"first_node/{runner}"
-    yield "first_node/main"
+    alone, here = starts_alone(plan), pieces.ends_itself
+    marks = {
+        "alone": alone and not launch.body,
+        "body": launch.body,
+        "nodes": not alone,
+        launch.launcher: True,
+        "torchrun": launch.mode == "torchrun",
+        "direct": launch.direct,
+        "processes": launch.direct and not launch.numbers,
+        "c10d": launch.rendezvous == "c10d",
+        "loopback": here and launch.rendezvous == "static",
+        "watched": not alone and launch.launcher != "srun",
+        "guarded": ends_leftovers(plan),
+        "batch": not here,
+        "here": here,
+        "array": bool(plan.array),
+        "after": here and bool(plan.requests.after),
+        "from_shell": hands_on(plan),
+        "addresses": not (alone or here) and launch.own_address,
+        "gpu_part": bool(pieces.gpu_parts) and not launch.body,
+        "gpu_order": bool(launch.devices),
+        "numa_binding": bool(launch.numa_binding),
+        "preflight": plan.nodes.preflight is not None,
+        "walltime": here and chain is None and bool(plan.walltime.seconds),
+        "notice": chain is not None,
+    }
+    yield from (mark for mark, has in marks.items() if has)
+    yield from (name for name in ("modules", "stage", "container") if getattr(environment, name))
+    if chain and chain.goes_on:
+        yield from ("chain", chain.then)
 
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         text = file.read()
     if "@preflight@" in text:
-        text = text.replace(
-            "@preflight@\n", _read(os.path.join(os.path.dirname(path), "preflight.py"))
-        )
+        text = text.replace("@preflight@", _read(f"{path.removesuffix('.sh')}.b64").rstrip("\n"))
     return text

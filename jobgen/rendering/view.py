@@ -1,7 +1,5 @@
 """What the templates of Part 1 may read: one record, in which everything is decided."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -9,18 +7,23 @@ from itertools import groupby
 from typing import NamedTuple
 
 from jobgen import schedulers
-from jobgen.plan.launch import LAUNCHERS
-from jobgen.plan.plan import ArrayTask, ContainerCommand, Heartbeat, Plan, ShellPath
+from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
+from jobgen.plan.plan import (
+    Dependency,
+    Heartbeat,
+    NodeEnvironment,
+    Nodes,
+    Plan,
+    Program,
+    ShellPath,
+    Start,
+    TaskArray,
+    TimeLimit,
+)
 from jobgen.rendering import header
+from jobgen.schedulers.base import LaunchPieces
 
 _WIDTH = 80  # of the words in a line
-
-
-class Wait(NamedTuple):
-    """A job to wait for, and for what."""
-
-    kind: str
-    job: str
 
 
 class NodeRun(NamedTuple):
@@ -36,202 +39,162 @@ class NodeRun(NamedTuple):
         return self.nodes * self.each
 
 
+class GpuMaker(NamedTuple):
+    """Who made the GPUs of the nodes."""
+
+    nvidia: bool
+    amd: bool
+
+
+class Mpiexec(NamedTuple):
+    """How mpiexec starts a job: the kinds that it may be, and the processes on each node."""
+
+    openmpi: bool
+    hydra: bool
+    pals: bool
+    ibrun: bool
+    started: tuple[int, ...]  # on each node; one number if all have the same
+    total: int
+    runs: tuple[NodeRun, ...]
+
+
 class ScriptView(NamedTuple):
-    """Part 1 of a script, piece by piece; what is empty is not printed."""
+    """Part 1 of a script: the parts of the plan, and what follows from them for the templates."""
 
     header: tuple[str, ...]
+    facts: str  # for programs
     directives: tuple[str, ...]
     name: str
-    # Which of the variants there are.
+    nodes: Nodes
+    launch: Start
+    environment: NodeEnvironment
+    walltime: TimeLimit
+    array: TaskArray | None
+    program: Program
+    pieces: LaunchPieces
     launcher: Mapping[str, bool]
-    direct: bool
+    rendezvous: Mapping[str, bool]
     alone: bool  # one node, on which the script itself starts the agent
     local: bool
-    node_file: bool  # the nodes are named in a file
-    meets: bool  # the processes of several nodes, or without torchrun, need an address and a port
-    static: bool
-    # Values.
-    nodes: int
-    fewest_nodes: int | None
+    meets: bool  # whether the processes need an address and a port
     processes: tuple[int, ...]  # of each node, where the runtime has to know
-    processes_differ: bool
-    sharing: int  # processes of a node
+    differ: bool  # whether they do
     threads_among: int  # processes that share the CPUs which the launcher gives
-    world_size: int
-    max_restarts: int
-    walltime: int | None
-    notice: int | None
-    last_call: int | None
-    at_most: int | None
-    beat: int | None
-    silent: int
-    missing: int
-    # The environment.
-    module_lines: bool
-    module_reset: bool
-    module_purge: tuple[str, ...]
-    module_folders: tuple[str, ...]
-    modules: tuple[str, ...]
-    stage: ShellPath | None
-    venv: ShellPath | None
-    conda: ShellPath | None
-    threads: int | None
-    variables: Mapping[str, str]
+    uses_gpus: bool
+    records_gpus: GpuMaker | None
+    gpu_parts: tuple[int, ...]  # GPUs of each node, if the scheduler does not tell which
     setup: tuple[str, ...]
     from_shell: tuple[str, ...]  # what the script itself hands on to the nodes
-    container: ContainerCommand | None
-    image_file: ShellPath | None
-    devices: tuple[int, ...]
-    numa_binding: str | None
-    gpu_part: int | None  # how many of a node's GPUs the job has, where nobody tells it which
-    gpu_parts: tuple[int, ...]  # of each node, where they differ
-    # The nodes, and how they meet.
     required: tuple[ShellPath, ...]
-    after: tuple[Wait, ...]
-    node_names: tuple[str, ...]
-    node_lists: tuple[ShellPath, ...]
-    on_this_host: bool
-    name_tail: str | None
-    resolves: bool
-    own_address: bool  # nodes are known by another address than their name
-    interface: str | None
-    bracketed: bool  # the address may be one of IPv6
-    preflight: bool
-    preflight_all: int | None
-    preflight_each: tuple[int, ...]
-    # The program, its tasks, and what starts it.
+    after: tuple[Dependency, ...]  # jobs that the script itself waits for
     command: tuple[tuple[str, ...], ...]  # in lines
-    tasks: tuple[ArrayTask, ...]
-    last_task: int
-    task_count: int
-    task_variables: tuple[str, ...]
-    one_task: str | None
-    at_once: int
-    part: str
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
-    share_cpus: bool
-    flavor: str | None
-    mpiexec: Mapping[str, bool]
-    ibrun: bool
-    bindings: Mapping[str, tuple[str, ...]]
-    started: tuple[int, ...]
-    started_sum: int
-    runs: tuple[NodeRun, ...]
-    in_slurm: bool
+    mpiexec: Mpiexec
+    beat: Heartbeat | None  # if it is not the usual one
     runtime: str = ""
+
+    @property
+    def part(self) -> str:
+        """The function that the launcher calls on each node."""
+        return "run_processes" if self.launch.direct else "run_node"
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether the script does something at the end of the walltime, or before it."""
+        return self.walltime.chain is not None or (self.local and bool(self.walltime.seconds))
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Whether the script compares the nodes that it has with those that it is for."""
+        counted = self.pieces.node_file or not self.alone
+        return counted and not self.local and not self.launch.body
+
+    @property
+    def on_this_host(self) -> bool:
+        """Whether all nodes are this machine."""
+        return self.alone or self.local
 
 
 def describe_script(plan: Plan) -> ScriptView:
     """Put together what Part 1 of `plan`'s script says."""
     scheduler = schedulers.get_scheduler(plan.scheduler)
     pieces = scheduler.launch(plan)
-    nodes, launch, environment = plan.nodes, plan.launch, plan.environment
-    array, chain, watch = plan.array, plan.walltime.chain, launch.watch
-    processes = nodes.processes
-    differ = len(set(processes)) > 1
-    started = processes if launch.numbers else (1,) * nodes.total  # by the launcher, on each node
-    local = schedulers.is_local(plan.scheduler)
-    modules = environment.modules
-    preflight = nodes.preflight
-    usual = Heartbeat()
-    rhythm = (watch.beat, watch.silent, watch.missing)
-    alone = starts_alone(plan)
+    nodes, launch, watch = plan.nodes, plan.launch, plan.launch.watch
+    local, alone = pieces.ends_itself, starts_alone(plan)
+    differ = len(set(nodes.processes)) > 1
     return ScriptView(
         header=tuple(header.write_lines(plan)),
+        facts=f"jobgen: {header.write_json(header.describe_plan(plan))}",
         directives=tuple(scheduler.directives(plan)),
         name=plan.name,
+        nodes=nodes,
+        launch=launch,
+        environment=plan.environment,
+        walltime=plan.walltime,
+        array=plan.array,
+        program=plan.program,
+        pieces=pieces,
         launcher={name: launch.launcher == name for name in LAUNCHERS},
-        direct=launch.direct,
+        rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
         alone=alone,
         local=local,
-        node_file=pieces.node_file,
-        meets=not alone or launch.rendezvous == "static" or preflight is not None,
-        static=launch.rendezvous == "static",
-        nodes=nodes.total,
-        fewest_nodes=nodes.fewest,
+        meets=not launch.body
+        and (not alone or launch.rendezvous == "static" or nodes.preflight is not None),
         processes=_list_processes(plan, local=local, differ=differ),
-        processes_differ=differ,
-        sharing=processes[0],
+        differ=differ,
         threads_among=_count_sharing(plan, local=local),
-        world_size=nodes.world_size,
-        max_restarts=launch.max_restarts,
-        walltime=plan.walltime.seconds if local or chain else None,
-        notice=chain.notice if chain else None,
-        last_call=chain.last_call if chain else None,
-        at_most=chain.at_most if chain and chain.goes_on else None,
-        beat=watch.beat if rhythm != (usual.beat, usual.silent, usual.missing) else None,
-        silent=watch.silent,
-        missing=watch.missing,
-        module_lines=modules is not None,
-        module_reset=environment.reset,
-        module_purge=environment.purge,
-        module_folders=tuple(map(ShellPath, modules.use)) if modules else (),
-        modules=tuple(modules.load) if modules else (),
-        stage=environment.stage,
-        venv=environment.venv,
-        conda=environment.conda,
-        threads=nodes.threads,
-        variables=environment.variables,
-        setup=indent_setup(environment.setup or ""),
-        from_shell=environment.from_shell if hands_on(plan) else (),
-        container=environment.container,
-        image_file=environment.image_file if environment.container else None,
-        devices=launch.devices or (),
-        numa_binding=launch.numa_binding,
-        gpu_part=_same(pieces.gpu_parts),
-        gpu_parts=pieces.gpu_parts if _same(pieces.gpu_parts) is None else (),
+        uses_gpus=uses_gpus(plan),
+        records_gpus=_choose_recorder(plan),
+        gpu_parts=() if launch.body else _shorten(pieces.gpu_parts),
+        setup=indent_setup(plan.environment.setup or ""),
+        from_shell=plan.environment.from_shell if hands_on(plan) else (),
         required=tuple(_require(plan)),
-        after=tuple(
-            Wait(dependency.kind, job)
-            for dependency in plan.requests.after
-            for job in dependency.jobs
-        )
-        if local
-        else (),
-        node_names=pieces.node_names,
-        node_lists=pieces.node_lists,
-        on_this_host=alone or local,
-        name_tail=launch.address.tail if launch.address else None,
-        resolves=bool(launch.address and launch.address.tail is None),
-        own_address=local or bool(launch.interface or launch.address),
-        interface=launch.interface,
-        bracketed=bool(launch.interface or (launch.address and not launch.address.tail)),
-        preflight=preflight is not None,
-        preflight_all=preflight.everywhere if preflight else None,
-        preflight_each=preflight.gpus if preflight and not preflight.alike else (),
+        after=plan.requests.after if local else (),
         command=tuple(_wrap(_begin_command(plan.program.command))),
-        tasks=array.tasks if array else (),
-        last_task=array.last if array else 0,
-        task_count=len(array.tasks) if array else 0,
-        task_variables=array.variables if array else (),
-        one_task=plan.program.task,
-        at_once=(array.at_once if array else None) or 1,
-        part="run_process" if launch.numbers else "run_node",
         steps=tuple(tuple(_wrap(step)) for step in pieces.steps),
-        share_cpus=pieces.share_cpus,
-        flavor=launch.flavor,
-        mpiexec={kind: launch.flavor in (None, kind) for kind in launch.bindings},
-        ibrun=launch.flavor == "ibrun",
-        bindings=launch.bindings,
-        started=started if len(set(started)) > 1 else started[:1],
-        started_sum=sum(started),
-        runs=tuple(_list_runs(started)),
-        in_slurm=bool(pieces.node_lists),
+        mpiexec=_describe_mpiexec(plan),
+        beat=watch if watch[:3] != Heartbeat()[:3] else None,
     )
+
+
+def _describe_mpiexec(plan: Plan) -> Mpiexec:
+    launch, nodes = plan.launch, plan.nodes
+    started = nodes.processes if launch.numbers else (1,) * nodes.total
+    return Mpiexec(
+        openmpi=launch.flavor in (None, "openmpi"),
+        hydra=launch.flavor in (None, "hydra"),
+        pals=launch.flavor in (None, "pals"),
+        ibrun=launch.flavor == "ibrun",
+        started=_shorten(started),
+        total=sum(started),
+        runs=tuple(_list_runs(started)),
+    )
+
+
+def _choose_recorder(plan: Plan) -> GpuMaker | None:
+    """Return whose tool records what the GPUs do; None if nothing is to be recorded."""
+    if not plan.nodes.usage or not uses_gpus(plan):
+        return None
+    amd = plan.environment.gpu_maker == "amd"
+    return GpuMaker(nvidia=not amd, amd=amd)
 
 
 def starts_alone(plan: Plan) -> bool:
     """Whether the script itself starts the one agent of the job, on its one node."""
-    return plan.nodes.total == 1 and plan.launch.launcher == "local" and not plan.launch.direct
+    return plan.launch.alone
 
 
 def uses_gpus(plan: Plan) -> bool:
-    """Whether the processes may use GPUs, by torch: those of this machine nobody has to ask for."""
-    return not plan.launch.plain and (plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler))
+    """Whether the processes may use GPUs, by torch: those of this machine need no request."""
+    if plan.launch.plain or plan.launch.body:
+        return False
+    return plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler)
 
 
 def ends_leftovers(plan: Plan) -> bool:
     """Whether the script itself ends what an agent leaves behind; Slurm does for its own steps."""
+    if plan.launch.body:
+        return False
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
     return pieces.watched or plan.launch.launcher == "mpiexec"
 
@@ -283,13 +246,8 @@ def _require(plan: Plan) -> Iterator[ShellPath]:
         yield plan.environment.image_file
 
 
-def _list_waits(plan: Plan) -> Iterator[Wait]:
-    for dependency in plan.requests.after:
-        yield from (Wait(dependency.kind, job) for job in dependency.jobs)
-
-
 def _begin_command(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words after `exec`, which takes a first word with a dash for an option of its own."""
+    """The words after `exec`, which takes a first word with a dash for one of its options."""
     return ("--", *words) if words[:1] and words[0].startswith(("-", "$")) else words
 
 
@@ -313,6 +271,6 @@ def _list_runs(counts: tuple[int, ...]) -> Iterator[NodeRun]:
         first += nodes
 
 
-def _same(counts: tuple[int, ...]) -> int | None:
-    """What all of them are; None where they differ, or there are none."""
-    return counts[0] if len(set(counts)) == 1 else None
+def _shorten(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return one number if all of them are the same."""
+    return counts[:1] if len(set(counts)) == 1 else counts

@@ -1,3 +1,85 @@
-export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers leave them out
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
+has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
+make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
+    run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
+    mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
+    until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
+        [[ -d $run_dir/attempts/$((attempt++)) ]] || die "cannot write to $run_dir/attempts"
+    done
+    attempt_dir=$run_dir/attempts/$attempt this_script=$run_dir/attempts/$attempt/script
+    printf '%4096s' '' >"$attempt_dir/reserved"    # room for the outcome on a full disk
+    cp "$0" "$this_script"
+    sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
+    echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
+    trap 'conclude "$?"' EXIT
+    trap 'stop=SIGTERM && end_job' TERM INT    # end_job: what runs may stop in order
+    rm -f "$run_dir"/{STOP,STOPPED,DONE}
+}
+run_agent() {    # a node's part; nothing is taken over from around the job; sets status
+    unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
+    if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
+    tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
+    if has start_guard; then start_guard; fi    # without the marks of what the job leaves
+    export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
+    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1
+    run_child start_agent
+    [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
+    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
+}
+start_agent() {    # in a process that the agent takes over
+    if has enter_container; then enter_container; fi
+    set +eu    # the scripts of modules and environments are not written for strict mode
+    environment
+    set -eu
+    agent
+}
+run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
+    "$@" &
+    child=$!
+    while :; do
+        status=0
+        wait "$child" || status=$?
+        kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
+    done
+}
+find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
+    while read -r file; do
+        tac "$file" | grep -m 1 -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' |
+            grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError' || break
+    done < <(
+        find "$run_dir/errors" -name '*.json' -newer "$attempt_dir/nodes" |
+            sed -E 's|/errors/(.*)-([0-9]+)\.json|/logs/\1/rank-\2.err|' | xargs -r -d '\n' ls -tr
+        awk -v start=" of start $attempt;" '
+            / of start [0-9]+;/ { own = index($0, start) }
+            $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
+            $1 == "exitcode" && own && $3 != -15 { print name }
+            ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
+        read -r index _ <"$attempt_dir/failed" || index=0
+        find "$run_dir/logs/${NODES[index]}/agent.log" "$attempt_dir/launcher.log" -size +0)
+    of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
+    reason+=": $(sed -nE "$of" <<<"$file")by $file"
+} 2>/dev/null
+conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
+    local status=$1 file=''
+    set +eu
+    trap '' TERM INT USR1
+    if has settle_walltime; then settle_walltime; fi
+    case $word:$stop:$status in
+        ::0)
+            word='done'
+            [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
+            say "DONE: all processes ended well" ;;
+        ::*)
+            if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
+            say "FAILED$reason"
+            tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
+        :*)
+            word=cancelled status=143
+            say "ENDED by $stop" ;;
+    esac
+    printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
+    mv "$attempt_dir/reserved" "$attempt_dir/outcome"
+    rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
+    exit "$status"
+}

@@ -149,7 +149,7 @@ def test_annotations_name_the_place() -> None:
     assert "exp/job.sbatch: its spec exp/job.yaml does not exist" in out
     code, _, err = jobgen("check", "--all", "--out-dir", "x")
     assert code == 2
-    assert "leave --out-dir out" in err
+    assert "remove --out-dir" in err
 
 
 def test_a_folder_without_git_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,9 @@ from support import ROOT, plan_of
 
 from jobgen.diagnose import CAUSES
 from jobgen.rendering import header
+from jobgen.rendering.render import render
 
-PROGRAM = ROOT / "templates" / "runtime" / "features" / "preflight.py"
+PROGRAM = ROOT / "templates" / "runtime" / "preflight.py"
 REPORT: dict[str, Any] = {
     "host": "n1.cluster",
     "address": "10.0.0.1",
@@ -429,10 +430,21 @@ def test_a_report_counts_only_with_the_secret_of_the_job(program: ModuleType, pl
 
 
 def test_no_command_line_shows_the_secret_of_preflight() -> None:
-    """It is handed over as a variable, which only the job's owner can read."""
+    """It is handed over as a variable, from a file that only the job's owner can read."""
     script = (PROGRAM.parent / "preflight.sh").read_text()
-    assert script.count("rendezvous_id") == 1
-    assert "JOBGEN_SECRET=${rendezvous_id-} python3 - " in script
+    assert '(umask 077 && head -c 32 /dev/urandom | base64 >"$attempt_dir/secret")' in script
+    assert 'JOBGEN_SECRET=$(<"$attempt_dir/secret") python3 ' in script
+
+
+def test_the_script_carries_the_program_and_prints_it(tmp_path: Path) -> None:
+    """Compressed, in a line; `gzip` of another machine would give other bytes, so it is kept."""
+    text = "name: a\nscheduler: local\nresources: {nodes: 2}\npreflight: true\nrun: {module: m}\n"
+    without = render(plan_of(text, "preflight=false"))
+    script = tmp_path / "script"
+    script.write_text(render(plan_of(text)))
+    printed = subprocess.run(["bash", script, "print_preflight"], capture_output=True, check=True)
+    assert printed.stdout == PROGRAM.read_bytes()
+    assert script.read_text().count("\n") - without.count("\n") <= 60
 
 
 def test_a_report_is_of_the_node_that_the_job_has(program: ModuleType, place: Any) -> None:

@@ -12,8 +12,8 @@ RUNTIME = ROOT / "templates" / "runtime"
 def run(program: str, *, tools: Path, **variables: str) -> tuple[int, str]:
     """The exit code and the words of a program with the launcher's functions."""
     text = f"""
-        . {RUNTIME}/core.sh; . {RUNTIME}/launcher/mpiexec.sh
-        load_environment() {{ :; }}
+        . {RUNTIME}/core.sh; . {RUNTIME}/mpiexec.sh
+        environment() {{ :; }}
         NODES=(n1 n2) attempt_dir=/a run_dir=/r
         {program}
     """

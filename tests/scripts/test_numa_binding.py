@@ -26,7 +26,7 @@ def find_binding(folder: Path, *, knows: bool, numactl: bool) -> str:
     if numactl:
         (tools / "numactl").write_text("#!/bin/sh\n")
         (tools / "numactl").chmod(0o755)
-    program = f". {RUNTIME}/core.sh; . {RUNTIME}/features/numa_binding.sh; node=n1\n"
+    program = f". {RUNTIME}/core.sh; . {RUNTIME}/numa_binding.sh; node=n1\n"
     program += 'find_binding exclusive; echo "${#binding[@]}" "${binding[@]}"'
     ended = subprocess.run(
         ["/bin/bash", "-euo", "pipefail", "-c", program],

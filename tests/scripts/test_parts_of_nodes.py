@@ -22,7 +22,7 @@ def own_gpus(folder: Path, *overrides: str, seen: int, index: int = 0, visible: 
     listed = "".join(f"echo 'GPU {number}: NVIDIA A100'\n" for number in range(seen))
     smi.write_text(f"#!/bin/sh\n{listed}")
     smi.chmod(0o755)
-    runtime = ROOT / "templates" / "runtime" / "features" / "gpu_part.sh"
+    runtime = ROOT / "templates" / "runtime" / "gpu_part.sh"
     program = f'die() {{ echo "$*"; exit 1; }}; node=n2 node_rank={index}\n. {runtime}\n'
     program += f"part() {{\n{body}}}\npart"
     ended = subprocess.run(

@@ -14,7 +14,7 @@ from rendered import (
     ALL,
     SCRIPTS,
 )
-from support import EXAMPLES, ROOT, SITES, shellcheck
+from support import EXAMPLES, ROOT, SITES, plan_of, shellcheck
 
 from jobgen import __version__, schedulers
 from jobgen.plan.resolve import resolve
@@ -110,29 +110,40 @@ def test_it_begins_with_what_it_is_and_how_to_make_it_again(subtests: pytest.Sub
             lines = script.splitlines()
             assert lines[0] == "#!/bin/bash"
             assert lines[2] == "# rendered by jobgen from: job.yaml"
-            assert lines[3].startswith("# to render it again: jobgen render job.yaml --scheduler ")
-            (facts,) = [line for line in lines if line.startswith("# jobgen: ")]
-            assert json.loads(facts.removeprefix("# jobgen: "))["spec"] == "job.yaml"
+            assert lines[3].startswith("# to render it again: jobgen render job.yaml --s")
+            # What programs read stands last, so that people come to the directives first.
             strict = next(n for n, line in enumerate(lines) if line.startswith("set -euo pipefail"))
+            (facts,) = [n for n, line in enumerate(lines) if line.startswith("# jobgen: ")]
+            assert facts == strict - 1
+            assert json.loads(lines[facts].removeprefix("# jobgen: "))["spec"] == "job.yaml"
             directives = [n for n, line in enumerate(lines) if re.match("#(SBATCH|PBS)", line)]
-            assert all(n < strict for n in directives)
+            assert all(n < facts for n in directives)
+
+
+def test_the_scheduler_stands_in_the_command_only_if_the_spec_lacks_it() -> None:
+    text = next(path for path in EXAMPLES if path.stem == "slurm-2x8").read_text()
+    again = "# to render it again: jobgen render job.yaml"
+    assert f"{again}\n" in render(plan_of(text))
+    assert f"{again} --scheduler pbs\n" in render(plan_of(text, scheduler="pbs"))
+    assert f"{again} --site pbs-generic\n" in render(plan_of(text, site="pbs-generic"))
 
 
 def test_every_node_runs_one_agent(subtests: pytest.Subtests) -> None:
+    """Static unless the job is elastic, its agents restart processes, or the spec asks for c10d."""
     for name, script in SCRIPTS.items():
         with subtests.test(name):
-            (agent,) = lines_with("torch.distributed.run", script)
-            assert agent.startswith("    exec python3 -m torch.distributed.run ")
-            assert "--rdzv-id" not in agent, "it is a secret, and others can see a command line"
-            if "store_type=file" in agent:  # one node: nobody else has to be let in
+            first, _ = split_script(script)
+            (agent,) = lines_with("--nproc-per-node", first)
+            assert agent.startswith("    exec python3 -")
+            if "store_type=file" in agent:  # one node: nothing listens
                 assert '--rdzv-endpoint="$tmp_dir/rendezvous" ' in agent
-                continue
-            assert lines_with("export PET_RDZV_ID=$rendezvous_id", script)
-            assert ':$MASTER_PORT" --local-addr="$' in re.sub(" +", " ", agent)
-            if name.startswith("static"):
-                assert '--rdzv-backend=static --node-rank="$node_rank"' in agent
-            else:
+            elif "c10d" in agent:
+                assert name.startswith(("command", "range of nodes"))
+                assert '    exec python3 -c "$TORCHRUN_C10D" ' in agent
                 assert '--rdzv-conf="is_host=$((node_rank == 0)),' in agent
+            else:
+                assert '--node-rank="$node_rank"' in agent
+                assert '--master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"' in agent
 
 
 def test_nothing_relies_on_the_torchrun_command_or_on_localhost(subtests: pytest.Subtests) -> None:
@@ -150,12 +161,13 @@ def test_every_process_has_its_threads_and_torch_its_traps_closed(
     for name, script in SCRIPTS.items():
         with subtests.test(name):
             assert lines_with("export OMP_NUM_THREADS", script)
-            assert lines_with("export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", script)
+            dynamic = "--rdzv-backend=c10d" in script
+            assert bool(lines_with("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", script)) == dynamic
 
 
 def test_srun_is_told_cpus_and_to_end_at_the_first_failure(subtests: pytest.Subtests) -> None:
     for name, script in scripts_for("slurm").items():
-        if "several nodes" not in script.replace("\n# ", " "):
+        if "run_node() {" not in script:
             continue
         with subtests.test(name):
             (srun,) = lines_with("exec srun ", script)
@@ -171,14 +183,12 @@ def test_srun_is_told_cpus_and_to_end_at_the_first_failure(subtests: pytest.Subt
 
 def test_pbsdsh_starts_a_shell_that_builds_its_own_world(subtests: pytest.Subtests) -> None:
     for name, script in scripts_for("pbs").items():
-        if "several nodes" not in script.replace("\n# ", " "):
+        if "run_node() {" not in script:
             continue
         with subtests.test(name):
             (pbsdsh,) = lines_with("exec pbsdsh -n", script)
-            assert (
-                '-n "${SLOTS[$1]}" -- /bin/bash "$this_script" log_in "$1" run_node "$1"' in pbsdsh
-            )
-            assert lines_with("    loosen_umask", script)
+            assert '-n "${SLOTS[$1]}" -- /bin/bash -l "$this_script" run_node "$1"' in pbsdsh
+            assert lines_with('file_mask "$(umask)"', script)
 
 
 def test_the_order_of_pbs_nodes_is_that_of_the_allocation(tmp_path: Path) -> None:

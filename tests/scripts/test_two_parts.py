@@ -15,24 +15,14 @@ from support import EXAMPLES, ROOT, SITES, plan_of, shellcheck
 
 from jobgen import schedulers
 from jobgen.rendering.render import render
-from jobgen.rendering.runtime import digest_text, list_features, split_script
-from jobgen.rendering.view import ends_leftovers
+from jobgen.rendering.runtime import digest_text, split_script
 
 RUNTIME = ROOT / "templates" / "runtime"
-FILES = sorted(path for path in RUNTIME.rglob("*.sh") if path.name != "preflight.sh")
-# Part 1 of every example; and of Part 2 what each job of a scheduler needs. Its features, such as
-# modules, a chain or the watcher of use, each add a block of their own.
+FILES = sorted(RUNTIME.glob("*.sh"))
 MOST_OF_PART_1 = 70
-MOST_OF_PART_2 = {
-    "one node, slurm": 177,
-    "one node, pbs": 218,
-    "one node, local": 233,
-    "slurm": 279,
-    "pbs": 394,
-    "local": 400,
-}
-# What rendering does once for all, with what a script has.
-OPTIONAL = 'optional() { if declare -F "$1" >/dev/null; then "$@"; fi; }\n'
+# Of the examples, with all that is on by default; on PBS, modules and a part of a node add 24.
+MOST_OF_PART_2 = {"one node, slurm": 120, "slurm": 180, "pbs": 262, "local": 300}
+MOST_OF_A_SCRIPT = 405  # with mpiexec, direct mode and a site's modules; without, 340
 WORDS = ("environment", "program", "find_nodes", "agent")
 
 
@@ -64,14 +54,18 @@ def test_part_2_is_bounded() -> None:
         plan = plan_of(path.read_text(), site=site)
         _, second = split_script(render(plan))
         assert second is not None
-        features = [RUNTIME / "features" / f"{name}.sh" for name in list_features(plan)]
-        if not ends_leftovers(plan):  # then only these blocks have something run beside the job
-            features.append(RUNTIME / "beside.sh")
-        blocks = sum(file.read_text().count("\n") + 1 for file in features)
         kind = f"one node, {plan.scheduler}" if plan.nodes.total == 1 else plan.scheduler
-        assert second.text.count("\n") - blocks <= MOST_OF_PART_2[kind], (path.stem, site)
-        for line in second.text.splitlines():
-            assert len(line) <= 100, line
+        most = MOST_OF_PART_2.get(kind, MOST_OF_PART_2[plan.scheduler])
+        assert second.as_text().count("\n") <= most, (path.stem, site)
+    for file in FILES:
+        for line in file.read_text().splitlines():
+            assert len(line) <= 100 or "@preflight@" in line, f"{file.name}: {line}"
+
+
+def test_committed_scripts_are_short() -> None:
+    for path in sorted((ROOT / "examples").glob("*.*")):
+        if path.suffix in (".sbatch", ".pbs", ".sh"):
+            assert path.read_text().count("\n") <= MOST_OF_A_SCRIPT, path.name
 
 
 def test_part_2_is_the_same_for_all_jobs_of_a_kind() -> None:
@@ -83,29 +77,34 @@ def test_part_2_is_the_same_for_all_jobs_of_a_kind() -> None:
         _, second = split_script(script)
         assert second is not None, name
         assert second.digest == digest_text(second.text), name
-        kind = second.text.partition("\n\n")[0]
+        kind = second.text.partition("say() {")[0]
         kinds[kind].add(second.text)
     assert len(scripts) > len(kinds)
     assert [kind for kind, texts in kinds.items() if len(texts) > 1] == []
 
 
 def test_a_script_has_each_function_of_the_runtime_that_it_calls() -> None:
-    """And no call says that it is optional: it is there, or the function is not."""
-    function = re.compile(r"^(\w+)\(\) \{", re.MULTILINE)
+    """Those that only some scripts have are called where `has` has found them."""
+    function = re.compile(r"^(\w+)\(\) [{(]", re.MULTILINE)
     all_of_them = {name for path in FILES for name in function.findall(path.read_text())}
     begins = r"(?m)(?:^|[;&|({!]|\b(?:then|do|else|if|while|until)\b)\s*(\w+)"
-    handed_on = r"\b(?:beside|attend) (\w+)"
     for name, script in ALL.items():
-        called = all_of_them & {*re.findall(begins, script), *re.findall(handed_on, script)}
+        certain = re.sub(r"if has (\w+)\b.*?; then \1\b[^\n]*", "", script)
+        called = all_of_them & {*re.findall(begins, certain)}
         assert len(called) > 10, name
-        assert called <= {*function.findall(script)}, name
-        assert "optional" not in script, name
+        assert called <= {*function.findall(script)}, (name, called - {*function.findall(script)})
 
 
-def test_nothing_is_noted_of_a_job_that_wants_none() -> None:
-    job = {"name": "a", "scheduler": "slurm", "resources": {}, "run": {"module": "m"}}
-    assert "note_usage() {" in render(plan_of(job))
-    assert "note_usage() {" not in render(plan_of(job | {"report": {"usage": False}}))
+def test_gpus_are_recorded_unless_the_job_wants_none_of_it() -> None:
+    job = {
+        "name": "a",
+        "scheduler": "slurm",
+        "resources": {"gpus_per_node": 1},
+        "run": {"module": "m"},
+    }
+    assert '>>"$run_dir/usage/$node.csv"' in render(plan_of(job))
+    assert "nvidia-smi" not in render(plan_of(job | {"report": {"usage": False}}))
+    assert "nvidia-smi" not in render(plan_of(job | {"resources": {}}))
 
 
 def test_no_value_of_a_spec_is_in_part_2() -> None:
@@ -123,11 +122,12 @@ def test_the_suffix_of_each_scheduler_has_an_example() -> None:
 
 @pytest.mark.slow
 def test_shellcheck_is_content_with_the_files_of_the_runtime(tmp_path: Path) -> None:
-    """Each by itself; what another file sets or calls is nobody's mistake."""
-    about = "# shellcheck shell=bash disable=SC2034,SC2154,SC2329,SC2120,SC2119,SC2164,SC2153\n"
+    """Each alone; what another file sets or calls is not a mistake."""
+    about = "# shellcheck shell=bash disable=SC2034,SC2154,SC2329,SC2120,SC2119,SC2164,SC2153"
+    about += ",SC1090,SC1091\n"  # files that only a job has
     copies = []
     for path in FILES:
-        copy = tmp_path / path.relative_to(RUNTIME).as_posix().replace("/", "-")
+        copy = tmp_path / path.name
         copy.write_text(about + path.read_text())
         copies.append(copy)
     assert shellcheck(*copies) == ""
@@ -136,21 +136,29 @@ def test_shellcheck_is_content_with_the_files_of_the_runtime(tmp_path: Path) -> 
 def call(program: str, *files: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a program that has sourced files of the runtime, nothing rendered."""
     sources = "".join(f". {RUNTIME}/{file}.sh\n" for file in ("core", *files))
-    text = f"set -euo pipefail\n{OPTIONAL}{sources}cd {folder}\n{program}"
+    text = f"set -euo pipefail\n{sources}cd {folder}\n{program}"
     return subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
 
 
+NO_COPY = """
+    conclude() { :; }
+    cp() { touch "$2"; }    # of this script, which is none
+    sed() { :; }
+    JOB_NAME=a
+"""
+
+
 def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
-    program = """
-        conclude() { :; }
-        cp() { touch "$2"; }    # of this script, which is none
-        sed() { :; }
-        JOB_NAME=a job_id=7
-        for _ in 1 2; do make_run_folder; echo "$attempt"; done
-    """
-    done = call(program, "first_node/run_folder", folder=tmp_path)
+    program = f"{NO_COPY}job_id=7; for _ in 1 2; do make_run_folder; echo $attempt; done"
+    done = call(program, folder=tmp_path)
     assert done.stdout == "0\n1\n", done.stderr
     assert (tmp_path / "runs/a/7/attempts/1/job").read_text() == "7\n"
+
+
+def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> None:
+    program = f"{NO_COPY}job_id=8; make_run_folder; echo $run_dir"
+    done = call(f"JOBGEN_CHAIN=7; . {RUNTIME}/chain.sh; {program}", folder=tmp_path)
+    assert done.stdout == f"{tmp_path}/runs/a/7\n"
 
 
 @pytest.mark.parametrize(
@@ -159,19 +167,18 @@ def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
         (0, "", "done 0", "DONE: all processes ended well"),
         (3, "", "failed 3", "FAILED with exit code 3"),
         (0, "SIGTERM", "cancelled 143", "ENDED by SIGTERM"),
-        (1, "the walltime of 8 s", "failed 143", "ENDED by the walltime of 8 s"),
     ],
 )
 def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
     tmp_path: Path, status: int, stop: str, outcome: str, sentence: str
 ) -> None:
     program = f"""
-        find_cause() {{ :; }}
+        find_first_error() {{ :; }}
         attempt_dir=$PWD run_dir=$PWD word='' reason='' stop='{stop}'
         printf '%4096s' '' >reserved
         conclude {status}
     """
-    done = call(program, "first_node/conclude", folder=tmp_path)
+    done = call(program, folder=tmp_path)
     assert done.returncode == int(outcome.split()[1])
     assert done.stdout == f"jobgen: {sentence}\n"
     assert (tmp_path / "outcome").read_text().split() == outcome.split()
@@ -179,60 +186,66 @@ def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
 
 def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
     program = """
-        stop=''
-        tell() { stop=SIGTERM; kill -TERM "$child"; }
+        tell() { kill -TERM "$child"; }
         trap tell TERM
         work() { trap 'exit 7' TERM; while :; do sleep 0.1; done; }
         (sleep 0.5; kill -TERM $$) &
-        attend work
+        run_child work
         echo "$status"
     """
-    done = call(program, "each_node/attend", folder=tmp_path)
+    done = call(program, folder=tmp_path)
     assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
 
 
 def test_what_ends_at_once_has_its_status(tmp_path: Path) -> None:
     program = """
         kill() { sleep 0.2; builtin kill "$@"; }    # as on a machine that does much else
-        attend true; echo "$status"
-        attend false; echo "$status"
+        run_child true; echo "$status"
+        run_child false; echo "$status"
     """
-    done = call(program, "each_node/attend", folder=tmp_path)
+    done = call(program, folder=tmp_path)
     assert done.stdout == "0\n1\n", done.stderr
 
 
-def test_exit_codes_are_those_of_the_processes_and_of_this_start(tmp_path: Path) -> None:
-    (tmp_path / "logs/n1").mkdir(parents=True)
-    table = "  rank      : {} (local_rank: 0)\n  exitcode  : {} (pid: 1)\n"
-    log = "jobgen: n1 is node 0 of start 0; x\n" + table.format(9, 9)
-    log += "jobgen: n1 is node 0 of start 1; x\n" + table.format(0, -15) + table.format(1, -9)
-    (tmp_path / "logs/n1/agent.log").write_text(log + table.format(2, 3))
-    program = "run_dir=$PWD attempt=1; list_exit_codes n1"
-    done = call(program, "each_node/torchrun_rank", folder=tmp_path)
-    assert done.stdout == "1 137\n2 3\n"
+TABLE = "  rank      : {} (local_rank: 0)\n  exitcode  : {} (pid: 1)\n"
+LOST = "Traceback (most recent call last):\nRuntimeError: Connection closed by peer\n"
+RAISED = "ConnectionResetError: reset by peer\nretrying\nTraceback:\nValueError: nine\n"
 
 
 @pytest.mark.parametrize(
-    ("lines", "cause"),
+    ("codes", "logs", "first"),
     [
-        (["n2: task 1: Killed", "n1: task 0: Exited with exit code 1"], "n2 137"),
-        (["n1: task 0: Exited with exit code 3", "n2: task 1: Killed"], "n1 3"),
+        # In the order in which they fell silent; 0 and 4 are of an earlier start.
+        ({1: -15, 2: 3}, {1: "", 2: ""}, "rank 2 on n1"),
+        ({1: 1, 2: 1}, {1: LOST, 2: RAISED}, "rank 2 on n1"),
+        ({1: 1, 2: 1}, {2: RAISED, 1: RAISED}, "rank 2 on n1"),
+        ({1: 1, 2: -9}, {2: "", 1: LOST}, "rank 2 on n1"),
+        ({1: 1}, {1: LOST}, "n1"),
     ],
 )
-def test_the_first_to_end_is_the_cause_and_not_who_was_killed_for_it(
-    tmp_path: Path, lines: list[str], cause: str
+def test_the_first_error_is_not_of_a_process_that_has_only_lost_another(
+    tmp_path: Path, codes: dict[int, int], logs: dict[int, str], first: str
 ) -> None:
+    folder = tmp_path / "logs/n1"
+    folder.mkdir(parents=True)
+    (tmp_path / "errors").mkdir()
+    (tmp_path / "nodes").write_text("n1\n")
+    log = "jobgen: n1 is node 0 of start 0; x\n" + TABLE.format(0, 9) + TABLE.format(4, 9)
+    log += "jobgen: n1 is node 0 of start 1; x\n"
+    (folder / "agent.log").write_text(
+        log + "".join(TABLE.format(rank, code) for rank, code in codes.items())
+    )
+    (folder / "rank-0.err").write_text("")
+    for rank, text in logs.items():
+        (folder / f"rank-{rank}.err").write_text(text)
+        subprocess.run(["sleep", "0.02"], check=True)
     program = """
-        list_exit_codes() { :; }
-        NODES=(n1 n2) attempt_dir=$PWD run_dir=$PWD status=1 first_rank=''
-        : >nodes
-        find_cause
-        echo "$node $status"
+        run_dir=$PWD attempt_dir=$PWD attempt=1 NODES=(n1) reason=''
+        set +eu
+        find_first_error
+        echo "$reason"
     """
-    (tmp_path / "launcher.log").write_text("".join(f"srun: error: {line}\n" for line in lines))
-    (tmp_path / "failed").write_text("0 3\n")  # n1 has ended with 3, the first or the second
-    done = call(program, "launcher/srun", "first_node/cause", folder=tmp_path)
-    assert done.stdout == f"{cause}\n", done.stderr
+    assert call(program, folder=tmp_path).stdout.startswith(f": {first}, by ")
 
 
 @pytest.mark.parametrize(
@@ -254,35 +267,22 @@ def test_umask_is_loosened_as_far_as_the_folder_is_open(
     (tmp_path / where).mkdir(parents=True, exist_ok=True)
     (tmp_path / where).chmod(mode)
     program = f"JOB_NAME=a job_id=7; umask {mask}; loosen_umask; umask"
-    done = call(program, "scheduler/pbs", folder=tmp_path)
+    done = call(program, "pbs", folder=tmp_path)
     assert done.stdout == f"{loosened}\n", done.stderr
 
 
 def test_a_process_that_is_left_behind_is_ended(tmp_path: Path) -> None:
     program = """
+        mkdir tmp
         JOBGEN_AGENT=$PWD/tmp setsid sleep 60 & left=$!
         sleep 0.2 & shell=$!
-        mkdir tmp
-        clean_up "$shell" "$PWD/tmp" log
+        BEAT=20
+        guard_node "$shell" "$PWD/tmp" 0 / $$
         kill -0 "$left" 2>/dev/null && echo alive
         [[ -d tmp ]] && echo there || :
     """
-    done = call(program, "beside", "each_node/kill_marked", "each_node/clean_up", folder=tmp_path)
-    assert done.stdout == ""
-    assert "the shell around the agent was killed" in (tmp_path / "log").read_text()
-
-
-def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> None:
-    program = """
-        conclude() { :; }
-        cp() { touch "$2"; }    # of this script, which is none
-        sed() { :; }
-        JOB_NAME=a job_id=8 JOBGEN_CHAIN=7
-        make_run_folder
-        echo "$run_dir"
-    """
-    files = ("first_node/run_folder", "features/chain_run")
-    assert call(program, *files, folder=tmp_path).stdout == f"{tmp_path}/runs/a/7\n"
+    done = call(program, "guard", folder=tmp_path)
+    assert done.stdout == "jobgen: the shell around the agent was killed\n"
 
 
 # What may look for patterns in the text of a script: who parses the scripts that people have, who

@@ -1,0 +1,339 @@
+#!/bin/bash
+# hf-causal-lm: 2 nodes x 1 process, for this machine alone
+# rendered by jobgen from: hf-causal-lm.yaml
+# to render it again: jobgen render hf-causal-lm.yaml
+# left out, of no use here: resources.cpus_per_node
+# shellcheck disable=SC1090,SC1091,SC2034,SC2153,SC2154,SC2317,SC2329
+# jobgen: {"name": "hf-causal-lm", "spec": "hf-causal-lm.yaml", "digest": "714f4ebd21f17b70", "scheduler": "local", "groups": [{"nodes": 2, "processes": 1}], "walltime": 1200}
+set -euo pipefail    # an unset variable or a failed command ends the job
+
+JOB_NAME=hf-causal-lm    # logs and results are in runs/hf-causal-lm/<job id>
+PROCESSES=(1 1)    # on each node
+WALLTIME=1200    # seconds
+
+environment() {    # of every process, set up on each node
+    share_gpus
+    export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # names of this machine may lead anywhere
+    local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
+    export OMP_NUM_THREADS=$((cpus > 2 ? cpus / 2 : 1))
+    # NCCL's flight recorder leaves a trace of a hang; what is compiled stays on the node's disk.
+    export TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_BUFFER_SIZE=2000
+    export TORCH_{FR_DUMP,NCCL_DEBUG_INFO}_TEMP_FILE="$run_dir/errors/$node-flight-"
+    export TRITON_CACHE_DIR="$tmp_dir/cache" TORCHINDUCTOR_CACHE_DIR="$tmp_dir/cache"
+    export MIOPEN_USER_DB_PATH="$tmp_dir/cache" MIOPEN_CUSTOM_CACHE_DIR="$tmp_dir/cache"
+    # What the GPUs do, every 30 s: time, index, busy %, MiB used, MiB in all, W.
+    nvidia-smi -l 30 --format=csv,noheader,nounits \
+        --query-gpu=timestamp,index,utilization.gpu,memory.used,memory.total,power.draw \
+        >>"$run_dir/usage/$node.csv" 2>/dev/null &
+    export HF_HUB_OFFLINE=1
+    export TOKENIZERS_PARALLELISM=false
+}
+
+program() {    # what each process runs
+    exec python3 -u examples/hf_causal_lm.py --model tiny --steps 100
+}
+
+find_nodes() {    # on the first node: all of them, in the order of the allocation
+    begin_walltime
+    [[ -e examples/hf_causal_lm.py ]] ||
+        die "no such file in $PWD:" examples/hf_causal_lm.py
+    NODES=(node0 node1)    # names for the logs
+    MASTER_ADDR=127.0.0.1
+    MASTER_PORT=$((20000 + 10#$job_number % 10000))    # so that two jobs do not meet
+}
+
+agent() {    # torchrun's agent, one on each node, which starts the node's processes
+    exec python3 -c "$TORCHRUN_LOOPBACK" \
+        --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
+        --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
+        --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
+}
+
+launch() {    # launch NODE_RANK: the agent of a node, on this machine
+    exec bash "$this_script" run_node "$1"
+}
+
+# ---- Part 2: the jobgen runtime 2, digest e1df6f7f03c9 ------------------------------------------
+# The same in each script of its kind: local, walltime, nodes, torchrun, loopback, watch, guard.
+say() { printf 'jobgen: %s\n' "$*" || :; }
+die() { say "error: $*" >&2; exit 1; }
+has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
+make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
+    run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
+    mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
+    until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
+        [[ -d $run_dir/attempts/$((attempt++)) ]] || die "cannot write to $run_dir/attempts"
+    done
+    attempt_dir=$run_dir/attempts/$attempt this_script=$run_dir/attempts/$attempt/script
+    printf '%4096s' '' >"$attempt_dir/reserved"    # room for the outcome on a full disk
+    cp "$0" "$this_script"
+    sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
+    echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
+    trap 'conclude "$?"' EXIT
+    trap 'stop=SIGTERM && end_job' TERM INT    # end_job: what runs may stop in order
+    rm -f "$run_dir"/{STOP,STOPPED,DONE}
+}
+run_agent() {    # a node's part; nothing is taken over from around the job; sets status
+    unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
+    if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
+    tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
+    if has start_guard; then start_guard; fi    # without the marks of what the job leaves
+    export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
+    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1
+    run_child start_agent
+    [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
+    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
+}
+start_agent() {    # in a process that the agent takes over
+    if has enter_container; then enter_container; fi
+    set +eu    # the scripts of modules and environments are not written for strict mode
+    environment
+    set -eu
+    agent
+}
+run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
+    "$@" &
+    child=$!
+    while :; do
+        status=0
+        wait "$child" || status=$?
+        kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
+    done
+}
+find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
+    while read -r file; do
+        tac "$file" | grep -m 1 -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' |
+            grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError' || break
+    done < <(
+        find "$run_dir/errors" -name '*.json' -newer "$attempt_dir/nodes" |
+            sed -E 's|/errors/(.*)-([0-9]+)\.json|/logs/\1/rank-\2.err|' | xargs -r -d '\n' ls -tr
+        awk -v start=" of start $attempt;" '
+            / of start [0-9]+;/ { own = index($0, start) }
+            $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
+            $1 == "exitcode" && own && $3 != -15 { print name }
+            ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
+        read -r index _ <"$attempt_dir/failed" || index=0
+        find "$run_dir/logs/${NODES[index]}/agent.log" "$attempt_dir/launcher.log" -size +0)
+    of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
+    reason+=": $(sed -nE "$of" <<<"$file")by $file"
+} 2>/dev/null
+conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
+    local status=$1 file=''
+    set +eu
+    trap '' TERM INT USR1
+    if has settle_walltime; then settle_walltime; fi
+    case $word:$stop:$status in
+        ::0)
+            word='done'
+            [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
+            say "DONE: all processes ended well" ;;
+        ::*)
+            if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
+            say "FAILED$reason"
+            tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
+        :*)
+            word=cancelled status=143
+            say "ENDED by $stop" ;;
+    esac
+    printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
+    mv "$attempt_dir/reserved" "$attempt_dir/outcome"
+    rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
+    exit "$status"
+}
+export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # launchers may leave them out
+find_job() {    # sets job_id, and job_number, from which the port follows
+    job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
+    job_number=${job_id##*-} script_pid=$$    # all nodes end with this script
+    unset JOBGEN_SUBMIT_ID
+    # A job that a job starts is none of its processes, which end with it.
+    if [[ -n ${JOBGEN_AGENT-} ]]; then
+        JOBGEN_SUBMIT_ID=$job_id exec env -u JOBGEN_AGENT bash "$0"
+    fi
+    if has find_task; then find_task; fi
+}
+
+# What a node has of this machine's GPUs: a share, if there is one for each process; else none.
+share_gpus() {    # sets CUDA_VISIBLE_DEVICES
+    local gpus=() listed first=0 count all=0
+    listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
+    mapfile -t gpus <<<"$listed"
+    if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+        IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
+    fi
+    for count in "${PROCESSES[@]}"; do all=$((all + count)); done
+    for count in "${PROCESSES[@]:0:node_rank}"; do first=$((first + count)); done
+    if ((${#gpus[@]} >= all)); then
+        gpus=("${gpus[@]:first:PROCESSES[node_rank]}")
+        CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]}")
+    else
+        say "GPUs here: ${#gpus[@]}, processes: $all; so they run on the CPU"
+        CUDA_VISIBLE_DEVICES=
+    fi
+    export CUDA_VISIBLE_DEVICES
+}
+begin_walltime() {    # the script ends itself at the walltime: no scheduler does
+    trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
+    remind "$WALLTIME" &
+}
+remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
+    local end=$((SECONDS + $1))
+    while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
+    kill -USR1 "$$" 2>/dev/null
+}
+settle_walltime() {    # may set word and status, and says why
+    if [[ -n $stop && $stop != SIG* ]]; then
+        word=failed status=143
+        say "ENDED by $stop"
+    fi
+}
+tell_nodes() {    # what each node has to know
+    printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
+    printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
+        run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
+    say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
+}
+run_node() {    # the launcher calls this on each node, in direct mode for each process
+    attempt_dir=${0%/*} this_script=$0 stop='' child=''
+    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/}
+    . "$attempt_dir/world" && cd "$work_dir" && umask "$file_mask"
+    find_rank "$@"
+    node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
+    mkdir -p "$run_dir/logs/$node"
+    exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
+    trap 'end_node "$?"' EXIT
+    trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
+    getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
+    ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
+        die "port $MASTER_PORT on $node is in use by another program"
+    if [[ $(getent ahosts "$node") =~ ^(127\.|::1) ]]; then    # so gloo needs an interface's name
+        peer=$(grep -vxF -m 1 "$node" "$attempt_dir/nodes" | xargs -r getent ahosts | head -n1) || :
+        peer=$(ip -o route get "${peer%% *}" | sed -E 's/.* dev (\S+) .*/\1/') || :
+        export GLOO_SOCKET_IFNAME=$peer
+    fi
+    : >"$attempt_dir/node-$node_rank.started"
+    run_agent
+    if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to the agent it is an error
+    exit "$status"
+}
+end_node() {    # end_node STATUS; the first node to fail leaves a file
+    trap '' TERM INT HUP
+    rm -rf "${tmp_dir-}"
+    if has end_process; then end_process "$1"; return; fi
+    if (($1)); then (set -o noclobber && echo "$node_rank $1" >"$attempt_dir/failed") || :; fi
+    echo "$1" >"$attempt_dir/node-$node_rank.ended"
+} 2>/dev/null
+run_rank() {    # the agent starts this for each process: its own log files, then the program
+    local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
+    exec >>"$log.out" 2>>"$log.err"
+    export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
+    [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
+        export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_NTASKS=$WORLD_SIZE
+    : >"$JOBGEN_AGENT/reached"
+    program
+}
+# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
+TORCHRUN_LOOPBACK='
+import socket
+from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
+from torch.distributed.run import main
+
+open_store = rendezvous.TCPStore
+
+def open_on_loopback(host, port, size, is_master, *more, **options):
+    if is_master:
+        options["master_listen_fd"] = socket.create_server((host, port)).detach()
+    return open_store(host, port, size, is_master, *more, **options)
+
+rendezvous.TCPStore = open_on_loopback
+main()
+'
+# PBS notices a lost node after hours, and pbsdsh returns 0 always: here the nodes' records count.
+BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15} lost='' signs=() looks=() launchers=()
+find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
+run_job() {    # sets status
+    local turn=0 patience=45 index
+    tell_nodes
+    for index in $(if has find_mpiexec; then echo 0; else echo "${!NODES[@]}"; fi); do
+        launch "$index" >>"$attempt_dir/launcher.log" 2>&1 </dev/null &
+        launchers+=("$!")
+    done
+    until is_over || [[ -n $stop$lost || -e $attempt_dir/failed ]]; do
+        if ((turn++ % BEAT == 0)); then find_lost; fi
+        sleep 1 || :
+    done
+    kill -TERM "${launchers[@]}" 2>/dev/null || :
+    until is_over || ((patience-- == 0)); do sleep 1 || :; done
+    kill -KILL "${launchers[@]}" 2>/dev/null || :
+    status=$((${#lost} > 0))
+    if [[ -z $lost && -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
+}
+is_over() {    # whether all nodes that are not lost have recorded their end
+    local index
+    for index in "${!NODES[@]}"; do
+        [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
+    done
+}
+end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
+}
+# A node is lost that shows the same sign of life in SILENT looks, BEAT seconds apart, or none in
+# MISSING. A file system that stands still is not a node's fault: so looks count, not seconds.
+find_lost() {    # sets lost and reason
+    local index sign most why
+    for index in "${!NODES[@]}"; do
+        if [[ -e $attempt_dir/node-$index.ended ]]; then continue; fi
+        read -r sign 2>/dev/null <"$attempt_dir/node-$index.alive" || sign=''
+        most=$((${#sign} ? SILENT : MISSING))
+        if [[ $sign != "${signs[index]-}" ]]; then looks[index]=0 signs[index]=$sign; fi
+        why="no sign of life for $((${looks[index]:=0} * BEAT)) s"
+        if ! kill -0 "${launchers[index]:-${launchers[0]}}" 2>/dev/null; then
+            most=4    # its launcher has ended, and a file server may be late to show its record
+            why+=": $(tail -n 1 "$attempt_dir/launcher.log")"
+        fi
+        if ((looks[index]++ >= most)); then
+            lost+=${lost:+ }${NODES[index]}
+            reason=": $lost is lost: $why"
+            echo "lost $lost" >"$attempt_dir/failed"
+        fi
+    done
+}
+start_guard() {    # beside each node's shell, in its own session
+    ulimit -S -c 0    # no core files, unless the setup wants them
+    setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
+        "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
+}
+guard_node() {    # signs of life, and then the end of all that the shell has left behind
+    local turn=0 reached='' attempt_dir=${0%/*} node_rank=$3 record=${0%/*}/node-$3
+    set +e
+    while is_there "$1" && is_there "$5"; do
+        if ((turn++ % ${BEAT:-20} == 0)) && reaches "$4"; then echo "$turn" >"$record.alive"; fi
+        sleep 1
+    done
+    kill -KILL "$1"
+    for _ in 1 2 3; do    # what the agent has started has its mark
+        grep -slzxF "JOBGEN_AGENT=$2" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
+        sleep 0.2
+    done
+    if [[ -d $2 ]]; then    # the shell was killed: else it has taken this away
+        say "the shell around the agent was killed"
+        rm -rf "$2"
+        if has end_node; then end_node 137; else echo 137 >"$record.ended"; fi
+    fi
+}
+is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
+reaches() {    # reaches ADDRESS: whether the first node answers; it need not before it has once
+    local words
+    words=$(LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$1" 2>&1) || [[ $words == *refused* ]] ||
+        return "${#reached}"
+    reached=1
+}
+main() {
+    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
+    find_job
+    make_run_folder
+    find_nodes
+    run_job
+    exit "$status"
+}
+main "$@"

@@ -1,0 +1,25 @@
+# A script of the user's own, which starts its programs itself: here alone, in a process of its own
+# that gets the signals which the scheduler sends to this one.
+run_job() {    # sets status
+    local signal log
+    node=${NODES[0]} log=$run_dir/logs/${NODES[0]} work_dir=$PWD
+    mkdir -p "$log"
+    echo "$node" >"$attempt_dir/nodes"
+    say "job $job_id, start $attempt, on $node; logs are in $run_dir"
+    for signal in HUP USR1 USR2 CONT; do
+        if [[ -z $(trap -p "$signal") ]]; then trap 'kill -s '"$signal"' "$child"' "$signal"; fi
+    done
+    echo "jobgen: $node is node 0 of start $attempt; it needs no rendezvous" >>"$log/agent.log"
+    run_child run_body
+    if ((status)); then printf '%s : %s\n' rank 0 exitcode "$status" >>"$log/agent.log"; fi
+}
+run_body() {
+    export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
+    export JOBGEN_NODE=$node
+    trap - HUP USR1 USR2 CONT TERM INT
+    exec >>"$run_dir/logs/$node/rank-0.out" 2>>"$run_dir/logs/$node/rank-0.err" </dev/null
+    set +eu
+    environment
+    program
+}
+end_job() { kill -TERM "$child" 2>/dev/null || :; }

@@ -1,0 +1,91 @@
+# The run goes on in further starts, AT_MOST in all; but a start that has saved nothing is the last.
+# What is saved: files in checkpoints, a file PROGRESS that a program may write, the trainer's
+# status.
+hash_progress() {
+    {
+        find "$run_dir"/{checkpoints,PROGRESS} -name '.*' -prune \
+            -o -type f -printf '%p %s %T@\n' || :
+        grep -o '"step": *[0-9]*' "$run_dir/status.json" || :
+    } 2>/dev/null | sort | cksum
+}
+# A job that goes on where another has ended works in the folder of the first.
+first_job=${JOBGEN_CHAIN-}
+unset JOBGEN_CHAIN
+[[ $first_job =~ ^[0-9]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
+
+out_of_starts() { ((attempt + 1 >= AT_MOST)); }
+
+# A start that has nothing to do ends at once.
+begin_chain() {
+    local before=$run_dir/attempts/$((attempt - 1)) how='' code=''
+    hash_progress >"$attempt_dir/progress"
+    if ((attempt == 0)); then return; fi
+    if [[ -e $before/outcome ]]; then read -r how code <"$before/outcome"; fi
+    if [[ $how == 'done' ]]; then
+        word='done'
+        : >"$run_dir/DONE"
+        say "DONE already: there is nothing left to do; logs are in $run_dir"
+        exit 0
+    fi
+    ((attempt < AT_MOST)) || end_chain "it has had its $AT_MOST starts"
+    # The same job again, and not the next one, was put back into the queue on purpose.
+    if [[ $(<"$before/job") != "$(<"$attempt_dir/job")" ]]; then
+        if [[ $how == failed || $how == cancelled ]]; then
+            word=$how
+            say "the chain ends: the job before this one, $(<"$before/job"), has $how"
+            exit "$code"
+        fi
+        [[ -e $before/lost || $(<"$before/progress") != "$(<"$attempt_dir/progress")" ]] ||
+            end_chain "the job before this one, $(<"$before/job"), has saved nothing"
+    fi
+}
+end_chain() {    # end_chain REASON
+    word=failed
+    say "error: the chain ends: $1" >&2
+    exit 1
+}
+
+# Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would
+# be for nothing. That torchrun calls every stop an error does not matter here.
+settle_chain() {    # sets word and status, where the chain has a say
+    local index against='' goes_on='' lost_nodes=${lost// /,}
+    if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
+    printf -v now '%(%s)T' -1
+    # Where a launcher has ended, nodes that are well may have left no record either.
+    for index in "${!NODES[@]}"; do
+        [[ -z $stop$lost && -e $attempt_dir/node-$index.started ]] || continue
+        if [[ ! -e $attempt_dir/node-$index.ended ]]; then
+            lost_nodes+=${lost_nodes:+,}${NODES[index]}
+        fi
+    done
+    if [[ -n $lost_nodes ]]; then echo "$lost_nodes" >"$attempt_dir/lost"; fi
+    if [[ $stop == SIG* ]] && ((now < run_end)); then
+        against="it was cancelled"
+    elif [[ -e $run_dir/STOPPED ]]; then
+        goes_on="the program has stopped in order"
+    elif [[ -n $stop ]]; then
+        goes_on="the walltime has ended"
+    elif [[ -n $lost_nodes ]]; then
+        goes_on="nothing is heard any more from $lost_nodes"
+    elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
+        goes_on="the program has ended before the walltime"
+    else
+        against="it has ended by itself"
+    fi
+    if [[ -n $goes_on ]]; then
+        if out_of_starts; then
+            against="it has had its $AT_MOST starts"
+        elif [[ -z $lost_nodes && $(hash_progress) == "$(<"$attempt_dir/progress")" ]]; then
+            against="this start has saved nothing in checkpoints/ of $run_dir, nor PROGRESS"
+        fi
+    fi
+    if has settle_successor; then settle_successor; fi
+    if [[ -z $goes_on ]]; then return; fi
+    say "$goes_on"
+    if [[ -z $against ]] && go_on; then
+        word=continued status=0
+    else
+        word=failed status=1
+        say "error: the chain ends without DONE: $against" >&2
+    fi
+}

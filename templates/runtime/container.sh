@@ -1,0 +1,33 @@
+# The agent and all that it starts run inside; the shell that waits for the agent does not.
+enter_container() {    # in the place of the agent
+    local path
+    local -A shared=(["$PWD"]='' [/tmp]='' ["${TMPDIR:-/tmp}"]='')    # seen inside where outside
+    shared_folders=("${!shared[@]}")
+    unset BASH_ENV    # a file of the host's
+    set +eu
+    container bash "$this_script" run_inside "$node_rank" "$tmp_dir" "${rank-}" "${local_rank-}"
+    exit
+}
+run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: this file in the container
+    node_rank=$1 tmp_dir=$2 rank=$3 local_rank=$4 node=$JOBGEN_NODE run_dir=$JOBGEN_RUN_DIR
+    attempt=$JOBGEN_ATTEMPT attempt_dir=${0%/*} this_script=$0
+    if [[ -e $attempt_dir/world ]]; then
+        # shellcheck source=/dev/null
+        . "$attempt_dir/world"
+    fi
+    unset -f enter_container
+    start_agent
+}
+bind_shared() {    # bind_shared OPTION: sets binds
+    local path
+    binds=()
+    for path in "${shared_folders[@]}"; do binds+=("$1" "$path:$path"); done
+}
+show_gpus() {    # show_gpus NVIDIA_OPTION AMD_OPTION...: only the node knows who made its GPUs
+    gpu_options=()
+    if [[ -e /dev/nvidiactl ]]; then gpu_options+=("$1"); fi
+    if [[ -e /dev/kfd ]]; then gpu_options+=("${@:2}"); fi
+}
+need_command() {    # need_command NAME
+    command -v "$1" >/dev/null || die "there is no command on $node: $1"
+}

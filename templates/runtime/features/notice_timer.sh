@@ -1,1 +1,0 @@
-set_timer() { beside remind "$((WALLTIME - NOTICE))"; }    # no scheduler says when

@@ -1,1 +1,0 @@
-find_rank() { rank=$1 local_rank=${2-}; }

@@ -1,7 +1,0 @@
-start_launchers() {    # one for each node
-    local index
-    for index in "${!NODES[@]}"; do
-        launch "$index" &
-        launchers+=($!)
-    done
-}

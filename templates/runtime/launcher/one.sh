@@ -1,4 +1,0 @@
-start_launchers() {    # one for all nodes
-    launch &
-    launchers+=($!)
-}

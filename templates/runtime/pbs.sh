@@ -1,0 +1,14 @@
+export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # launchers may leave them out
+find_job() {    # sets job_id, and job_number, from which the port follows
+    cd "${PBS_O_WORKDIR:?this is not a PBS job; submit this file with qsub}"
+    # A task of an array is 12[3].server: brackets are patterns to many a tool.
+    job_id=${PBS_JOBID%%.*} && job_id=${job_id/[/_} && job_id=${job_id/]/}
+    job_number=${job_id%_*}
+    loosen_umask
+    if has find_task; then find_task; fi
+}
+loosen_umask() {    # 077 is PBS's own default: who may read the job's folder may read its logs
+    local folders=("${run_dir:-runs/$JOB_NAME/$job_id}" "runs/$JOB_NAME" .) mode
+    read -r mode < <(stat -c %a "${folders[@]}" 2>/dev/null)
+    if [[ $(umask) == 0077 ]]; then umask "$(printf %o $((022 | ~0$mode & 077)))"; fi
+}

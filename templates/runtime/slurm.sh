@@ -1,0 +1,6 @@
+find_job() {    # sets job_id and job_number; a heterogeneous job that submits this one leaves more
+    job_id=${SLURM_JOB_ID:?not a Slurm job; submit this file with sbatch} job_number=$SLURM_JOB_ID
+    [[ ${SLURM_JOB_ID_HET_GROUP_0-} == "$job_id" ]] ||
+        unset SLURM_HET_SIZE SLURM_PACK_SIZE "${!SLURM_JOB_NODELIST_@}"
+    if has find_task; then find_task; fi
+}

@@ -1,0 +1,18 @@
+run_job() {    # sets status; where a node fails, Slurm ends the job: that is not a cancellation
+    tell_nodes
+    run_child start_launcher
+    if [[ -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
+    lost='/revoked/d;s/^srun: error: (Node failure|Task launch.* failed) on (node )?([^ :]+).*/\3/p'
+    if has find_killed; then find_killed; fi
+    lost=$(sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
+    if [[ -n $lost ]]; then reason=": $lost is lost: Slurm says that it has failed"; fi
+    if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed" && status=1 stop=''; fi
+}
+start_launcher() {    # what a job around the submission has left would be read as srun's options
+    unset "${!SLURM_CPU_BIND@}" "${!SLURM_MEM_@}" "${!SLURM_GPU@}" "${!SLURM_NTASKS_PER_@}" \
+        "${!SLURM_TRES_@}" SLURM_CPUS_PER_GPU
+    SLURM_EXPORT_ENV=ALL launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
+}
+# srun would kill all processes at once; Slurm lets them stop in order.
+end_job() { scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :; }
+find_rank() { node_rank=$SLURM_NODEID rank=$SLURM_PROCID local_rank=$SLURM_LOCALID; }
