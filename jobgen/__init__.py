@@ -1,25 +1,24 @@
-"""jobgen: from one YAML file to a multi-node PyTorch job on PBS or Slurm.
+"""jobgen turns one short YAML file into a multi-node PyTorch job on PBS or Slurm.
 
-What `__all__` names is the Python API (docs/reference/api.md). Each name is imported when it is
-first used.
+`__all__` is the Python API (docs/reference/api.md). Each name is imported on first use.
 """
 
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False  # typing's own costs an import
+TYPE_CHECKING = False  # the constant of typing costs an import
 if TYPE_CHECKING:
     from typing import Any
 
     from jobgen.api import Job as Job
     from jobgen.api import cancel as cancel
-    from jobgen.api import everything as everything
     from jobgen.api import find as find
     from jobgen.api import find_all as find_all
-    from jobgen.api import look as look
+    from jobgen.api import get_status as get_status
+    from jobgen.api import list_jobs as list_jobs
+    from jobgen.api import make_report as make_report
     from jobgen.api import map_function as map_function
     from jobgen.api import prepare as prepare
-    from jobgen.api import report_of as report_of
-    from jobgen.api import settle as settle
+    from jobgen.api import recover_submissions as recover_submissions
     from jobgen.api import submit as submit
     from jobgen.api import submit_function as submit_function
     from jobgen.errors import JobgenError as JobgenError
@@ -33,24 +32,37 @@ _HOMES = {
     "JobgenError": "errors",
     "Watch": "jobs.watch",
     "cancel": "api",
-    "everything": "api",
     "find": "api",
     "find_all": "api",
+    "get_status": "api",
+    "list_jobs": "api",
     "load": "spec.load",
-    "look": "api",
+    "make_report": "api",
     "map_function": "api",
     "prepare": "api",
+    "recover_submissions": "api",
     "render": "rendering.render",
-    "report_of": "api",
     "resolve": "plan.resolve",
-    "settle": "api",
     "submit": "api",
     "submit_function": "api",
+}
+# Names of 0.1; they go with the release after.
+_OLD_NAMES = {
+    "everything": "list_jobs",
+    "look": "get_status",
+    "report_of": "make_report",
+    "settle": "recover_submissions",
 }
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> "Any":
+    if name in _OLD_NAMES:
+        import warnings
+
+        new = _OLD_NAMES[name]
+        warnings.warn(f"jobgen.{name} is now jobgen.{new}", DeprecationWarning, stacklevel=2)
+        name = new
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -6,8 +6,10 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jobgen.capabilities import name_this_machine
 from jobgen.errors import UsageError
 from jobgen.jobs import record
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class Job(record.JobRecord):
     """A job that was submitted: its record, and what can be asked of it.
 
-    Each method reads the run folder, or asks the scheduler, anew.
+    Each call of a method reads the run folder or asks the scheduler again.
     """
 
     def task(self, index: int) -> Job:
@@ -82,7 +84,7 @@ class Job(record.JobRecord):
         Raises what it has raised, with the traceback there as its cause, and JobFailedError if the
         job has left neither. Of an array each task has its own: UsageError.
         """
-        from jobgen.jobs.handling.function import read_result
+        from jobgen.jobs.function import read_result
 
         if self.tasks:
             raise UsageError(
@@ -103,7 +105,7 @@ class Job(record.JobRecord):
         warn: Callable[[str], object] | None = None,
     ) -> list[Job]:
         """Submit it again as it is on record, from the current folder; see `prepare_rerun`."""
-        from jobgen.jobs.handling.rerun import link_rerun, prepare_rerun
+        from jobgen.jobs.rerun import link_rerun, prepare_rerun
 
         jobs = []
         for ready in prepare_rerun(self, failed=failed, overrides=overrides):
@@ -120,7 +122,7 @@ class Job(record.JobRecord):
 
     def report(self) -> Report:
         """Return how the run went so far, in numbers and words."""
-        return report_of([self])
+        return make_report([self])
 
 
 def find(word: str | None = None) -> Job:
@@ -128,7 +130,9 @@ def find(word: str | None = None) -> Job:
 
     Raises UsageError if nothing matches.
     """
-    return _build_job(record.find_job(word))
+    from jobgen.jobs.find import find_job
+
+    return _build_job(find_job(word))
 
 
 def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
@@ -136,25 +140,28 @@ def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
 
     Also returns one message for each word that matches nothing.
     """
-    jobs, problems = record.find_jobs(words)
+    from jobgen.jobs.find import find_jobs
+
+    jobs, problems = find_jobs(words)
     return list(map(_build_job, jobs)), problems
 
 
-def everything(*, elsewhere: bool = False) -> tuple[list[Job], list[str]]:
+def list_jobs(*, elsewhere: bool = False) -> tuple[list[Job], list[str]]:
     """Return all jobs below ./runs, the latest first, and a message for each damaged record.
 
     With `elsewhere`, also those that were submitted from other folders.
     """
-    from jobgen.jobs.handling.elsewhere import list_folders
+    from jobgen.jobs import find
+    from jobgen.jobs.folders import list_folders
 
-    jobs, damaged = record.list_jobs(list_folders() if elsewhere else ["."])
+    jobs, damaged = find.list_jobs(list_folders() if elsewhere else ["."])
     return list(map(_build_job, jobs)), damaged
 
 
-def look(jobs: Sequence[record.JobRecord]) -> StatusReport:
-    """Return how jobs stand, by one question to each scheduler; `.silences` say who is silent.
+def get_status(jobs: Sequence[record.JobRecord]) -> StatusReport:
+    """Return the status of jobs, by one query to each scheduler; `.silences` name silent ones.
 
-    To look again and again, as `jobgen wait` does, use `jobgen.Watch`.
+    To ask repeatedly, as `jobgen wait` does, use `jobgen.Watch`.
     """
     from jobgen.jobs import status
 
@@ -163,26 +170,27 @@ def look(jobs: Sequence[record.JobRecord]) -> StatusReport:
 
 def cancel(jobs: Sequence[record.JobRecord]) -> list[Job]:
     """End jobs and return them; raise RefusedError, with all reasons, if some cannot be ended."""
-    from jobgen.jobs import status
+    from jobgen.jobs.cancel import cancel
 
-    return list(map(_build_job, status.cancel(jobs)))
+    return list(map(_build_job, cancel(jobs)))
 
 
-def report_of(jobs: Iterable[record.JobRecord]) -> Report:
-    """Return how runs went, several side by side; the tasks of an array are a run each."""
+def make_report(jobs: Iterable[record.JobRecord]) -> Report:
+    """Return the report of runs, side by side; each task of an array is a run."""
     from jobgen.report import report
 
     return report(jobs, now=time.time())
 
 
-def settle() -> list[str]:
-    """Settle submissions below ./runs that were interrupted; return what became of each.
+def recover_submissions() -> list[str]:
+    """Recover interrupted submissions below ./runs; return one sentence about each.
 
     Every command about jobs begins with it, and `submit` does (docs/concepts/records.md).
     """
-    from jobgen.jobs.recovery import recover_submissions
+    from jobgen.jobs import recover
 
-    return [recovery.message for recovery in recover_submissions() if recovery.message]
+    recoveries = recover.recover_submissions()
+    return [recovery.message for recovery in recoveries if recovery.message]
 
 
 def prepare(
@@ -207,6 +215,7 @@ def prepare(
     """
     from jobgen.jobs.submission import prepare_plan, prepare_script
     from jobgen.plan.resolve import resolve
+    from jobgen.programs import list_doubts
     from jobgen.rendering.check import is_script
     from jobgen.spec.load import load
 
@@ -215,7 +224,9 @@ def prepare(
     if not is_script(path):
         loaded = load(source, overrides, user=True, target=scheduler or site)
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
-        return prepare_plan(loaded, plan, after=after)
+        submission = prepare_plan(loaded, plan, after=after)
+        remarks = [submission.warning, *list_doubts(loaded, plan)]
+        return replace(submission, warning="\n".join(filter(None, remarks)))
     if scheduler or site or overrides or not limits:
         raise UsageError("a rendered script has its scheduler, site and values already")
     return prepare_script(path, stale_ok=stale_ok, after=after)
@@ -239,14 +250,14 @@ def submit(
     UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
     written; and, of a spec or script, what `prepare` raises.
     """
-    from jobgen.jobs.handling.elsewhere import note_folder
+    from jobgen.jobs.folders import note_folder
     from jobgen.jobs.submission import Submission
     from jobgen.jobs.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
     for message in ready.list_warnings():
         warn(message)
-    for message in settle():
+    for message in recover_submissions():
         warn(message)
     note_folder()
     job, warning = submit(ready, again=again)
@@ -269,9 +280,11 @@ def submit_function(
     arguments and the result are pickled. Raises as `submit`, and UsageError for a function that a
     job cannot import by its name.
     """
-    from jobgen.jobs.handling.function import prepare_calls
+    from jobgen.jobs.function import prepare_calls
 
-    ready = prepare_calls(function, [(args, kwargs or {})], spec or {"scheduler": "local"})
+    ready = prepare_calls(
+        function, [(args, kwargs or {})], spec or {"scheduler": name_this_machine()}
+    )
     return submit(ready, warn=warn)
 
 
@@ -286,10 +299,12 @@ def map_function(
 
     See `submit_function`; a value is the function's one argument.
     """
-    from jobgen.jobs.handling.function import Call, prepare_calls
+    from jobgen.jobs.function import Call, prepare_calls
 
     calls: list[Call] = [((value,), {}) for value in values]
-    job = submit(prepare_calls(function, calls, spec or {"scheduler": "local"}), warn=warn)
+    job = submit(
+        prepare_calls(function, calls, spec or {"scheduler": name_this_machine()}), warn=warn
+    )
     return [job.task(index) for index in range(job.tasks)] or [job]
 
 

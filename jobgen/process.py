@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from jobgen.errors import (
     NoAnswerError,
@@ -105,9 +105,9 @@ def _translate_failures(argv: Sequence[str]) -> Iterator[None]:
 
 
 class Held:
-    """A child that blocks until `release()`; if this process dies first, it exits without running.
+    """A child that waits for the end of a `with` block; it does not run if this process dies first.
 
-    It outlives this process and the terminal, and leads a process group and session of its own.
+    It outlives this process and the terminal, and leads its own process group and session.
     """
 
     # If this process ends without a word, the child reads the end of its input.
@@ -127,17 +127,16 @@ class Held:
             )
         self.pid = self._process.pid
 
-    def release(self) -> None:
-        """Let it begin."""
-        gate = self._process.stdin
-        assert gate is not None
-        gate.write(b"\n")
-        self.forget()
+    def __enter__(self) -> Held:
+        """Let it begin at the end of the block, unless that raises an exception."""
+        return self
 
-    def forget(self) -> None:
-        """Leave it alone; it ends if it was not released."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Release it, or leave it alone: then it ends."""
         gate = self._process.stdin
         assert gate is not None
+        if kind is None:
+            gate.write(b"\n")
         gate.close()
         # It is not waited for: keep Python from complaining when the object goes.
         self._process.returncode = 0
@@ -162,7 +161,7 @@ def get_start(pid: int | None) -> int | None:
 
 
 def is_running(pid: int | None, started: int | None) -> bool:
-    """Return whether a process still runs that began at that time; other values are no process."""
+    """Return whether the process that began at that time still runs; False if there is none."""
     return pid is not None and pid > 1 and started is not None and get_start(pid) == started
 
 
@@ -195,6 +194,15 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
+def filter_text(argv: Sequence[str], text: bytes) -> str:
+    """Return what a command prints for a text; nothing if the command does not exist."""
+    try:
+        result = subprocess.run(argv, input=text, capture_output=True, timeout=TIMEOUT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout.decode(errors="replace")
+
+
 def list_tracked_files(folder: str = ".") -> list[str] | None:
     """Return the files that git knows in a folder and that are there; None if it is none of git's.
 
@@ -224,6 +232,17 @@ def run_here(argv: Sequence[str], *, environment: Mapping[str, str] | None = Non
                 with suppress(KeyboardInterrupt):
                     code = process.wait()
                     return 128 - code if code < 0 else code
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+
+
+def replace_process(argv: Sequence[str]) -> NoReturn:
+    """Become another program, so that what ends this process ends that one.
+
+    Raises SchedulerUnavailableError if there is no such command.
+    """
+    try:
+        os.execvp(argv[0], list(argv))
     except FileNotFoundError:
         raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
 

@@ -54,7 +54,7 @@ def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None
     # On one machine the nodes have one address, and either may have the first ranks.
     assert any(re.match(r"node[01] rank 1 \| {", line) for line in said)
     assert any(re.search("FAILED with exit code 1: rank 3 on node[01]", line) for line in said)
-    assert re.match("rank 3 on node[01]: it raised RuntimeError: planted on rank 3", said[-1])
+    assert re.match("rank 3 on node[01]: RuntimeError: planted on rank 3", said[-1])
     assert Path("job.sh").read_text().startswith("#!/bin/bash\n")
 
     (record,) = Path("runs").glob("*/*/job.json")
@@ -103,16 +103,17 @@ def test_many_jobs_are_looked_at_together() -> None:
     Path("job.yaml").write_text(MINIMAL)
     one, other = (jobgen.submit("job.yaml", again=True) for _ in range(2))
     assert {one.wait().name, other.wait().name} == {"failed"}
-    assert jobgen.everything() == ([other, one], [])
+    assert jobgen.list_jobs() == ([other, one], [])
     found, problems = jobgen.find_all([one.id, "nothing"])
     assert (found, len(problems)) == ([one], 1)
-    assert [each.state.name for each in jobgen.look([one, other]).jobs] == ["failed", "failed"]
-    assert [run.state for run in jobgen.report_of([one, other]).runs] == ["failed", "failed"]
+    report = jobgen.get_status([one, other])
+    assert [each.state.name for each in report.jobs] == ["failed", "failed"]
+    assert [run.state for run in jobgen.make_report([one, other]).runs] == ["failed", "failed"]
     assert [run.state for run in other.report().runs] == ["failed"]
     with pytest.raises(jobgen.JobgenError) as refusal:
         jobgen.cancel([one, other])
     assert refusal.value.exit_code == 5
-    assert not jobgen.settle()
+    assert not jobgen.recover_submissions()
 
 
 def test_the_tasks_of_an_array_are_jobs() -> None:
@@ -196,3 +197,11 @@ def test_what_is_kept_of_a_spec_needs_no_other_files() -> None:
     kept = jobgen.load(str(job.run_dir / "job.yaml"), alone=True)
     assert kept.spec == jobgen.load("job.yaml").spec._replace(extends=None)
     assert (kept.spec.name, kept.spec.account, kept.spec.run.module) == ("010", None, "n")
+
+
+def test_the_names_before_still_work_with_a_warning() -> None:
+    new = ("list_jobs", "get_status", "make_report", "recover_submissions")
+    for name, now in zip(("everything", "look", "report_of", "settle"), new, strict=True):
+        with pytest.warns(DeprecationWarning, match=f"jobgen.{name} is now jobgen.{now}") as caught:
+            assert getattr(jobgen, name) is getattr(jobgen, now)
+        assert caught[0].filename == __file__

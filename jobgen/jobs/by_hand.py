@@ -13,14 +13,21 @@ from glob import escape, glob
 from pathlib import Path
 
 from jobgen.capabilities import get_capabilities
-from jobgen.jobs.handling.elsewhere import note_folder
-from jobgen.jobs.record import PLAN, RECORD, RUNS, JobRecord, read_run_file, write_run_file
+from jobgen.jobs.folders import note_folder
+from jobgen.jobs.record import (
+    PLAN,
+    RECORD,
+    RUNS,
+    JobRecord,
+    folder_name,
+    read_run_file,
+    write_run_file,
+)
 from jobgen.rendering import header
-from jobgen.schedulers.base import folder_name
 
 
 def adopt_jobs(folder: str = ".") -> None:
-    """Record the jobs below a folder's runs that nobody has recorded, and note the folder.
+    """Record the jobs below a folder's runs that have no record yet, and note the folder.
 
     Jobs of other users are left alone.
     """

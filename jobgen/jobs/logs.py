@@ -9,19 +9,20 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen import schedulers
 from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import StatusReport
 from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
 from jobgen.jobs.watch import Watch
+from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 from jobgen.spec.secrets import mask_text
+from jobgen.spec.units import format_ranges
 
-# A scheduler is restarted now and then: so many questions in a row may stay without an answer.
+# A scheduler is restarted now and then: this many queries in a row may stay unanswered.
 _PATIENCE = 10
-# Files are looked at this often, and rarer where there are many: so many looks a second together.
+# How often files are looked at, and how many looks a second all of them together may take.
 _LOOK_SECONDS = 0.3
 _LOOKS_PER_SECOND = 400
 _OWN = "jobgen: "  # how the script begins what it says itself
@@ -45,7 +46,7 @@ class LogLine(NamedTuple):
         """The line for a person: `n1 rank 3 | text`, or `64 ranks, 0-63 | text`."""
         who = [] if self.task is None else [f"task {self.task}"]
         if len(self.ranks) > 1:
-            who.append(f"{len(self.ranks)} ranks, {_format_spans(self.ranks)}")
+            who.append(f"{len(self.ranks)} ranks, {format_ranges(self.ranks, most=4)}")
         else:
             who += [*self.nodes, *(f"rank {rank}" for rank in self.ranks)]
         return f"{' '.join(who)} | {self.text}" if who else self.text
@@ -136,8 +137,8 @@ class _Logs:
     ) -> None:
         self._rank, self._node, self._script = rank, node, script and not stderr
         self._ending = ".err" if stderr else ".out"
-        many = [_RunLogs(job.task(index), index) for index in range(job.tasks)]
-        self._runs = many or [_RunLogs(job, None)]
+        numbers = range(job.tasks) if job.tasks else [None]
+        self._runs = [_RunLogs(*each) for each in zip(job.parts, numbers, strict=True)]
 
     @property
     def rest(self) -> float:
@@ -175,7 +176,7 @@ class _Logs:
     def _find(self, run: _RunLogs, *, sure: bool) -> None:
         """Take up the files that are there since the last time."""
         if self._script:
-            output_file = schedulers.get_scheduler(run.job.scheduler).output_file
+            output_file = SCHEDULERS[run.job.scheduler].output_file
             for job_id in run_folder.list_chain(run.job):
                 name = output_file(run.job.name, job_id)
                 if ("", name) not in run.plain:
@@ -205,15 +206,3 @@ def _read_lines(tail: Tail, *, sure: bool) -> Iterator[bytes]:
         tail.finish()
         yield from tail.lines
         tail.lines.clear()
-
-
-def _format_spans(numbers: Sequence[int]) -> str:
-    """`0-3,5`, of the first four."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans[:4]]
-    return ",".join(words) + ",..." * (len(spans) > 4)

@@ -15,20 +15,26 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
-from glob import escape, glob
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO
 
-from jobgen import schedulers
+from jobgen import process
+from jobgen.capabilities import get_capabilities
 from jobgen.errors import UsageError
-from jobgen.schedulers.base import folder_name
+from jobgen.schedulers.registry import PACKAGES
 
 RUNS = "runs"
 RECORD = "job.json"
 PLAN = "plan.json"  # what the header of the script says to programs
+
+
+def folder_name(job_id: str) -> str:
+    """Return the name of a run folder: the id without PBS's server and brackets, as in `12_3`."""
+    number, _, member = job_id.partition(".")[0].rstrip("]").partition("[")
+    return f"{number}_{member}" if member else number
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class JobRecord:
     `pid` and `started` (clock ticks since boot) tell a local job's process, on the machine `host`.
     `first_attempt` is the number of the attempts that were in the run folder before: schedulers use
     ids again. `token` is the submission's own name and `digest` that of what was submitted (see
-    `pending`); both are empty in records of earlier versions.
+    `journal`); both are empty in records of earlier versions.
     """
 
     id: str
@@ -71,6 +77,34 @@ class JobRecord:
     def run_folder(self) -> str:
         """The path of the run folder; for thousands of jobs a text is quicker than a Path."""
         return f"{self.folder}/{RUNS}/{self.name}/{folder_name(self.id)}"
+
+    @property
+    def whole_dir(self) -> Path:
+        """The run folder of the array that it is a task of, or its own."""
+        return self.run_dir.with_name(folder_name(self.array or self.id))
+
+    @property
+    def recorded(self) -> float:
+        """When its record was written, by the file server's clock; 0 if it is not."""
+        try:
+            return (self.run_dir / RECORD).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a process of one machine, without a queue."""
+        return not get_capabilities(self.scheduler).batch
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process of a local job runs on this machine."""
+        return process.is_running(self.pid, self.started)
+
+    @property
+    def parts(self) -> list[JobRecord]:
+        """The tasks of an array, each as a job; of another job, itself."""
+        return [self.task(index) for index in range(self.tasks)] or [self]
 
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
@@ -108,6 +142,19 @@ def read_record(path: str | Path) -> JobRecord:
         raise UsageError(f"{os.path.relpath(path)}: not the record of a job: {error}") from None
 
 
+def find_same(job: JobRecord) -> list[JobRecord]:
+    """Return the other recorded jobs that were submitted from the same script, the latest first."""
+    same = []
+    for path in Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"):
+        try:
+            other = read_record(path)
+        except UsageError:  # a damaged record says nothing about another job
+            continue
+        if other.digest == job.digest and other.token != job.token:
+            same.append(other)
+    return sorted(same, key=lambda other: other.submitted, reverse=True)
+
+
 def parse_record(values: Any) -> JobRecord:
     """Return the job that a record's keys and values describe; raise ValueError if they do not."""
     if not isinstance(values, dict):
@@ -120,7 +167,7 @@ def parse_record(values: Any) -> JobRecord:
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"{name} is {value!r} and not {words}")
         known[name] = tuple(map(str, value)) if isinstance(value, list) else value
-    if known["scheduler"] not in schedulers.NAMES:
+    if known["scheduler"] not in PACKAGES:
         raise ValueError(f"scheduler is {known['scheduler']!r}")
     for name, pattern in _FORMS.items():
         texts = known.get(name, ())
@@ -167,6 +214,20 @@ def read_left(path: str | Path) -> str:
         return file.read(size).decode("utf-8", "replace")
 
 
+def append_run_file(path: Path, text: str) -> None:
+    """Add to a file below `runs`, which is made if it is missing; all is on the disk then.
+
+    A link in its place, or on the way to it, is an OSError.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with _enter(str(path.parent), make=True) as number:
+        with open(os.open(path.name, flags, 0o666, dir_fd=number), "a") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.fsync(number)
+
+
 def write_run_file(
     path: Path, content: str | bytes, *, sync: bool = True, private: bool = False
 ) -> None:
@@ -193,6 +254,16 @@ def write_run_file(
             raise OSError(error.errno, error.strerror, str(path)) from None
         if sync:
             os.fsync(number)
+
+
+def sync_folders(folders: Iterable[Path]) -> None:
+    """Have the names in folders on the disk, or with the file server, when this returns."""
+    for folder in folders:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 @contextlib.contextmanager
@@ -246,7 +317,7 @@ _FORMS = {
 }
 _MOST = {
     "submitted": 1e11,
-    "tasks": 10**6,
+    "tasks": 10_000,  # as in a spec
     "first_attempt": 10**6,
     "changed": 10**7,
     "pid": 2**22,
@@ -261,130 +332,3 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "tuple[str, ...]": (list, "a list"),
     "dict[str, int]": (dict, "an object"),
 }
-
-
-def find_job(word: str | None = None) -> JobRecord:
-    """Find a job by its run folder, its id below ./runs, its name, or how its id alone begins.
-
-    Of several it is the latest, and so it is without a word. An id may be that of an array's task.
-    Raises UsageError if nothing matches, or the record is damaged.
-    """
-    _adopt_jobs()
-    if word is None:
-        job = _read_latest("*/*")
-    else:
-        job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
-        job = job or _find_by_prefix(word)
-    if job is None:
-        wanted = "no job" if word is None else f"no job {word!r}"
-        raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
-    return job
-
-
-def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
-    """Find jobs by id, name or run folder (default: the latest).
-
-    Also returns one message for each word that matches nothing. Of many words the records are read
-    together.
-    """
-    known: dict[str, JobRecord] = {}
-    if len(words) > 20:
-        for job in list_jobs()[0]:
-            known.setdefault(folder_name(job.id), job)
-    jobs, problems = [], []
-    for word in words or (None,):
-        try:
-            jobs.append((word and known.get(folder_name(word))) or find_job(word))
-        except UsageError as error:
-            problems.append(str(error))
-    return jobs, problems
-
-
-def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[str]]:
-    """Return all jobs below ./runs, the latest first, and a message for each damaged record.
-
-    With `folders`, those below the `runs` of each.
-    """
-    jobs, damaged = [], []
-    for folder in folders:
-        _adopt_jobs(folder)
-        for record in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}"):
-            try:
-                jobs.append(read_record(record))
-            except UsageError as error:
-                damaged.append(str(error))
-    return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
-
-
-def _adopt_jobs(folder: str = ".") -> None:
-    from jobgen.jobs.by_hand import adopt_jobs
-
-    adopt_jobs(folder)
-
-
-def list_words() -> list[str]:
-    """Return what names the jobs below ./runs: their ids, then their names; each sorted."""
-    paths = [record.split(os.sep) for record in glob(f"{RUNS}/*/*/{RECORD}")]
-    return sorted(path[-2] for path in paths) + sorted({path[-3] for path in paths})
-
-
-def find_same(job: JobRecord) -> list[JobRecord]:
-    """Return the other recorded jobs that were submitted from the same script, the latest first."""
-    same = []
-    for path in Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"):
-        try:
-            other = read_record(path)
-        except UsageError:  # a damaged record says nothing about another job
-            continue
-        if other.digest == job.digest and other.token != job.token:
-            same.append(other)
-    return sorted(same, key=lambda other: other.submitted, reverse=True)
-
-
-def _find_by_id(word: str) -> JobRecord | None:
-    direct = os.path.join(word, RECORD)
-    if os.path.isfile(direct):
-        return read_record(direct)
-    if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
-        return None
-    records = (os.path.join(RUNS, name, folder, RECORD) for name in os.listdir(RUNS))
-    return _pick_newest(filter(os.path.isfile, records))
-
-
-def _find_by_prefix(word: str) -> JobRecord | None:
-    if not re.fullmatch(r"[0-9][0-9-]*", word):
-        return None
-    records = glob(f"{RUNS}/*/{word}*/{RECORD}")
-    if len(records) > 1:
-        ids = ", ".join(sorted(record.split(os.sep)[-2] for record in records)[:5])
-        raise UsageError(f"{len(records)} jobs have ids that begin with {word}, such as {ids}")
-    return read_record(records[0]) if records else None
-
-
-def _find_task(word: str) -> JobRecord | None:
-    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
-    array = _find_by_id(match[1]) if match else None
-    if match is None or array is None:
-        return None
-    index = int(match[2] or match[3])
-    return array.task(index) if index < array.tasks else None
-
-
-def _read_latest(pattern: str) -> JobRecord | None:
-    """Return the one submitted last of those whose folder, NAME/ID, matches `pattern`."""
-    if not re.fullmatch(r"[^/]+/[^/]+", pattern):
-        return None
-    return _pick_newest(glob(f"{RUNS}/{pattern}/{RECORD}"))
-
-
-def _pick_newest(records: Iterable[str]) -> JobRecord | None:
-    """Return the job submitted last; raise UsageError if all of several records are damaged."""
-    jobs, damage = [], None
-    for path in records:
-        try:
-            jobs.append(read_record(path))
-        except UsageError as error:
-            damage = error
-    if damage and not jobs:
-        raise damage
-    return max(jobs, key=lambda job: job.submitted, default=None)

@@ -1,47 +1,67 @@
-"""How jobs stand, and how to end them: one query to a scheduler for all of its jobs."""
+"""How jobs stand: one query to a scheduler for all of its jobs, and what their scripts left."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import signal
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from glob import iglob
 from typing import NamedTuple
 
-from jobgen import process, schedulers
-from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
-from jobgen.jobs import record, run_folder
-from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import Traces, list_open_chain
-from jobgen.schedulers.base import DEPENDENT, BatchScheduler, State, StateName, folder_name
+from jobgen import process
+from jobgen.errors import SchedulerUnavailableError, UsageError
+from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_record
+from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
+from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import DEPENDENT, MixedAnswerError, State, StateName
 
 # Linux takes 128 KiB in one argument, and 2 MiB in all.
 _MOST_IDS = 120_000  # characters
 # When all tasks of an array have ended, the first of these is the array's end.
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
-_DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
+_DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
+# A job may run this much less than its walltime: it began before its script.
+_SLACK_SECONDS = 30
+_BY_SIGNAL = {
+    137: ", killed: it may have had too little memory",
+    SIGTERM_CODE: ", terminated externally: it may have been preempted",
+}
+# What PBS prints as it ends a job because a node's daemon has died.
+_NODE_DIED = r"node \d+ \(\S+\) requested job die"
+# What the script prints at its walltime, or PBS as it ends a job there.
+_AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
 
 
 class SchedulerAnswer(NamedTuple):
-    """The states that a scheduler tells, by the names of run folders, or why it does not answer."""
+    """The states that a scheduler gives, by the names of run folders, or why it does not answer."""
 
     states: dict[str, State]
     silence: str = ""
 
+    def list_known(self, left: Traces, *, ended: bool) -> list[State]:
+        """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""
+        names = left.open_folders[:1] if ended else left.open_folders
+        known = [self.states[name] for name in names if name in self.states]
+        array = self.states.get(left.job.whole_dir.name) if left.job.array else None
+        # A task that has not begun does not have its own entry.
+        return known or ([array] if array else [])
+
 
 class JobStatus(NamedTuple):
-    """How a job stands, how often it has been started, and the tasks of an array."""
+    """How a job stands, how often it has been started, and the tasks of an array.
+
+    If the scheduler has `listed` it, there is such a job, even if its state is unknown.
+    """
 
     job: JobRecord
     state: State
     starts: int = 0
     tasks: tuple[State, ...] = ()
+    listed: bool = False
 
 
 class StatusReport(NamedTuple):
@@ -49,6 +69,13 @@ class StatusReport(NamedTuple):
 
     jobs: tuple[JobStatus, ...]
     silences: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    """A job, or a task of an array: what it has left, and its state if that shows it."""
+
+    left: Traces
+    own: State | None
 
 
 def read_state(job: JobRecord) -> State:
@@ -68,64 +95,72 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    parts = [_split(job) for job in jobs]
-    own = [[_judge_own(job, left) for job, left in part] for part in parts]
+    parts = [[_examine(part) for part in job.parts] for job in jobs]
+    wholes = [_examine(job).own if job.local and job.tasks else None for job in jobs]
     answers: dict[str, SchedulerAnswer] = {}
     if before is None:
-        answers = {name: _ask(name, ids) for name, ids in _collect_open(jobs, parts, own).items()}
-    statuses = []
-    for number, (job, part, known) in enumerate(zip(jobs, parts, own, strict=True)):
-        states = []
-        for index, ((one, left), state) in enumerate(zip(part, known, strict=True)):
-            if state is None and before is not None:
-                last = before.jobs[number]
-                state = last.tasks[index] if job.tasks else last.state
-            states.append(state or _judge_answer(one, left, answers[job.scheduler]))
-        state = _name_others(job, _combine(job, states) if job.tasks else states[0])
-        if job.tasks:
-            statuses.append(JobStatus(job, state, 0, tuple(states)))
-        else:
-            statuses.append(JobStatus(job, state, part[0][1].attempts))
-    # Without an answer a failure is still known.
-    needed = {
-        job.scheduler
-        for part, known in zip(parts, own, strict=True)
-        for (job, left), state in zip(part, known, strict=True)
-        if state is None and left.word != "failed"
-    }
-    silences = (each.silence for name, each in answers.items() if each.silence and name in needed)
+        wanted = _collect_open(jobs, parts)
+        answers = {name: _ask(name, ids) for name, ids in wanted.items()}
+    statuses, ended = [], []
+    for number, (job, some) in enumerate(zip(jobs, parts, strict=True)):
+        states, listed = [], False
+        for index, part in enumerate(some):
+            last = before.jobs[number] if before else None
+            state = part.own or (last and (last.tasks[index] if job.tasks else last.state))
+            if state is None:
+                state, certain = _judge(part.left, answers[job.scheduler])
+                listed |= bool(answers[job.scheduler].list_known(part.left, ended=False))
+                if certain and len(jobs) == 1:
+                    state = _ask_end(part.left, state, answers[job.scheduler])
+                ended += [(part.left, state)] if certain else []
+            states.append(state)
+        state = _combine(states, wholes[number]) if job.tasks else states[0]
+        tasks, starts = (tuple(states), 0) if job.tasks else ((), some[0].left.attempts)
+        statuses.append(JobStatus(job, _name_others(job, state), starts, tasks, listed))
+    for left, state in ended:
+        left.keep_state(state)
+    silences = []
+    for name, answer in answers.items():
+        # Without an answer a failure is still known.
+        open_parts = (part.left for some in parts for part in some if part.own is None)
+        needed = (
+            left for left in open_parts if left.job.scheduler == name and left.word != "failed"
+        )
+        if answer.silence and not all(answer.list_known(left, ended=False) for left in needed):
+            silences.append(answer.silence)
     return StatusReport(tuple(statuses), tuple(silences))
 
 
 def read_marks(jobs: Sequence[JobRecord]) -> list[tuple[int, str]]:
     """Return what changes as soon as a job's script begins or ends, for each job and task."""
-    return [(left.attempts, left.word) for job in jobs for _, left in _split(job)]
+    traces = (read_traces(part) for job in jobs for part in job.parts)
+    return [(left.attempts, left.word) for left in traces]
 
 
 def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
     """Return the jobs that `job` comes after: of each the kind, such as `afterok`, and the id."""
-    if schedulers.is_local(job.scheduler):
+    if job.local:
         return []
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
     if not _DEPENDENCY.search(waits):
         try:
-            text = record.read_left(f"{job.run_folder}/script")
+            text = read_left(f"{job.run_folder}/script")
         except OSError:
             return []
-        waits = schedulers.get_batch_scheduler(job.scheduler).dependencies(text)
+        waits = SCHEDULERS[job.scheduler].dependencies(text)
     return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
 
 
 def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
     """Return the record of another job that was submitted from the same folder."""
-    for path in iglob(f"{job.folder}/{record.RUNS}/*/{folder_name(job_id)}/{record.RECORD}"):
+    for path in iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}"):
         with suppress(UsageError):
-            return record.read_record(path)
+            return read_record(path)
     return None
 
 
 def _name_others(job: JobRecord, state: State) -> State:
-    """Of a job that waits for others: which they are, and how they stand by their own records."""
+    """If a job waits for others, say which they are, and how they stand by their own records."""
     if state.name != "queued" or not state.reason.startswith(DEPENDENT):
         return state
     words = []
@@ -134,133 +169,203 @@ def _name_others(job: JobRecord, state: State) -> State:
         if other is None:
             words.append(f"job {job_id}")
             continue
-        outcome = run_folder.read_outcome(other)
-        begun = "running" if run_folder.read_traces(other).attempts else "not begun"
+        outcome = read_outcome(other)
+        begun = "running" if read_traces(other).attempts else "not begun"
         words.append(f"{other.name} {other.id} ({outcome[0] if outcome else begun})")
     return state._replace(reason=f"it waits for {', '.join(words)}") if words else state
 
 
-def _split(job: JobRecord) -> list[tuple[JobRecord, Traces]]:
-    """Return the tasks of an array, or the job itself, with what each has left."""
-    if not job.tasks:
-        return [(job, run_folder.read_traces(job))]
-    return [(task, run_folder.read_traces(task)) for task in map(job.task, range(job.tasks))]
+# --- What the script has left ------------------------------------------------------------
 
 
-def _collect_open(
-    jobs: Sequence[JobRecord],
-    parts: list[list[tuple[JobRecord, Traces]]],
-    own: list[list[State | None]],
-) -> dict[str, dict[str, list[str]]]:
-    """Return by scheduler the ids to ask for, each with the run folders that it stands for."""
-    wanted: dict[str, dict[str, list[str]]] = {}
-    for job, part, known in zip(jobs, parts, own, strict=True):
-        for (one, left), state in zip(part, known, strict=True):
-            if state is None:
-                ids = wanted.setdefault(job.scheduler, {})
-                for id in list_open_chain(one, left):
-                    ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))
-    return wanted
-
-
-def _judge_own(job: JobRecord, left: Traces) -> State | None:
-    """Judge by the job's own record, and a local one by its process; None if that does not tell.
+def _examine(job: JobRecord) -> _Part:
+    """Judge by the job's own record, and a local one by its process.
 
     A failure may be the scheduler's doing, such as a preemption, or followed by another start: that
     is asked for once.
     """
-    if schedulers.is_local(job.scheduler):
-        return _judge_local(job, left)
-    done = left.word == "done"
-    return run_folder.judge_done(left) if done else run_folder.read_state(job, left)
+    left = read_traces(job)
+    if job.local:
+        return _Part(left, _judge_local(left))
+    return _Part(left, _judge_done(left) if left.word == "done" else left.kept_state)
 
 
-def _judge_local(job: JobRecord, left: Traces) -> State:
-    alive = process.is_running(job.pid, job.started)
-    if alive and run_folder.is_told_to_end(left) and not job.array:
+def _judge_local(left: Traces) -> State:
+    job = left.job
+    if job.alive and left.told_to_end and not job.array:
         return State("stopping")
-    if ended := run_folder.judge_outcome(job, left):
+    if ended := _judge_outcome(left):
         return ended
     if left.word == "cancelled":
         return State("cancelled")
-    if not alive and job.host not in ("", platform.node()):
-        return run_folder.judge_folder(job, left, f"it was started on {job.host}", gone=False)
-    if not alive:
-        if job.array and not left.attempts:
-            return State("cancelled", "it had not begun")
-        if run_folder.is_cancelled(job):  # before its script could note it, or it would not end
-            return State("cancelled")
-        return State("failed", "its supervising script was killed")
-    if os.path.exists(f"{left.run_dir}/waits"):
+    if not job.alive:
+        return _judge_dead(left)
+    if left.waits:
         return State("queued", DEPENDENT)
     if job.array and not left.attempts:
         return State("queued", "it waits for another task")
-    return State("running", "", *run_folder.read_times(left))
+    return State("running", "", left.begun, left.limit)
 
 
-def _judge_answer(job: JobRecord, left: Traces, answer: SchedulerAnswer) -> State:
-    """Judge by what the scheduler tells of it, or of the jobs of its chain that have not ended."""
-    own = run_folder.judge_outcome(job, left)
-    names = [folder_name(id) for id in list_open_chain(job, left)]
-    if own:  # the jobs after this one do not go on
-        names = names[:1]
-    known = [answer.states[name] for name in names if name in answer.states]
-    if not known and (array := answer.states.get(folder_name(job.array))):
-        known = [array]  # it has not begun, and has no entry of its own
-    for state in known:
-        if not state.ended and state.name != "unknown":
-            before = left.word and (state.start or 0) <= run_folder.get_end(left)
-            if before and state.name != "queued" and (own or left.word == "cancelled"):
-                return own or state._replace(name="stopping")
-            return state
-    if not known or known[-1].name == "unknown":
-        if own is None:
-            why = answer.silence or "the scheduler does not know it any more"
-            return run_folder.judge_folder(job, left, why, gone=not answer.silence)
-        if not answer.silence:
-            run_folder.keep_state(job, left, own)
+def _judge_dead(left: Traces) -> State:
+    """Judge a local job without a process here, and without an outcome."""
+    job = left.job
+    if job.host not in ("", platform.node()):
+        return _guess(left, f"it was started on {job.host}", gone=False)
+    if job.array and not left.attempts:
+        return State("cancelled", "it had not begun")
+    if left.cancelled:  # before its script could note it, or it would not end
+        return State("cancelled")
+    return State("failed", "its supervising script was killed")
+
+
+def _judge_done(left: Traces) -> State:
+    return State("done", "it stopped early, in order" if left.stopped_early else "")
+
+
+def _judge_outcome(left: Traces) -> State | None:
+    """Return how the job ended if its script alone can tell; None if it runs or was told to end."""
+    if left.word == "done":
+        return _judge_done(left)
+    if left.word != "failed":
+        return None
+    if lost := left.lost_nodes:
+        return State("node lost", f"no sign of life from {', '.join(lost)}")
+    if left.code == SIGTERM_CODE and re.search(_AT_WALLTIME, left.output, re.M):
+        return State("timeout", "its script has ended it at its walltime")
+    return State("failed", f"exit code {left.code}{_BY_SIGNAL.get(left.code, '')}")
+
+
+def _guess(left: Traces, why: str, *, gone: bool) -> State:
+    """Guess how a job stands that the scheduler does not know (`gone`) or does not answer for."""
+    if left.word == "cancelled":
+        ran, limit = left.ended - (left.begun or 0.0), left.walltime
+        if limit is not None and ran + _SLACK_SECONDS >= limit:
+            return State("timeout", "it was told to end when its walltime was over")
+        return State("cancelled")
+    if left.word == "continued":
+        return State("unknown", f"it was going to be restarted; {why}")
+    if left.alive:
+        reason = f"by the signs of life of its nodes; {why}"
+        return State("running", reason, left.begun, left.limit)
+    if gone and left.cancelled:  # its script may have been killed before it could note it
+        return State("cancelled", "" if left.attempts else "it had not begun")
+    if left.attempts and gone:
+        ended = "it has left no outcome: it was killed, or its first node was lost"
+        return State("failed", f"{ended}; {why}")
+    begun = "it has begun, and left no outcome" if left.attempts else "it has not begun here"
+    return State("unknown", f"{begun}; {why}")
+
+
+# --- What the scheduler says -------------------------------------------------------------
+
+
+def _collect_open(
+    jobs: Sequence[JobRecord], parts: Sequence[Sequence[_Part]]
+) -> dict[str, dict[str, list[str]]]:
+    """Return by scheduler the ids to ask for, each with the run folders that it stands for."""
+    wanted: dict[str, dict[str, list[str]]] = {}
+    for job, some in zip(jobs, parts, strict=True):
+        for left in (part.left for part in some if part.own is None):
+            ids = wanted.setdefault(job.scheduler, {})
+            for id, folder in zip(left.open_chain, left.open_folders, strict=True):
+                ids.setdefault(job.id if job.tasks else id, []).append(folder)
+    return wanted
+
+
+def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
+    """Judge by what the scheduler says, and what the script has left; say if that is the end."""
+    own = _judge_outcome(left)
+    known = answer.list_known(left, ended=own is not None)
+    if going := next((one for one in known if not one.ended and one.name != "unknown"), None):
+        before = left.word and (going.start or 0) <= left.ended
+        if before and going.name != "queued" and (own or left.word == "cancelled"):
+            return own or going._replace(name="stopping"), False
+        return going, False
+    if known and known[-1].name != "unknown":
+        return _judge_end(left, known[-1], own), True
+    if own:
+        return own, not answer.silence
+    if known and not left.alive:
+        return known[-1], False
+    why = answer.silence or "the scheduler does not know it any more"
+    return _guess(left, why, gone=not known and not answer.silence), False
+
+
+def _judge_end(left: Traces, state: State, own: State | None) -> State:
+    """Return how a job ended: by its script's own word, unless the scheduler says more."""
+    if lost := re.search(_NODE_DIED, left.output):
+        return State("node lost", lost[0])
+    plain = SCHEDULERS[left.job.scheduler].queue.is_plain
+    if own and (state.name == "done" or plain(state)):
         return own
-    state = known[-1]
-    if own and (state.name == "done" or schedulers.get_queue(job.scheduler).is_plain(state)):
-        state = own
-    elif left.word == "cancelled" and job.links:
-        state = State("cancelled")  # the later jobs of the chain only repeat it
-    elif left.word == "continued" and state.name == "done":
-        state = State("failed", "it has stopped before it was done, and no job goes on")
-    run_folder.keep_state(job, left, state)
+    if left.word == "cancelled" and left.job.links:
+        return State("cancelled")  # the later jobs of the chain only repeat it
+    if left.word == "continued" and state.name == "done":
+        return State("failed", "it has stopped before it was done, and no job goes on")
     return state
 
 
 def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
     """Ask the scheduler called `name` about these jobs, at once if they fit one command line."""
-    queue = schedulers.get_queue(name)
-    environment = queue.environment(os.environ)
+    queue = SCHEDULERS[name].queue
+    environment = queue.make_environment(os.environ)
     states: dict[str, State] = {}
-    for ids in _split_ids(wanted):
-        argv = queue.argv(ids)
+    silence = ""
+    for ids in split_ids(wanted):
+        argv = queue.make_query(ids)
         try:
             answer = process.ask(argv, environment=environment)
-            if answer.code and not queue.knows_none(answer.words):
-                return SchedulerAnswer(states, answer.refusal(argv[0]))
-            if answer.output.strip():
-                states |= queue.states(answer.output)
         except SchedulerUnavailableError as error:
             return SchedulerAnswer(states, str(error))
-        except ValueError:
-            return SchedulerAnswer(
-                states, f"{argv[0]} has printed no answer but {answer.output[:200]!r}"
-            )
+        if answer.code and not queue.knows_none(answer.words):
+            return SchedulerAnswer(states, answer.refusal(argv[0]))
+        listed, stray = _read_lines(queue.read_states, answer.output)
+        states |= listed
+        if stray:  # of a job without a line it is not known whether it has one
+            silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
         forgotten = [id for id in ids if not states.keys() >= {*wanted[id]}]
-        if forgotten and (history := queue.history_argv(forgotten)):
-            try:
+        if forgotten and (history := queue.make_history_query(forgotten)):
+            with suppress(SchedulerUnavailableError):  # many clusters keep no history
                 answer = process.ask(history, environment=environment)
-                states = queue.history(answer.output) | states
-            except (SchedulerUnavailableError, ValueError):
-                continue  # many clusters keep no history
-    return SchedulerAnswer(states)
+                if not answer.code or queue.knows_none(answer.words):
+                    states = _read_lines(queue.read_history, answer.output)[0] | states
+    return SchedulerAnswer(states, silence)
 
 
-def _split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
+def _ask_end(left: Traces, state: State, answer: SchedulerAnswer) -> State:
+    """Return the same, or that the scheduler ended the job on behalf of another.
+
+    That is asked of a single job that has failed for all that the scheduler says unasked.
+    """
+    queue = SCHEDULERS[left.job.scheduler].queue
+    known = answer.list_known(left, ended=True)
+    argv = queue.make_end_query(left.job.id)
+    if argv and state.name == "failed" and known and queue.is_plain(known[0]):
+        with suppress(SchedulerUnavailableError):
+            ended = process.ask(argv, environment=queue.make_environment(os.environ))
+            if why := queue.read_end(ended.output):
+                return State("cancelled", why, state.start, state.limit)
+    return state
+
+
+def _read_lines(
+    read: Callable[[str], dict[str, State]], output: str
+) -> tuple[dict[str, State], str]:
+    """Return the states in an answer by the names of run folders, and a line that has none.
+
+    A line without its end may be half of one.
+    """
+    whole, end, cut = output.rpartition("\n")
+    try:
+        states = read(whole + end)
+    except MixedAnswerError as error:
+        states, cut = error.states, error.line
+    return {folder_name(id): state for id, state in states.items()}, cut.strip()
+
+
+def split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield ids in lists that fit one command line."""
     some: list[str] = []
     length = 0
     for id in ids:
@@ -272,13 +377,15 @@ def _split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
     yield some
 
 
-def _combine(job: JobRecord, states: Sequence[State]) -> State:
-    """Return the state of an array by its tasks'; of a local one by its own process."""
+# --- The tasks of an array ---------------------------------------------------------------
+
+
+def _combine(states: Sequence[State], whole: State | None) -> State:
+    """Return the state of an array by its tasks'; by that of its own process if it has one."""
     count = Counter(state.name for state in states)
     start = min((state.start for state in states if state.start is not None), default=None)
-    if schedulers.is_local(job.scheduler):
-        state = _judge_local(job, run_folder.read_traces(job))
-        return state if state.name == "queued" else State(state.name, _format_count(count), start)
+    if whole:
+        return whole if whole.name == "queued" else State(whole.name, _format_count(count), start)
     if len(count) == 1 and "queued" in count:
         return State("queued", states[0].reason, start)
     going_on = count.keys() & {"running", "stopping", "queued"}
@@ -289,84 +396,3 @@ def _combine(job: JobRecord, states: Sequence[State]) -> State:
 def _format_count(count: Counter[StateName]) -> str:
     """Return how many tasks stand how: `3 done, 1 failed, 2 queued`."""
     return ", ".join(f"{count[name]} {name}" for name in _ORDER if name in count)
-
-
-def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    """End jobs, and return them. Local ones are told to stop, and killed after 60 s.
-
-    Raises RefusedError, with all reasons, if some cannot be ended; the others are.
-    """
-    ended: list[JobRecord] = []
-    refusals = []
-    plain: dict[str, list[JobRecord]] = {}
-    for job in jobs:
-        try:
-            if schedulers.is_local(job.scheduler):
-                _stop(job)
-                ended.append(job)
-            elif len(ids := list_open_chain(job, run_folder.read_traces(job))) > 1:
-                _cancel_all(ids, schedulers.get_batch_scheduler(job.scheduler))
-                ended.append(job)
-            else:
-                plain.setdefault(job.scheduler, []).append(job)
-        except RefusedError as error:
-            refusals.append(str(error))
-    for name, some in plain.items():
-        wanted = [list_open_chain(job, run_folder.read_traces(job))[0] for job in some]
-        for ids in _split_ids(wanted):
-            try:
-                process.run(schedulers.get_batch_scheduler(name).cancel_argv(ids))
-                ended += [job for job, id in zip(some, wanted, strict=True) if id in ids]
-            except RefusedError as error:
-                refusals.append(str(error))
-    for job in ended:
-        run_folder.note_cancel(job)
-    if refusals:
-        refusal = RefusedError("\n".join(refusals))
-        refusal.cancelled = tuple(job.id for job in ended)
-        raise refusal
-    return ended
-
-
-def _stop(job: JobRecord) -> None:
-    """End a local job; of one whose script was killed, what that has left behind."""
-    if job.array:
-        raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
-    tasks = [job.task(index) for index in range(job.tasks)]
-    marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *tasks)}
-    if job.pid is not None and process.is_running(job.pid, job.started):
-        _send_signal([job.pid], signal.SIGTERM)
-    elif not (left := process.list_marked(marks)):
-        raise RefusedError(f"job {job.id} has ended already")
-    else:
-        _send_signal(left, signal.SIGTERM)
-    give_up = time.monotonic() + 60
-    while process.is_running(job.pid, job.started) or process.list_marked(marks):
-        if time.monotonic() > give_up:
-            if job.pid is not None and process.is_running(job.pid, job.started):
-                _send_signal([-job.pid], signal.SIGKILL)
-            _send_signal(process.list_marked(marks), signal.SIGKILL)
-            break
-        time.sleep(0.1)
-
-
-def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to processes, or to groups by negative numbers, as far as they are there."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def _cancel_all(ids: list[str], scheduler: BatchScheduler) -> None:
-    """End jobs, the last first, so that none starts because the one before it has ended.
-
-    Those that have ended already do not matter, as long as one has not.
-    """
-    refusals = []
-    for job_id in reversed(ids):
-        try:
-            process.run(scheduler.cancel_argv([job_id]))
-        except RefusedError as error:
-            refusals.append(error)
-    if len(refusals) == len(ids):
-        raise refusals[-1]

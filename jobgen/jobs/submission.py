@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from jobgen import process, schedulers
+from jobgen import process
 from jobgen.errors import SpecError, StaleError, UsageError
-from jobgen.jobs import pending
+from jobgen.jobs import journal
 from jobgen.jobs.record import RUNS
 from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
 from jobgen.rendering.check import read_script
 from jobgen.rendering.render import render
+from jobgen.schedulers import SCHEDULERS
 from jobgen.spec.load import LoadedSpec, load
 
 TOKEN = "# submitted by jobgen as "  # the last line of what is submitted begins so
@@ -40,18 +41,18 @@ class Submission:
     rerun_of: tuple[str, ...] = ()
     synced: bool = False  # whether the .venv here is brought to uv.lock before
 
-    def argv(self, script: str) -> list[str]:
-        """Return the command that submits it from the file `script`."""
-        argv = schedulers.get_scheduler(self.scheduler).submit_argv(script)
+    def argv(self, token: str = "TOKEN", *, script: str = "") -> list[str]:
+        """Return the command that submits it under its own name, or from the file `script`."""
+        argv = SCHEDULERS[self.scheduler].submit_argv(script or self.file(token))
         if self.after:
-            scheduler = schedulers.get_batch_scheduler(self.scheduler)
+            scheduler = SCHEDULERS[self.scheduler]
             own = scheduler.dependencies(self.head)  # which the command's would replace
             argv[1:1] = scheduler.after_argv(",".join(filter(None, [own, *map(str, self.after)])))
         return argv
 
     def file(self, token: str = "TOKEN") -> str:
         """Return what the scheduler reads: a copy under the submission's own name."""
-        return str(pending.name_script(self.name, token, self.scheduler))
+        return str(journal.name_script(self.name, token, self.scheduler))
 
     @property
     def head(self) -> str:
@@ -62,18 +63,27 @@ class Submission:
     @property
     def folders(self) -> list[str]:
         """Folders that must be there before: neither sbatch nor qsub makes the output's."""
-        outputs = schedulers.get_scheduler(self.scheduler).output_folders(self.head)
+        outputs = SCHEDULERS[self.scheduler].output_folders(self.head)
         return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables set here that change the submission, and what each does to it."""
-        if schedulers.is_local(self.scheduler):
+        if not SCHEDULERS[self.scheduler].can.batch:
             return {}
-        scheduler = schedulers.get_batch_scheduler(self.scheduler)
+        scheduler = SCHEDULERS[self.scheduler]
         return scheduler.interferes(self.head, os.environ)
 
     def list_warnings(self) -> list[str]:
-        """Return what to tell the user before it is submitted."""
+        """Return what to tell the user before it is submitted.
+
+        Raises UsageError for a variable that sends the job where jobgen cannot follow it.
+        """
+        for name, instead in SCHEDULERS[self.scheduler].can.refused.items():
+            if os.environ.get(name):
+                text = (
+                    f"{name}={os.environ[name]} is set here, and sends the job to another cluster"
+                )
+                raise UsageError(f"{text}; jobgen cannot follow it: unset it, and {instead}")
         return [
             *filter(None, [self.warning]),
             *(
@@ -93,7 +103,7 @@ class Submission:
         return {
             "name": self.name,
             "scheduler": self.scheduler,
-            "argv": self.argv(self.file()),
+            "argv": self.argv(),
             "folder": os.getcwd(),
             "makes": self.folders,
             "script": self.file(),
@@ -104,9 +114,9 @@ class Submission:
         """Return the commands that would be run here, and the script."""
         lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
         lines.append(f"# write the script below to {self.file()}, then")
-        lines.append(shlex.join(self.argv(self.file())))
+        lines.append(shlex.join(self.argv()))
         if self.jobs > 1:
-            scheduler = schedulers.get_chain_scheduler(self.scheduler)
+            scheduler = SCHEDULERS[self.scheduler]
             argv = scheduler.next_argv(self.file(), text=self.head, after="BEFORE", first="FIRST")
             lines.append(f"{shlex.join(argv)}    # {self.jobs - 1} times")
         lines.append("# the script:")
@@ -120,15 +130,17 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
     the plan notes is the submission's warning.
     """
     waits = tuple(parse_dependency(word, plan.scheduler) for word in after)
-    if schedulers.is_local(plan.scheduler):  # only the script itself can wait
+    if not plan.can.batch:  # only the script itself can wait
         requests = plan.requests._replace(after=plan.requests.after + waits)
         plan, waits = plan._replace(requests=requests), ()
-    script = loaded.spec.run.script
+    key, script = "run.script", loaded.spec.run.script
+    if loaded.spec.run.body:
+        key, script = "run.body", loaded.spec.run.body
     if loaded.spec.environment.container is not None:
         script = None  # it may lie in the image
     if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
         hint = "paths are relative to the folder you submit from"
-        raise SpecError([loaded.problem("run.script", f"no such file here: {script!r}", hint)])
+        raise SpecError([loaded.problem(key, f"no such file here: {script!r}", hint)])
     if missing := [name for name in plan.environment.from_shell if name not in os.environ]:
         message = f"{', '.join(missing)}: not set in this shell"
         hint = "export it before you submit"
@@ -170,7 +182,7 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
         warning = f"{path}: {spec_path} does not exist; the script may be stale"
     name, scheduler = about.name, about.scheduler
     waits = tuple(parse_dependency(word, scheduler) for word in after)
-    if waits and schedulers.is_local(scheduler):
+    if waits and not SCHEDULERS[scheduler].can.batch:
         raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
     return Submission(
         script.text,

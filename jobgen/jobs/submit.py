@@ -12,34 +12,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jobgen import process, schedulers
+from jobgen import process
 from jobgen.errors import (
     AlreadySubmittedError,
-    JobgenError,
     NoAnswerError,
     RecordError,
     RefusedError,
     SchedulerUnavailableError,
     UnsettledError,
 )
-from jobgen.jobs import pending, record, status
+from jobgen.jobs import journal, status
 from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
-from jobgen.jobs.pending import Intent
-from jobgen.jobs.record import RECORD, RUNS, JobRecord
+from jobgen.jobs.journal import Intent
+from jobgen.jobs.record import (
+    RUNS,
+    JobRecord,
+    append_run_file,
+    find_same,
+    read_left,
+    write_run_file,
+)
 from jobgen.jobs.submission import TOKEN, Submission
+from jobgen.schedulers import SCHEDULERS
 
 _AGAIN = "give --again for another job"
+_MARK = "#\n"  # before each answer of a scheduler's command
 # A command that fails with such words may have been heard all the same.
 _HEARD_PERHAPS = re.compile(
     r"timed?[ -]?out|zero bytes|reset by peer|broken pipe|end of file|endpoint|"
-    r"(send|receive|shutdown) failure|unexpected message|killed",
+    r"(send|receive|shutdown|communication) failure|unexpected message|killed|"
+    r"protocol authentication|unspecified error",
     re.IGNORECASE,
 )
 # The machine has no room for another process, which was not started then.
 _NOT_STARTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 # With these it was heard and refused: they are the scheduler's own.
 _REFUSED = re.compile(r"sbatch: (error|fatal): |qsub: |usage: ")
-# With these it was not: the scheduler was not there to hear it.
+# With these it was not heard, unless the scheduler knows the job all the same.
 _NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
 
 
@@ -55,83 +64,47 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
     intent = _create_intent(submission)
     text = submission.text if submission.text.endswith("\n") else f"{submission.text}\n"
     text += f"{TOKEN}{intent.token}\n"
-    try:
-        for folder in submission.folders:
-            os.makedirs(folder, exist_ok=True)
-        pending.write_intent(intent, text)
+    with journal.keep_intent(intent, text, folders=submission.folders):
         if not again:
             _refuse_another(intent)
         if submission.synced:
             sync_environment()
         if submission.snapshot is not None:
             copy_code(name_copy(submission.name, intent.token), submission.snapshot)
-    except OSError as error:
-        pending.remove_intent(intent)
-        raise _explain_nothing(submission, error) from None
-    except BaseException:
-        pending.remove_intent(intent)
-        raise
-    try:
-        if schedulers.is_local(submission.scheduler):
-            return _start(intent, text)
-        return _submit_all(intent, submission)
-    except OSError as error:
-        pending.remove_intent(intent)
-        raise _explain_nothing(submission, error) from None
-    except UnsettledError as error:
-        raise _explain_unsettled(intent, error) from None
-    except JobgenError as error:
-        if not error.job_id:
-            pending.remove_intent(intent)
-        raise
-    except BaseException:  # Control-C: the next command sees whether there is a job
-        pending.release_intent(intent)
-        raise
-
-
-def search_jobs(scheduler: str, tokens: Iterable[str], *, since: float) -> Mapping[str, list[str]]:
-    """Ask for the ids of the jobs of submissions; they are in the scheduler's order, by token.
-
-    Raises RefusedError or SchedulerUnavailableError if it does not answer.
-    """
-    known: dict[str, list[str]] = {token: [] for token in tokens}
-    for listed in schedulers.list_own_jobs(scheduler, process.run, since):
-        for job_id, words in listed:
-            for token, ids in known.items():
-                if token in words and job_id not in ids:
-                    ids.append(job_id)
-        if all(known.values()):
-            break
-    return {token: sorted(ids, key=_get_number) for token, ids in known.items()}
-
-
-def count_links(ids: Sequence[str], jobs: int) -> str:
-    """Say that a chain is shorter than it should be."""
-    return f"only {len(ids)} of the chain's {jobs} jobs are queued"
+        if not intent.job.local:
+            return _submit_all(intent, submission)
+        # bash reads the script while it runs: from the job's own folder.
+        intent.job.run_dir.mkdir()
+        output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
+        with process.Held(intent.job.argv, environment=environment, output=output) as held:
+            job = replace(intent.job, pid=held.pid, started=process.get_start(held.pid))
+            return journal.record_job(replace(intent, job=job), [job.id]), ""
 
 
 def _create_intent(submission: Submission) -> Intent:
-    token, code = pending.create_token(), read_code()
-    local = schedulers.is_local(submission.scheduler)
-    job_id = _choose_id() if local else ""
-    script = os.path.join(RUNS, submission.name, job_id, "script")
+    code = read_code()
     job = JobRecord(
-        id=job_id,
+        id="",
         name=submission.name,
         scheduler=submission.scheduler,
         folder=os.getcwd(),
         submitted=time.time(),
-        argv=tuple(submission.argv(script if local else submission.file(token))),
+        argv=(),
         tasks=submission.tasks,
-        token=token,
+        token=journal.create_token(),
         digest=submission.digest,
         host=os.uname().nodename,
         commit=code.commit,
         changed=code.changed,
         rerun_of=submission.rerun_of,
     )
+    script = ""
+    if job.local:
+        job = replace(job, id=_choose_id())
+        script = f"{RUNS}/{job.name}/{job.id}/script"
+    job = replace(job, argv=tuple(submission.argv(job.token, script=script)))
     source = submission.source
-    return pending.create_intent(job, jobs=submission.jobs, source=source, diff=code.diff)
+    return journal.create_intent(job, jobs=submission.jobs, source=source, diff=code.diff)
 
 
 # The submissions of this process to this machine, in all its threads.
@@ -157,23 +130,26 @@ def _refuse_another(intent: Intent) -> None:
     This one's intent is on the disk: of two at a time each sees the other, and none is submitted.
     """
     # Before records are read: an intent goes after its record.
-    rivals = list(pending.list_rivals(intent))
-    report = status.look(record.find_same(intent.job))
+    rivals = list(journal.list_rivals(intent))
+    same = find_same(intent.job)
+    report = status.look(same)
     if report.silences:
         raise SchedulerUnavailableError("\n".join(report.silences))
-    for job, state, *_ in report.jobs:
-        if state.name != "unknown" and not state.ended:
+    for job, state, *_, listed in report.jobs:
+        if listed if state.name == "unknown" else not state.ended:
             raise AlreadySubmittedError(
                 f"job {job.id} is of the same script and {state.name}: "
                 f"{os.path.relpath(job.run_dir)}; {_AGAIN}"
             )
-        if state.name == "unknown" and (left := _measure_wait(intent, job)) > 0:
+        # Both times are the file server's: clocks of two login nodes may differ by minutes.
+        left = job.recorded + journal.LATE - intent.written
+        if state.name == "unknown" and left > 0:
             raise UnsettledError(
                 f"job {job.id} is of the same script and was accepted a moment ago, but the "
                 f"scheduler does not list it; nothing more is submitted for {left:.0f} s; {_AGAIN}"
             )
     for rival in rivals:
-        if pending.find_submitter(rival) == "alive":
+        if journal.find_submitter(rival) == "alive":
             who = "this process" if rival.pid == os.getpid() else f"process {rival.pid}"
             raise AlreadySubmittedError(f"{who} is submitting the same at this moment; {_AGAIN}")
         raise UnsettledError(
@@ -182,69 +158,72 @@ def _refuse_another(intent: Intent) -> None:
         )
 
 
-def _measure_wait(intent: Intent, job: JobRecord) -> float:
-    """Return for how many seconds a job that is on record may still appear in the queue.
-
-    Both files are the file server's: clocks of two login nodes may differ by minutes.
-    """
-    try:
-        age = intent.path.stat().st_mtime - (job.run_dir / RECORD).stat().st_mtime
-    except OSError:
-        return 0.0
-    return pending.LATE - age
-
-
-def _start(intent: Intent, text: str) -> tuple[JobRecord, str]:
-    """Run the script from the job's own folder, as bash reads it while it runs; record it first."""
-    run_dir = intent.job.run_dir
-    run_dir.mkdir()
-    environment = {"JOBGEN_SUBMIT_ID": intent.job.id}
-    held = process.Held(intent.job.argv, environment=environment, output=run_dir / "job.out")
-    job = replace(intent.job, pid=held.pid, started=process.get_start(held.pid))
-    try:
-        pending.write_record(job, text, intent)
-    except BaseException:
-        held.forget()
-        Path(run_dir, RECORD).unlink(missing_ok=True)
-        raise
-    held.release()
-    with contextlib.suppress(OSError):  # then the next command does it
-        pending.remove_intent(intent)
-    return job, ""
-
-
 def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:
-    """Hand over the job, and those that follow it in its chain; record each."""
-    argv = list(intent.job.argv)
+    """Hand over the job, and those that follow it in its chain; record them."""
+    ids: list[str] = []
     try:
-        job_id, warning = _hand_over(intent, argv, known=[])
+        try:
+            warnings = _hand_over_all(intent, submission, ids)
+        finally:
+            if ids:
+                job = journal.record_job(intent, ids)
     except RefusedError as error:
-        scheduler = schedulers.get_batch_scheduler(submission.scheduler)
-        hint = scheduler.hint(str(error)) if submission.tasks else ""
-        if names := submission.list_variables():
-            hint += f"\nset here, and read by {argv[0]}: {', '.join(names)}"
-        raise RefusedError(f"{error}{hint}") from None
-    ids, warnings = [job_id], [*filter(None, [warning])]
-    try:
-        job = pending.record_job(intent, ids)
-        if submission.jobs > 1:
-            try:
-                warnings += _submit_links(intent, ids, submission.head)
-            finally:
-                job = pending.record_job(intent, ids)
-        pending.remove_intent(intent)
+        raise RefusedError(f"{error}{_advise(submission, str(error))}") from None
     except UnsettledError as error:
-        error.job_id = job_id
+        error.job_id = ids[0] if ids else ""
         raise
     except OSError as error:
-        pending.release_intent(intent)
+        if not ids:
+            raise
         words = f"{error.filename or 'its record'}: {error.strerror}"
         trouble = RecordError(
-            f"job {job_id} is submitted, but not on record yet: {words}; jobgen will find it"
+            f"job {ids[0]} is submitted, but not on record yet: {words}; jobgen will find it"
         )
-        trouble.job_id = job_id
+        trouble.job_id = ids[0]
         raise trouble from None
     return job, "\n".join(warnings)
+
+
+def _hand_over_all(intent: Intent, submission: Submission, ids: list[str]) -> list[str]:
+    """Hand over the jobs of a chain; add their ids to `ids`, and return warnings.
+
+    What `_hand_over` raises is a warning if it has only made the chain shorter.
+    """
+    warnings: list[str] = []
+    while len(ids) < intent.jobs:
+        argv = list(intent.job.argv)
+        if ids:
+            script = os.path.relpath(intent.script, intent.job.folder)
+            link = SCHEDULERS[submission.scheduler].next_argv
+            argv = link(script, text=submission.head, after=ids[-1], first=ids[0])
+        try:
+            job_id, warning = _hand_over(intent, argv, known=ids)
+        except UnsettledError as error:
+            few = f"{count_links(ids, intent.jobs)}: " if ids else ""
+            raise UnsettledError(f"{few}{error}") from None
+        except (RefusedError, SchedulerUnavailableError, OSError) as error:
+            if not ids:
+                raise
+            return [*warnings, f"{count_links(ids, intent.jobs)}: {error}"]
+        ids.append(job_id)
+        warnings += filter(None, [warning])
+    return warnings
+
+
+def _advise(submission: Submission, refusal: str) -> str:
+    """Return what to do about a refusal, each on its own line."""
+    hint = SCHEDULERS[submission.scheduler].hint(refusal) if submission.tasks else ""
+    if names := submission.list_variables():
+        hint += f"\nset here, and read by {submission.argv()[0]}: {', '.join(names)}"
+    return hint
+
+
+def count_links(ids: Sequence[str], jobs: int) -> str:
+    """Say that a chain is shorter than it should be."""
+    return f"only {len(ids)} of the chain's {jobs} jobs are queued"
+
+
+# --- One command of the scheduler, and its answer ----------------------------------------
 
 
 def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tuple[str, str]:
@@ -254,86 +233,97 @@ def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tupl
     RefusedError or SchedulerUnavailableError if there is certainly no job, UnsettledError if that
     cannot be known, and OSError if its answer could not be kept, and it was not run.
     """
-    heard, failure = True, ""
-    pending.begin_answer(intent)
+    failure, heard = _run(intent, argv)
     try:
-        process.run_into(argv, output=intent.output, errors=intent.errors)
-    except NoAnswerError as error:
-        failure = str(error)
-    except RefusedError as error:
-        failure = str(error)
-        perhaps = _HEARD_PERHAPS.search(failure) or not _REFUSED.search(failure)
-        heard = bool(perhaps)
+        printed = read_left(intent.output)
     except OSError as error:
-        if error.errno in _NOT_STARTED:
-            raise
-        failure = f"{argv[0]}: {error.strerror}"  # it may run, though this process cannot tell
-    try:
-        ids = pending.read_ids(intent)
-        printed = record.read_left(intent.output).rpartition("#\n")[2]
-    except OSError as error:
-        ids, printed = [], f"nothing that can be read: {error.strerror}"
-    answered = ids[:-1] == known and len(ids) > len(known)
-    if answered and not failure:
-        return ids[-1], ""
-    if _NOT_HEARD.search(failure):
-        raise SchedulerUnavailableError(failure)
-    if not failure:
-        failure = f"{argv[0]} printed no job id but {printed[:200]!r}"
+        printed = f"nothing that can be read: {error.strerror}"
+    ids = _parse_answers(intent, printed)
+    if ids[:-1] == known and len(ids) > len(known):
+        return ids[-1], failure and f"{failure}; but it has printed the id of a job"
+    failure = failure or f"{argv[0]} printed no job id but {printed.rpartition(_MARK)[2][:200]!r}"
+    # Whatever the words of the failure are, the scheduler may have the job.
     try:
         since = intent.job.submitted
         seen = search_jobs(intent.job.scheduler, [intent.token], since=since)[intent.token]
     except (RefusedError, SchedulerUnavailableError) as error:
-        if answered:
-            return ids[-1], f"{failure}; but it has printed the id of a job"
+        if _NOT_HEARD.search(failure) and not _HEARD_PERHAPS.search(failure):
+            raise SchedulerUnavailableError(failure) from None
         raise UnsettledError(f"{failure}; whether there is a job is not known: {error}") from None
     if new := [job_id for job_id in seen if job_id not in known]:
+        answers = "".join(f"{_MARK}{job_id}\n" for job_id in (*known, new[0]))
         with contextlib.suppress(OSError):
-            pending.rewrite_answers(intent, [*known, new[0]])
+            write_run_file(intent.output, answers)
         return new[0], f"{failure}; but the job exists"
-    if answered:
-        return ids[-1], f"{failure}; but it has printed the id of a job"
     if heard:
         raise UnsettledError(f"{failure}; there is no job yet, but one may still come of it")
+    if _NOT_HEARD.search(failure):
+        raise SchedulerUnavailableError(failure)
     raise RefusedError(failure)
 
 
-def _submit_links(intent: Intent, ids: list[str], head: str) -> list[str]:
-    """Submit the jobs of a chain that follow the first of `ids`; add theirs, return warnings.
+def _run(intent: Intent, argv: Sequence[str]) -> tuple[str, bool]:
+    """Run the command; return how it failed, if it did, and whether a job may still come of it.
 
-    Raises UnsettledError as `_hand_over` does.
+    The files for the answer are on the disk before. So their absence proves that the command was
+    not run, but for a power cut on a file server that does not keep its word. Each answer stands
+    below its own mark.
     """
-    warnings = []
-    script = str(intent.script.relative_to(intent.job.folder))
-    scheduler = schedulers.get_chain_scheduler(intent.job.scheduler)
-    while len(ids) < intent.jobs:
-        argv = scheduler.next_argv(script, text=head, after=ids[-1], first=ids[0])
-        try:
-            following, warning = _hand_over(intent, argv, known=ids)
-        except UnsettledError as error:
-            raise UnsettledError(f"{count_links(ids, intent.jobs)}: {error}") from None
-        except (RefusedError, SchedulerUnavailableError, OSError) as error:
-            warnings.append(f"{count_links(ids, intent.jobs)}: {error}")
+    append_run_file(intent.errors, "")
+    append_run_file(intent.output, _MARK)
+    try:
+        process.run_into(argv, output=intent.output, errors=intent.errors)
+    except NoAnswerError as error:
+        return str(error), True
+    except RefusedError as error:
+        failure = str(error)
+        return failure, bool(_HEARD_PERHAPS.search(failure) or not _REFUSED.search(failure))
+    except OSError as error:
+        if error.errno in _NOT_STARTED:
+            raise
+        # It may run, though this process cannot tell.
+        return f"{argv[0]}: {error.strerror}", True
+    return "", True
+
+
+def read_ids(intent: Intent) -> list[str]:
+    """Return the ids that the scheduler's commands have printed so far."""
+    try:
+        return _parse_answers(intent, read_left(intent.output))
+    except FileNotFoundError:
+        return []
+
+
+def _parse_answers(intent: Intent, printed: str) -> list[str]:
+    """Return the ids in what the scheduler's commands have printed, up to what is not an answer.
+
+    An answer is one id on a line that has its end: half of it may be another job's.
+    """
+    parse = SCHEDULERS[intent.job.scheduler].parse_job_id
+    ids: list[str] = []
+    for answer in filter(None, printed.split(_MARK)):
+        lines = [line for line in answer.split("\n") if line.strip()]
+        job_id = parse(lines[0]) if len(lines) == 1 and answer.endswith("\n") else None
+        if not job_id or job_id in ids:
             break
-        ids.append(following)
-        warnings += filter(None, [warning])
-    return warnings
+        ids.append(job_id)
+    return ids[: intent.jobs]
 
 
-def _explain_unsettled(intent: Intent, error: UnsettledError) -> UnsettledError:
-    pending.release_intent(intent)
-    more = UnsettledError(
-        f"{error}\nthe next 'jobgen submit' or 'jobgen list' finds the job; from "
-        f"{pending.format_clock(intent.late)} on it can also say that there is none; before that, "
-        f"--again submits another job"
-    )
-    more.job_id = error.job_id
-    return more
+def search_jobs(scheduler: str, tokens: Iterable[str], *, since: float) -> Mapping[str, list[str]]:
+    """Ask for the ids of the jobs of submissions; they are in the scheduler's order, by token.
 
-
-def _explain_nothing(submission: Submission, error: OSError) -> RecordError:
-    where = error.filename or f"{RUNS}/{submission.name}"
-    return RecordError(f"{where}: {error.strerror}; nothing was submitted")
+    Raises RefusedError or SchedulerUnavailableError if it does not answer.
+    """
+    known: dict[str, list[str]] = {token: [] for token in tokens}
+    for listed in SCHEDULERS[scheduler].queue.list_own_jobs(process.run, since):
+        for job_id, words in listed:
+            for token, ids in known.items():
+                if token in words and job_id not in ids:
+                    ids.append(job_id)
+        if all(known.values()):
+            break
+    return {token: sorted(ids, key=_get_number) for token, ids in known.items()}
 
 
 def _get_number(job_id: str) -> int:

@@ -35,23 +35,28 @@ class Tail:
         self._partial = b""
         self._shown = time.monotonic()
         self._offset = self._size = 0
+        self._file = (0, 0)  # device and number of the one that is read
         self._told = False  # that it cannot be read
 
     def look(self, *, sure: bool = False) -> None:
         """See what there is to read: `fill` reads that, and not what is written meanwhile.
 
         With `sure` the file server is asked; otherwise the client may believe what it knows. A file
-        that is shorter than before is another one, and read from its beginning.
+        that is shorter than before, or that has come in its place, is read from its beginning.
         """
+        about = size = None
         try:
-            size = _read_size(self.path, sure=sure)
+            if about := _read_about(self.path, sure=sure):
+                size = about.st_size
         except OSError as error:
-            size = None
             if not self._told:
                 words = f"jobgen: {self.path.name} cannot be read: {error.strerror}"
                 self.lines.append(words.encode())
             self._told = True
-        if size is not None and size < self._offset:
+        file = (about.st_dev, about.st_ino) if about else self._file
+        rotated = self._offset and file != self._file
+        self._file = file
+        if size is not None and (rotated or size < self._offset):
             self._offset = 0
             self.finish()
             text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
@@ -102,12 +107,12 @@ class Tail:
 
 
 def choose_chunk(files: int) -> int:
-    """Return how many bytes to read of each of so many files at a time."""
+    """Return how many bytes to read at a time if there are this many files."""
     return min(_MOST, max(_LEAST, _HELD // max(1, files)))
 
 
 def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Yield all that the tails have to read, each line with the indices of those that have it.
+    """Yield all lines of the tails, each with the indices of those that have it.
 
     Each tail's lines keep their order. Those of one stay together up to a line that others are
     about to say too; that one waits for them.
@@ -119,7 +124,7 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
     last: list[int] = []  # how many lines each gave when it was read last
 
     def fill() -> None:
-        """Read on in all that run low together, so that what they say alike is held at a time."""
+        """Read on in all tails that run low together, so that equal lines are held together."""
         for index, tail in enumerate(tails):
             held = len(tail.lines)
             if held <= last[index] // 2:
@@ -157,12 +162,12 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
             advance(index)
 
 
-def _read_size(path: Path, *, sure: bool) -> int | None:
+def _read_about(path: Path, *, sure: bool) -> os.stat_result | None:
     try:
         if not sure and stat.S_ISREG((about := os.stat(path)).st_mode):
-            return about.st_size
+            return about
         with open_left(path) as file:  # close-to-open consistency: nfs(5)
-            return os.fstat(file.fileno()).st_size
+            return os.fstat(file.fileno())
     except OSError as error:
         if _is_gone(error):
             return None

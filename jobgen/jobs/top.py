@@ -1,29 +1,63 @@
-"""The nodes of a running job: what its processes use there, as noted last."""
+"""The nodes of a running job: what its processes use there, asked of the nodes themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
+from jobgen import process
+from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord, read_left
 from jobgen.jobs.run_folder import list_attempts
-from jobgen.jobs.usage import GpuSample, Sample, measure_busy, read_last_samples
+from jobgen.jobs.usage import GpuSample, Sample, measure_busy, read_last_gpus, read_last_samples
 from jobgen.output import format_table
+from jobgen.schedulers import SCHEDULERS
+
+_TIMEOUT = 20.0  # seconds that a node has for its answer
+_AT_ONCE = 16  # nodes that are asked at the same time
+# Prints ticks, ns, ticks, ns, bytes, ticks per second and the number of processes. The processes
+# are those that have the job's own variables around them; a page that several of them share counts
+# once.
+_PROBE = r"""
+pids=$(grep -slzxFe "JOBGEN_RUN_DIR=$1" /proc/[0-9]*/environ |
+    xargs -r grep -slzxFe "JOBGEN_NODE=$2" | cut -d/ -f3)
+count() {
+    local sum=0 pid stat
+    for pid in $pids; do
+        { stat=$(</proc/$pid/stat); } 2>/dev/null || continue
+        set -- ${stat##*) }
+        sum=$((sum + ${12} + ${13}))
+    done
+    echo $sum $(date +%s%N)
+}
+count
+sleep 1
+count
+for pid in $pids; do cat "/proc/$pid/smaps_rollup" 2>/dev/null; done |
+    awk '/^Pss:/ { kib += $2 } END { printf "%.0f\n", kib * 1024 }'
+echo $(getconf CLK_TCK) $(wc -w <<<"$pids")
+"""
 
 
 class NodeUse(NamedTuple):
-    """One node; what is not known yet is None. Memory is in bytes, `age` in seconds."""
+    """One node; what is not known is None. Memory is in bytes, `age` in seconds."""
 
     node: str
     gpus: tuple[GpuSample, ...]
-    cpus: float | None  # busy between the last two notes
+    cpus: float | None  # busy during a second, or between the last two notes of an older script
     memory: float | None
     processes: int | None
-    age: float | None  # since it was noted
+    age: float | None  # since the node was asked, or has noted it
 
 
-def list_nodes(job: JobRecord, *, now: float) -> list[NodeUse]:
-    """Return the nodes of the job's last start, in their order."""
+def list_nodes(job: JobRecord, *, now: float, running: bool) -> list[NodeUse]:
+    """Return the nodes of the job's last start, in their order; those of a running job are asked.
+
+    A node that does not answer has no CPUs, memory and processes.
+    """
     own = list_attempts(job.run_dir)[job.first_attempt :]
     if not own:
         return []
@@ -31,20 +65,23 @@ def list_nodes(job: JobRecord, *, now: float) -> list[NodeUse]:
         nodes = read_left(own[-1] / "nodes").split()
     except OSError:
         return []
-    attempt = int(own[-1].name)
-    return [
-        _describe(
-            node,
-            [one for one in read_last_samples(job.run_dir, node) if one.attempt == attempt],
-            now=now,
-        )
-        for node in nodes
-    ]
+    describe = partial(_describe, job, start=own[-1], now=now, running=running)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(describe, nodes))
 
 
-def _describe(node: str, samples: list[Sample], *, now: float) -> NodeUse:
-    if not samples:
-        return NodeUse(node, (), None, None, None, None)
+def _describe(job: JobRecord, node: str, *, start: Path, now: float, running: bool) -> NodeUse:
+    noted = read_last_samples(job.run_dir, node)
+    if samples := [one for one in noted if one.attempt == int(start.name)]:
+        return _describe_samples(node, samples, now=now)
+    gpus = read_last_gpus(job.run_dir, node, since=start / "nodes")
+    use = _ask_node(job, node) if running else None
+    if use is None:
+        return NodeUse(node, gpus, None, None, None, None)
+    return NodeUse(node, gpus, *use, 0.0)
+
+
+def _describe_samples(node: str, samples: list[Sample], *, now: float) -> NodeUse:
     last = samples[-1]
     return NodeUse(
         node=node,
@@ -54,6 +91,24 @@ def _describe(node: str, samples: list[Sample], *, now: float) -> NodeUse:
         processes=last.processes,
         age=max(0.0, now - last.time),
     )
+
+
+def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
+    """Return the CPUs that are busy, bytes and processes of the job there; None if unanswered."""
+    words = ["bash", "-c", _PROBE, "bash", job.run_folder, node]
+    ask = partial(process.run, timeout=_TIMEOUT)
+    try:
+        if not job.local:
+            access = SCHEDULERS[job.scheduler].access
+            words = access.shell_argv(job.id, node, words, ask, terminal=False)
+        answer = ask(words).split()[-7:]
+        ticks, began, later, ended, memory, hertz, processes = map(int, answer)
+    except (JobgenError, ValueError):
+        return None
+    seconds = (ended - began) / 1e9
+    if seconds <= 0 or hertz <= 0:
+        return None
+    return max(0, later - ticks) / hertz / seconds, float(memory), processes
 
 
 def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
@@ -68,7 +123,7 @@ def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
             "-" if each.cpus is None else f"{each.cpus:.1f}",
             "-" if each.memory is None else _format_gb(each.memory),
             "-" if each.processes is None else str(each.processes),
-            "not yet" if each.age is None else f"{each.age:.0f} s ago",
+            "no answer" if each.age is None else f"{each.age:.0f} s ago",
         )
         for each in nodes
     ]

@@ -1,13 +1,17 @@
-"""`usage/<node>.jsonl`: what the job's processes use on each node, noted by its own script.
+"""What a job's own script has noted of its nodes while it ran.
 
-A line each half minute: CPU seconds so far, memory now and at most, and the node's GPUs. Schedulers
-may count less: PBS without its cgroups hook does not see what torchrun starts.
+`usage/<node>.csv` has the lines of nvidia-smi (timestamp, index, percent busy, MiB used, MiB in
+total, watts), or the tables of rocm-smi below a timestamp, every half minute. Older scripts wrote
+`usage/<node>.jsonl`: CPU seconds so far, memory now and at most, and the node's GPUs.
 """
 
 from __future__ import annotations
 
+import calendar
 import json
 import math
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +58,20 @@ def read_last_samples(run_dir: Path, node: str) -> list[Sample]:
     return list(_read_samples(run_dir / "usage" / f"{node}.jsonl", _LAST_BYTES))
 
 
+def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample, ...]:
+    """Return the node's GPUs as noted last; nothing if that was before `since` was written."""
+    path = run_dir / "usage" / f"{node}.csv"
+    try:
+        with open_left(path) as file:
+            if path.stat().st_mtime < since.stat().st_mtime:
+                return ()
+            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
+            text = file.read().decode(errors="replace")
+    except (OSError, ValueError):
+        return ()
+    return next((gpus for _, gpus in reversed(list(read_gpu_csv(text)))), ())
+
+
 def measure_busy(samples: list[Sample]) -> float | None:
     """Return how many CPUs were busy between the last two samples of a node."""
     if len(samples) < 2:
@@ -76,7 +94,7 @@ def _read_samples(path: Path, most: int) -> Iterator[Sample]:
     for line in lines[1:] if size > most else lines:  # the first one may be cut
         try:
             fields = json.loads(line)
-            gpus = tuple(_read_gpus(fields.get("gpus") or ""))
+            gpus = tuple(read_gpus(fields.get("gpus") or ""))
             numbers = [_read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
             time, cpu, memory, peak = numbers
         except (ValueError, TypeError, AttributeError, RecursionError):
@@ -95,7 +113,39 @@ def _read_samples(path: Path, most: int) -> Iterator[Sample]:
         )
 
 
-def _read_gpus(text: str) -> Iterator[GpuSample]:
+def read_gpu_csv(text: str) -> Iterator[tuple[float, tuple[GpuSample, ...]]]:
+    """Yield each moment with what was noted of the GPUs then."""
+    groups: list[tuple[float, list[str]]] = []
+    before = -1
+    for line in text.replace('"', "").splitlines():
+        stamp, _, rest = line.partition(",")
+        moment = _read_stamp(stamp.strip())
+        if moment is None:  # a row of rocm-smi, below its moment
+            if groups:
+                groups[-1][1].append(line)
+            continue
+        word, _, values = rest.partition(",")
+        index = int(word) if re.fullmatch(r" ?[0-9]{1,4}", word) else -1
+        if index <= before or not groups:
+            groups.append((moment, []))
+        before = index
+        groups[-1][1].append(values)
+    for moment, lines in groups:
+        if gpus := tuple(read_gpus(";".join(filter(None, lines)))):
+            yield moment, gpus
+
+
+def _read_stamp(text: str) -> float | None:
+    """Return the seconds of nvidia-smi's `2026/11/23 14:05:06.123`, or of a number alone."""
+    if re.fullmatch(r"[0-9]{10}", text):
+        return float(text)
+    try:  # The zone is the node's own, whichever that is: only differences count.
+        return calendar.timegm(time.strptime(text.partition(".")[0], "%Y/%m/%d %H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def read_gpus(text: str) -> Iterator[GpuSample]:
     """Read what `nvidia-smi` or `rocm-smi` prints, its lines joined by `;`."""
     lines = [[word.strip() for word in line.split(",")] for line in text.split(";") if line]
     if lines and lines[0][0] == "device":

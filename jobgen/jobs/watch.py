@@ -52,9 +52,10 @@ class Watch:
         return self._seen
 
     def over(self, index: int) -> bool:
-        """Return whether the wait is over: the job has ended, or was unknown twice."""
+        """Return whether the wait is over: it ended, will never start, or was unknown twice."""
         assert self._seen is not None
-        return self._seen.jobs[index].state.ended or self._unknown[index] > 1
+        state = self._seen.jobs[index].state
+        return state.ended or state.hopeless or self._unknown[index] > 1
 
     def until_over(self) -> Iterator[StatusReport]:
         """Yield every report until all of them are over."""

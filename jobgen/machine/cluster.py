@@ -1,60 +1,39 @@
-"""The scheduler of this machine, asked: which it is, and what it tells of its cluster.
-
-Slurm is asked for text, one record a line, which all its versions print alike; its JSON has other
-keys in each. PBS is asked for JSON, and for text if it prints none that can be read.
-"""
+"""The scheduler of this machine, and the site that it belongs to."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from jobgen.errors import JobgenError, RefusedError, SpecError
+from jobgen.errors import JobgenError, SpecError
 from jobgen.process import run
+from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import Ask
 from jobgen.sites import search as sites
 from jobgen.sites.profile import Recognise
-
-SLURM = {
-    "config": ("scontrol", "show", "config"),
-    "partitions": ("scontrol", "--oneliner", "show", "partition"),
-    "nodes": ("scontrol", "--oneliner", "show", "node"),
-}
-PBS = {
-    "Server": ("qstat", "-B", "-f"),
-    "Queue": ("qstat", "-Q", "-f"),
-    "nodes": ("pbsnodes", "-a"),
-}
-_AS_JSON = ("-F", "json")
-_VERSIONS = {
-    "slurm": (("sbatch", "scontrol"), ("scontrol", "--version"), r"slurm\S*\s+(\S+)"),
-    "pbs": (("qsub", "qstat"), ("qstat", "--version"), r"pbs_version = (\S+)"),
-}
-
-Records = dict[str, dict[str, Any]]
 
 
 class DetectedScheduler(NamedTuple):
     """Which one is here, if any, and what the installed ones that did not answer printed."""
 
-    name: Literal["slurm", "pbs"] | None
+    name: str | None
     version: str = ""
     silent: tuple[str, ...] = ()
 
 
 class Deadline:
-    """What is left of the time."""
+    """The end of the time that all commands together may take."""
 
     def __init__(self, end: float) -> None:
         self.end = end
 
     @classmethod
     def of(cls, seconds: float) -> Deadline:
-        """A clock that has so many seconds from now."""
+        """Return a deadline so many seconds from now."""
         return cls(time.monotonic() + seconds)
 
     @property
@@ -62,109 +41,31 @@ class Deadline:
         """Seconds for the next command; a moment at least."""
         return max(0.1, self.end - time.monotonic())
 
+    @property
+    def ask(self) -> Ask:
+        """Run a command that has to answer before then; return what it prints."""
+        return lambda argv: run(argv, timeout=self.left)
+
 
 def detect_scheduler(*, timeout: float) -> DetectedScheduler:
-    """The scheduler of this machine.
+    """Return the scheduler of this machine.
 
-    A `qsub` alone tells nothing: Slurm has one too, and it may be left over. What answers counts.
+    A `qsub` alone proves nothing: Slurm has one too, and it may be left over. What answers counts.
     """
     silent: list[str] = []
-    for name, (commands, argv, pattern) in _VERSIONS.items():
-        if all(map(shutil.which, commands)):
-            try:
-                answer = run(argv, timeout=timeout)
-            except JobgenError as error:
-                silent.append(" ".join(str(error).splitlines()[-1:]))
-                continue
-            if version := re.search(pattern, answer):
-                return DetectedScheduler(name, version[1], tuple(silent))  # type: ignore[arg-type]
-            silent.append(f"{' '.join(argv)} does not say its version")
+    for name, scheduler in SCHEDULERS.items():
+        if not scheduler.can.batch or not all(map(shutil.which, scheduler.cluster.PROGRAMS)):
+            continue
+        argv = scheduler.cluster.PROBE
+        try:
+            answer = run(argv, timeout=timeout)
+        except JobgenError as error:
+            silent.append(" ".join(str(error).splitlines()[-1:]))
+            continue
+        if version := scheduler.cluster.parse_version(answer):
+            return DetectedScheduler(name, version, tuple(silent))
+        silent.append(f"{' '.join(argv)} does not say its version")
     return DetectedScheduler(None, "", tuple(silent))
-
-
-def format_command(argv: Sequence[str]) -> str:
-    """A command as it is named as a source."""
-    return " ".join((*argv, *_AS_JSON) if argv in PBS.values() else argv)
-
-
-def ask_cluster_name(scheduler: str, *, timeout: float) -> str | None:
-    """What the scheduler that is here calls the cluster."""
-    name: Callable[[], str | None] = {
-        "slurm": lambda: ask_slurm_config(timeout=timeout).get("ClusterName"),
-        "pbs": lambda: next(iter(ask_pbs("Server", timeout=timeout)), None),
-    }[scheduler]
-    return name()
-
-
-def ask_slurm_config(*, timeout: float) -> dict[str, str]:
-    """Slurm's configuration, such as ClusterName, and as `asked at` when the controller sent it.
-
-    Raises what `process.run` raises.
-    """
-    text = run(SLURM["config"], timeout=timeout)
-    config = dict(re.findall(r"(?m)^(\S+) *= (.*?) *$", text))
-    if when := re.match(r"Configuration data as of ([0-9T:-]{19})\n", text):
-        config["asked at"] = when[1]
-    return config
-
-
-def ask_slurm(what: Literal["partitions", "nodes"], *, timeout: float) -> Records:
-    """Partitions or nodes by name, each with the words of `scontrol show`."""
-    records: Records = {}
-    for line in run(SLURM[what], timeout=timeout).splitlines():
-        record: dict[str, Any] = {}
-        for word in line.split():
-            key, equals, value = word.partition("=")
-            if equals:  # the first counts: what people write, such as a reason, comes last
-                record.setdefault(key, value)
-        name = record.get("PartitionName" if what == "partitions" else "NodeName")
-        if name:
-            records[name] = record
-    return records
-
-
-def list_own_accounts(*, timeout: float) -> list[str]:
-    """The accounts that Slurm lets this user charge, the default first.
-
-    Raises SchedulerUnavailableError or RefusedError where it does not tell.
-    """
-    user = run(["id", "-un"], timeout=timeout).strip()
-    argv = ["sacctmgr", "-nP", "show", "user", user, "withassoc", "format=defaultaccount,account"]
-    pairs = [line.split("|") for line in run(argv, timeout=timeout).splitlines()]
-    accounts = [word for pair in pairs for word in pair[:1]] + [
-        word for pair in pairs for word in pair[1:2]
-    ]
-    return list(dict.fromkeys(word for word in accounts if word))
-
-
-def ask_pbs(what: Literal["Server", "Queue", "nodes"], *, timeout: float) -> Records:
-    """The server, queues or nodes by name, each with PBS's attributes."""
-    try:
-        document = json.loads(run((*PBS[what], *_AS_JSON), timeout=timeout), strict=False)
-        records = document.get(what, {})
-        return {name: dict(attributes) for name, attributes in records.items()}
-    except (RefusedError, ValueError, AttributeError, TypeError):
-        return _parse_blocks(run(PBS[what], timeout=timeout))
-
-
-def _parse_blocks(text: str) -> Records:
-    """The form of qstat -f and pbsnodes: a name, then indented `key = value`, wrapped by tabs."""
-    records: Records = {}
-    record: dict[str, Any] = {}
-    for line in text.replace("\n\t", "").splitlines():
-        key, equals, value = line.strip().partition(" = ")
-        if line[:1].strip():
-            record = records.setdefault(re.sub("^(Queue|Server): ", "", line.strip()), {})
-        elif equals:
-            outer, dot, inner = key.partition(".")
-            if dot:
-                record.setdefault(outer, {})[inner] = value
-            else:
-                record[key] = value
-    return records
-
-
-# --- which site it is -------------------------------------------------------------------
 
 
 class Recognised(NamedTuple):
@@ -214,7 +115,8 @@ def _match_facts(
     for name, value in (facts.variables or {}).items():
         if environment.get(name) == value:
             yield f"${name} is {value}"
-    if facts.domain and f".{host}".endswith(f".{facts.domain}"):
+    domain = facts.domain and f".{host}".endswith(f".{facts.domain}")
+    if domain or any(re.fullmatch(pattern, host) for pattern in facts.hosts):
         yield f"the host is called {host}"
     if facts.cluster and facts.cluster == cluster:
         yield f"its scheduler calls the cluster {cluster}"

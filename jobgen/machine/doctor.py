@@ -11,12 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from jobgen.capabilities import get_capabilities
+from jobgen.capabilities import get_capabilities, list_capabilities
 from jobgen.errors import JobgenError
-from jobgen.machine import cluster as live
-from jobgen.machine.checks import Check, check_folder, check_paths, check_torch, compare_clocks
-from jobgen.machine.cluster import Deadline, get_host_name, recognise
+from jobgen.machine.checks import (
+    Check,
+    check_folder,
+    check_paths,
+    check_torch,
+    compare_clocks,
+)
+from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
 from jobgen.plan.plan import Plan
+from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import ClusterFacts
 
 SECONDS = 4.0
 _ASK = "ask again, or your administrators, if it stays so"
@@ -80,19 +87,18 @@ def _needs_sharing(plan: Plan | None) -> bool:
     """Whether compute nodes have to see the folder."""
     if plan is not None:
         return plan.can.batch
-    return any(shutil.which(command) for command in ("sbatch", "qsub"))
+    batch = [can for can in list_capabilities() if can.batch]
+    return any(shutil.which(can.commands[0]) for can in batch)
 
 
 # --- scheduler, site, queue, account ---------------------------------------------------
 
 
 def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> Iterator[Check]:
-    here = live.detect_scheduler(timeout=clock.left)
+    here = detect_scheduler(timeout=clock.left)
     silent = "; ".join(here.silent)
     wanted = plan.scheduler if plan else None
-    cluster = None
-    queues: dict[str, bool] | None = None  # by name: whether it is the default
-    config: dict[str, str] = {}
+    facts: ClusterFacts | None = None
     if here.name is None:
         remedy = "go to a login node of the cluster, or load its module"
         message = f"no scheduler answers here{f': {silent}' if silent else ''}"
@@ -113,56 +119,29 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
                 "scheduler", "fail", f"{message} lacks {', '.join(missing)}", "see your PATH"
             )
         try:
-            cluster, queues, config = _ask_scheduler(here.name, clock)
-            count = f"{len(queues)} queue{'' if len(queues) == 1 else 's'}"
-            yield Check(
-                "scheduler", "ok", f"{message}, {count} at {cluster or 'a nameless cluster'}"
-            )
+            facts = SCHEDULERS[here.name].cluster.ask_facts(clock.ask)
         except JobgenError as error:
             words = " ".join(str(error).split())
             yield Check("scheduler", "fail", f"{message} does not answer: {words}", _ASK)
-        if "job history" in config:
-            kept = config["job history"] == "True"
-            words = "PBS keeps ended jobs" if kept else "PBS forgets a job at its end"
-            unset = (
-                "" if kept else " (job_history_enable is unset); the run folder tells how it was"
-            )
-            yield Check("job history", "ok", words + unset)
-        if "asked at" in config:
-            there = time.mktime(time.strptime(config["asked at"], "%Y-%m-%dT%H:%M:%S"))
-            yield compare_clocks("the scheduler's", there - time.time())
-    yield _check_site(site, cluster, clock)
-    if queues is not None and (plan is None or here.name == wanted):
-        yield from _check_queue(plan, queues)
+        else:
+            yield from _describe_cluster(facts, message)
+    yield _check_site(site, facts.name if facts else None, clock)
+    if facts is not None and (plan is None or here.name == wanted):
+        yield from _check_queue(plan, facts.queues)
         if plan is not None:
-            yield _check_account(plan, config, clock)
+            yield _check_account(plan, facts, clock)
 
 
-# The cluster's name, whether each of its queues is the default, and what is configured.
-ClusterFacts = tuple[str | None, dict[str, bool], dict[str, str]]
-
-
-def _ask_scheduler(name: str, clock: Deadline) -> ClusterFacts:
-    return {"slurm": _ask_slurm, "pbs": _ask_pbs}[name](clock)
-
-
-def _ask_pbs(clock: Deadline) -> ClusterFacts:
-    server = live.ask_pbs("Server", timeout=clock.left)
-    cluster, facts = next(iter(server.items()), (None, {}))
-    default = facts.get("default_queue")
-    names = live.ask_pbs("Queue", timeout=clock.left)
-    history = str(facts.get("job_history_enable"))
-    return cluster, {queue: queue == default for queue in names}, {"job history": history}
-
-
-def _ask_slurm(clock: Deadline) -> ClusterFacts:
-    partitions = live.ask_slurm("partitions", timeout=clock.left)
-    queues = {queue: facts.get("Default") == "YES" for queue, facts in partitions.items()}
-    try:
-        config = live.ask_slurm_config(timeout=clock.left)
-    except JobgenError:
-        config = {}
-    return config.get("ClusterName"), queues, config
+def _describe_cluster(facts: ClusterFacts, scheduler: str) -> Iterator[Check]:
+    """Say what the scheduler has told of its cluster."""
+    count = f"{len(facts.queues)} queue{'' if len(facts.queues) == 1 else 's'}"
+    name = facts.name or "a nameless cluster"
+    yield Check("scheduler", "ok", f"{scheduler}, {count} at {name}")
+    for title, message in facts.notes:
+        yield Check(title, "ok", message)
+    if facts.clock:
+        there = time.mktime(time.strptime(facts.clock, "%Y-%m-%dT%H:%M:%S"))
+        yield compare_clocks("the scheduler's", there - time.time())
 
 
 def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Check:
@@ -203,13 +182,13 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
         yield Check("queue", "warn", "the job names none, and the scheduler has no default", remedy)
 
 
-def _check_account(plan: Plan, config: dict[str, str], clock: Deadline) -> Check:
+def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:
     account = plan.requests.account
     if not plan.can.lists_accounts:
         message = f"{account or 'none given'}; {plan.can.title} does not tell which there are"
         return Check("account", "unknown", message)
     try:
-        accounts = live.list_own_accounts(timeout=clock.left)
+        accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
     except JobgenError as error:
         message = f"{account or 'none given'}; {' '.join(str(error).split())}"
         return Check("account", "unknown", message)
@@ -218,5 +197,6 @@ def _check_account(plan: Plan, config: dict[str, str], clock: Deadline) -> Check
         return Check("account", "ok", f"none given, so your default; {known}")
     if account in accounts:
         return Check("account", "ok", f"{account} is yours")
-    enforced = "associations" in config.get("AccountingStorageEnforce", "")
-    return Check("account", "fail" if enforced else "warn", f"{account} is not yours; {known}")
+    return Check(
+        "account", "fail" if facts.enforces_accounts else "warn", f"{account} is not yours; {known}"
+    )

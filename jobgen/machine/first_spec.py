@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -10,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from jobgen.capabilities import SCHEDULERS, get_capabilities
+from jobgen.capabilities import get_capabilities, name_this_machine
 from jobgen.errors import JobgenError
-from jobgen.machine import cluster as live
-from jobgen.machine.cluster import get_host_name, recognise
+from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
 from jobgen.plan import site_defaults
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
+from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec import yaml_nodes
@@ -25,10 +24,15 @@ from jobgen.spec.commands import check_script
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_memory, parse_duration
+from jobgen.spec.yaml_text import write_value
 
 SECONDS = 4.0
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@-]*|[0-9]+([hms]|[KMGT]B)")
-_WORDS = {"true", "false", "null"}
+_LOOP = """\
+{0}: three lines let it stop before the walltime and go on from its last checkpoint:
+  loop = jobgen.loop.join(); step, state = loop.load()              # before the training loop
+  if loop.should_stop() or step % 100 == 0: loop.save(state, step)  # after each step; then stop
+  loop.leave(done=step == STEPS)                                    # after the loop
+  docs/guides/own-loop.md has a whole program, and others for HF Trainer, Accelerate, Lightning"""
 _COLUMN = 30  # of comments, as in the README
 
 
@@ -75,14 +79,14 @@ class Written(NamedTuple):
 
 def inspect_machine() -> Machine:
     """Ask scheduler and environment, for a few seconds at most."""
-    clock = live.Deadline.of(SECONDS)
-    here = live.detect_scheduler(timeout=clock.left)
+    clock = Deadline.of(SECONDS)
+    here = detect_scheduler(timeout=clock.left)
     cluster, accounts = None, []
     with suppress(JobgenError):  # without a name it may still be known by the host's
-        cluster = live.ask_cluster_name(here.name, timeout=clock.left) if here.name else None
+        cluster = SCHEDULERS[here.name].cluster.ask_name(clock.ask) if here.name else None
     with suppress(JobgenError):  # some Slurms keep no accounts
         if here.name and get_capabilities(here.name).lists_accounts:
-            accounts = live.list_own_accounts(timeout=clock.left)
+            accounts = SCHEDULERS[here.name].cluster.list_accounts(clock.ask)
     host = get_host_name(timeout=clock.left)
     known = recognise(host=host, cluster=cluster, environment=os.environ).sites
     venv = os.environ.get("VIRTUAL_ENV")
@@ -126,7 +130,7 @@ def ask_for_cluster() -> Question:
             return answer
         raise ValueError(f"unknown site {answer!r}; {search.suggest(answer)}")
 
-    return Question("site", "Cluster, or slurm, pbs, local", "local", read)
+    return Question("site", f"Cluster, or {', '.join(SCHEDULERS)}", name_this_machine(), read)
 
 
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
@@ -193,7 +197,7 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> Written:
 
 def _choose_target(machine: Machine, wishes: Wishes) -> tuple[str, SiteProfile]:
     """The site to write for, and its profile."""
-    scheduler = wishes.scheduler or machine.scheduler or "local"
+    scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
     name = wishes.site or (None if wishes.scheduler else machine.site)
     if name is None:
         name = get_capabilities(scheduler).generic_site
@@ -289,9 +293,10 @@ def _list_resources(
 ) -> Iterator[SpecLine]:
     node, part = _describe_node(profile, queue), "resources"
     yield SpecLine(part, "nodes", wishes.nodes or 1)
-    gpus = node.gpus if wishes.gpus_per_node is None else wishes.gpus_per_node
+    gpus = wishes.gpus_per_node
     if gpus is None:
-        gpus = _find_fewest_gpus(profile, queue)
+        fewest, most = _find_gpu_range(profile, queue)
+        gpus = min(node.gpus, most or node.gpus) if node.gpus else fewest
     if gpus is not None:
         what = node.device or node.gpu
         all_of_it = f"all of a node{f'; one is {what}' if what else ''}"
@@ -301,27 +306,27 @@ def _list_resources(
     if name := _choose_gpu_type(profile):
         others = [other for other in profile.gpu_types or {} if other != name]
         yield SpecLine(part, "gpu_type", name, f"or {', '.join(others)}" if others else "")
-    if gpus and node.cpus_rule == "required" and node.cpus_per_gpu is None:
+    if gpus and node.default_cpus == 1 and node.cpus_per_gpu is None:
         yield SpecLine(part, "cpus_per_gpu", 8, "a GPU job has one CPU here unless it asks")
     elif not local and node.cpus_per_gpu is None:
         yield SpecLine(part, "cpus_per_gpu", None, "such as 8: left out, it may be one CPU")
-    if node.memory_rule == "required":
+    if node.default_memory and not node.memory_per_gpu:
         memory = node.memory or 16 * 1024**2
-        yield SpecLine(
-            part, "memory_per_node", "{}{}B".format(*format_memory(memory)), "all of a node"
-        )
+        yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
     longest = _find_longest(profile, queue)
     walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
     yield SpecLine(part, "walltime", walltime, "then the job is ended")
 
 
-def _find_fewest_gpus(profile: SiteProfile, queue: str | None) -> int | None:
-    """The fewest GPUs that the queue takes, where it takes no job without."""
+def _find_gpu_range(profile: SiteProfile, queue: str | None) -> tuple[int | None, int | None]:
+    """The fewest and the most GPUs that a job may have in the queue; None if there is no limit."""
     queues = profile.queues or {}
     if queue is None:
         queue = next((name for name, record in queues.items() if record.choose), None)
-    fewest = [limit.gpus[0] if limit.gpus else 0 for limit in queues[queue].limits] if queue else []
-    return min(fewest, default=0) or None
+    ends = [limit.gpus or (0,) for limit in queues[queue].limits] if queue else []
+    fewest = min((end[0] for end in ends), default=0)
+    bounded = ends and all(len(end) == 2 for end in ends)
+    return fewest or None, max(end[-1] for end in ends) or None if bounded else None
 
 
 def _find_longest(profile: SiteProfile, queue: str | None) -> int | None:
@@ -354,6 +359,17 @@ def _list_run(wishes: Wishes) -> Iterator[SpecLine]:
     yield SpecLine("run", "args", None, "such as {lr: 3e-4, epochs: 10}, for --lr 3e-4 --epochs 10")
 
 
+def suggest_loop(wishes: Wishes) -> str | None:
+    """Return the lines that let the script stop in time and go on; None if it has them."""
+    script = wishes.script or (None if wishes.module else _find_script())
+    try:
+        with open(script or "", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    return None if "should_stop" in text else _LOOP.format(script)
+
+
 def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
     rows = [
         "# yaml-language-server: $schema=job.schema.json",
@@ -373,14 +389,6 @@ def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
         if line.value is None:
             row = f"# {indent}{line.key}:"
         else:
-            row = f"{indent}{line.key}: {_format_value(line.value)}"
+            row = f"{indent}{line.key}: {write_value(line.value)}"
         rows.append(f"{row:{_COLUMN}} # {line.comment}" if line.comment else row)
     return "\n".join(rows) + "\n"
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_format_value, value))}]"
-    if isinstance(value, int) or (_PLAIN.fullmatch(value) and value.lower() not in _WORDS):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False)

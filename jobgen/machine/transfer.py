@@ -21,7 +21,7 @@ MOST_BYTES = 32 << 20
 
 
 def pack_files(paths: Iterable[str], texts: Mapping[str, str]) -> str:
-    """Return files below the current folder as one line; of a folder, all that is in it.
+    """Return files below the current folder as one line; of a folder, everything in it.
 
     A link counts as what it leads to. `texts` are sent in the place of what the files hold. Raises
     UsageError for what lies outside, is not there, or is too large.

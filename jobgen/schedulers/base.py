@@ -1,16 +1,27 @@
-"""What a scheduler is to the rest of jobgen: its syntax, in and out. None starts a process."""
+"""What a scheduler is to the rest of jobgen: its syntax, in and out. None starts a process.
+
+`Scheduler` says what each has to offer. What only some commands need stands in modules of its
+package, which are imported when they are first asked for: queue, usage, access, cluster.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.plan.plan import Plan, ShellPath
 from jobgen.plan.requests import list_options
+from jobgen.sites.profile import SiteProfile
+
+if TYPE_CHECKING:
+    from jobgen.schedulers.usage import UsageReader
 
 # timeout: the walltime has ended it; node lost: the loss of a node has; stopping: it is being
-# ended, or has ended and its nodes are not free yet; unknown: nobody who was asked can tell.
+# ended, or has ended and its nodes are not free yet; unknown: neither the scheduler nor the run
+# folder shows it.
 StateName = Literal[
     "queued",
     "running",
@@ -25,12 +36,16 @@ StateName = Literal[
 ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node lost")
 # How the reason begins of a job that starts once others have come far enough.
 DEPENDENT = "it waits for another job"
+_HOPELESS = re.compile(
+    r"DependencyNeverSatisfied|launch[ _]failed[ _]requeued[ _]held"  # Slurm
+    r"|Can Never Run|too many failed attempts to run"  # PBS
+)
 
 
 class State(NamedTuple):
     """How a job stands, in jobgen's words, with the scheduler's own reason where it gives one.
 
-    Times are in seconds since 1970, and None where nobody has told them.
+    Times are in seconds since 1970, and None if they are not known.
     """
 
     name: StateName
@@ -44,15 +59,14 @@ class State(NamedTuple):
         return self.name in ENDED
 
     @property
+    def hopeless(self) -> bool:
+        """Whether the job is queued and will never start, by its scheduler's own words."""
+        return self.name == "queued" and bool(_HOPELESS.search(self.reason))
+
+    @property
     def described(self) -> str:
         """The state and its reason, in a sentence."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
-
-
-def folder_name(job_id: str) -> str:
-    """The id without PBS's server name and brackets, a task's being `12_3`."""
-    number, _, member = job_id.partition(".")[0].rstrip("]").partition("[")
-    return f"{number}_{member}" if member else number
 
 
 def output_paths(directives: Iterable[str]) -> Iterator[str]:
@@ -163,11 +177,14 @@ OwnJobs = list[tuple[str, str]]  # id, and the words or the script of the submis
 CLOCKS = 3600  # seconds by which the clock of a scheduler may differ from the one here
 
 
-def merge_directives(lines: Sequence[Directive], own: Sequence[str]) -> list[str]:
+def merge_directives(
+    lines: Sequence[Directive], own: Sequence[str], keys: Mapping[str, str]
+) -> list[str]:
     """Add the user's own directives; a line of jobgen's that says the same option is left out.
 
-    The plan has refused the options that a key of the spec says; what is left are lines such as
-    --output. A switch that a site asks for in every job is written once.
+    `keys` are the keys of a spec by the option that says them. Where the plan lets the user say one
+    of them again, in other words such as --gres, the user's words count. A switch that a site asks
+    for in every job is written once.
     """
     merged: list[str] = []
     for line in lines:
@@ -175,8 +192,8 @@ def merge_directives(lines: Sequence[Directive], own: Sequence[str]) -> list[str
             merged.append(line)
     if not own:
         return merged
-    options = {_name_option(option) for line in own for option in _list_options(line)}
-    merged = [line for line in merged if not options & {*map(_name_option, _list_options(line))}]
+    theirs = {name for line in own for name in _name_options(line, keys)}
+    merged = [line for line in merged if not theirs & {*_name_options(line, keys)}]
     return [*merged, *own]
 
 
@@ -186,12 +203,12 @@ def _find_component(lines: Sequence[str]) -> int:
     return starts[-1] if starts else 0
 
 
-def _list_options(line: str) -> Iterator[str]:
-    return list_options(line.partition(" ")[2])
-
-
-def _name_option(option: str) -> str:
-    return {"-o": "--output", "-e": "--error"}.get(option, option)
+def _name_options(line: str, keys: Mapping[str, str]) -> Iterator[str]:
+    """Yield the options of a directive, and the keys of a spec that say the same."""
+    for option in list_options(line.partition(" ")[2]):
+        yield {"-o": "--output", "-e": "--error"}.get(option, option)
+        if option in keys and option != "-l place":  # which does not say how many nodes there are
+            yield keys[option]
 
 
 class LaunchPieces(NamedTuple):
@@ -228,12 +245,12 @@ class Allocation(NamedTuple):
 
 
 class Access(Protocol):
-    """How to get to the nodes of a job that runs."""
+    """How to get to the nodes of a running job: the functions of a scheduler's `access` module."""
 
     def shell_argv(
         self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
     ) -> list[str]:
-        """Return the command that runs `words` on a node, with a terminal of its own or not."""
+        """Return the command that runs `words` on a node, with or without its own terminal."""
 
     def find_allocation(self, environment: Mapping[str, str], ask: Ask) -> Allocation | None:
         """Return the allocation that a shell with this environment is in."""
@@ -242,83 +259,204 @@ class Access(Protocol):
         """Return the command that starts a job script in it; one for a single node is `alone`."""
 
 
-class Scheduler(Protocol):
-    """What every scheduler has."""
+class MixedAnswerError(ValueError):
+    """An answer has a `line` that is not about a job; `states` are those of its other lines."""
 
-    name: str
-    suffix: str
-
-    def directives(self, plan: Plan) -> Sequence[str]:
-        """The lines that ask for what `plan` needs: each a Directive, then the user's own."""
-
-    def launch(self, plan: Plan) -> LaunchPieces:
-        """What a script says of nodes and launcher beside the plan."""
-
-    def submit_argv(self, script: str) -> list[str]:
-        """The command that submits, or runs, the file `script`."""
-
-    def output_file(self, name: str, job_id: str) -> str:
-        """Where the output of the script itself goes, in the folder of submission."""
-
-    def output_folders(self, script: str) -> Sequence[str]:
-        """Folders that the directives in the text of a script send output to."""
-
-
-class BatchScheduler(Scheduler, Protocol):
-    """One that is talked to by commands. Lists are for `process.run`, texts what it printed."""
-
-    def after_argv(self, dependencies: str) -> list[str]:
-        """The options of a submission that has to wait for these, in the place of its script's."""
-
-    def dependencies(self, script: str) -> str:
-        """What the directives in the text of a script wait for; empty where they do not."""
-
-    def hint(self, refusal: str) -> str:
-        """What to do about a refusal of an array; empty where its size is not the reason."""
-
-    def parse_job_id(self, output: str) -> str | None:
-        """The job's id in what the submission printed; None where there is none."""
-
-    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
-        """The command that ends jobs."""
-
-    def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """Variables of who submits that change a submission, by name, and what each does to it."""
-
-
-class ChainScheduler(BatchScheduler, Protocol):
-    """One whose jobs cannot submit the next: all jobs of a chain are submitted at once."""
-
-    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
-        """The command that submits a job that goes on where job `after` will have ended.
-
-        All work in the run folder of the job `first`. `text` is that of the file `script`.
-        """
+    def __init__(self, line: str, states: dict[str, State]) -> None:
+        super().__init__(line)
+        self.line = line
+        self.states = states
 
 
 class Queue(Protocol):
-    """How the jobs of a scheduler stand. Ids are as it gave them to the submission."""
+    """What a scheduler says of jobs: the functions of its `queue` module.
 
-    def environment(self, around: Mapping[str, str]) -> dict[str, str]:
-        """The variables that its commands are run with."""
+    Ids are as it gave them to the submission.
+    """
 
-    def argv(self, ids: Sequence[str]) -> list[str]:
-        """The command that tells of all these jobs, and of the tasks of those that are arrays."""
+    def make_environment(self, around: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that its commands are run with."""
+
+    def make_query(self, ids: Sequence[str]) -> list[str]:
+        """Return the command that lists these jobs, and the tasks of those that are arrays."""
 
     def knows_none(self, refusal: str) -> bool:
-        """Whether a command that failed, with these words, has only not known some jobs."""
+        """Return whether a command failed, with these words, only because it knows no such job."""
 
-    def states(self, output: str) -> dict[str, State]:
-        """By the name of the job's run folder: what `argv`'s command has printed.
+    def read_states(self, output: str) -> dict[str, State]:
+        """Return the states in what that command printed, by the ids of jobs and tasks.
 
-        Jobs that are not known are left out. Raises ValueError where that was no answer.
+        Jobs that it does not know are left out. Raises MixedAnswerError if a site's notice, or
+        something else, stands among them.
         """
 
     def is_plain(self, state: State) -> bool:
-        """Whether the reason of a failure says no more than that the script has failed."""
+        """Return whether the reason of a failure only says that the script has failed."""
 
-    def history_argv(self, ids: Sequence[str]) -> list[str]:
-        """The command that tells of jobs that the other has forgotten; empty where none does."""
+    def make_history_query(self, ids: Sequence[str]) -> list[str]:
+        """Return the command that still knows jobs that `make_query`'s has forgotten."""
 
-    def history(self, output: str) -> dict[str, State]:
-        """What `history_argv`'s command has printed, as `states`."""
+    def read_history(self, output: str) -> dict[str, State]:
+        """Return the states in what that command printed, as `read_states` does."""
+
+    def make_end_query(self, job_id: str) -> list[str]:
+        """Return the command that knows more of a failed job's end; empty if there is none."""
+
+    def read_end(self, output: str) -> str:
+        """Return what that command says of the end; empty if nothing."""
+
+    def list_own_jobs(self, ask: Ask, since: float) -> Iterator[OwnJobs]:
+        """Yield a list of the user's jobs from each place that has one, the best first.
+
+        Raises what `ask` raises, and RefusedError for what is not an answer.
+        """
+
+
+class ClusterFacts(NamedTuple):
+    """What `jobgen doctor` asks of a cluster.
+
+    `notes` are more facts for people, each with a title. `clock` is the scheduler's time in its own
+    words, as `2030-01-31T12:00:00`.
+    """
+
+    name: str | None
+    queues: dict[str, bool]  # whether each is the default
+    notes: tuple[tuple[str, str], ...] = ()
+    clock: str | None = None
+    enforces_accounts: bool = False  # a job with the account of another user is refused
+
+
+class Captured(NamedTuple):
+    """The cluster's own name, and its profile."""
+
+    name: str
+    profile: SiteProfile
+
+
+class Cluster(Protocol):
+    """What a scheduler says of its cluster: the functions of its `cluster` module.
+
+    `ask` runs a command and returns what it prints; all of them raise what it raises.
+    """
+
+    @property
+    def PROGRAMS(self) -> Sequence[str]:  # noqa: N802
+        """Programs that are installed if the scheduler is here."""
+
+    @property
+    def PROBE(self) -> Sequence[str]:  # noqa: N802
+        """The command that prints the scheduler's version."""
+
+    def parse_version(self, output: str) -> str | None:
+        """Return the version in what PROBE prints; None if it does not say it."""
+
+    def ask_name(self, ask: Ask) -> str | None:
+        """Return what the scheduler calls the cluster."""
+
+    def ask_facts(self, ask: Ask) -> ClusterFacts:
+        """Return its queues, and what else there is to know before a submission."""
+
+    def list_accounts(self, ask: Ask) -> list[str]:
+        """Return the accounts that the user may charge, the default first."""
+
+    def capture(self, version: str, ask: Ask) -> Captured:
+        """Return a profile of the cluster with what the scheduler says, and no more."""
+
+
+class Advice(NamedTuple):
+    """The scheduler's own words in the remedies of `jobgen diagnose`."""
+
+    leave_out: str  # how to avoid a doubtful node
+    release: str  # a held job
+    go_on: str  # the `then` of a job that continues automatically
+    output: str  # the option that says where output goes
+    nodes: str  # the options that ask for nodes
+
+
+class Scheduler:
+    """One scheduler: `SCHEDULER` in the `scheduler` module of its package.
+
+    Lists are commands for `process.run`, texts are what these have printed. A scheduler without a
+    queue, which can not `batch`, has only what comes before `after_argv`.
+    """
+
+    name: str
+    suffix: str  # of its scripts
+    advice: Advice
+
+    @property
+    def can(self) -> Capabilities:
+        """What jobs can ask of it."""
+        return get_capabilities(self.name)
+
+    def directives(self, plan: Plan) -> Sequence[str]:
+        """Return the lines that ask for what `plan` needs: Directives, then the user's own."""
+        raise NotImplementedError
+
+    def launch(self, plan: Plan) -> LaunchPieces:
+        """Return what a script says of nodes and launcher beside the plan."""
+        raise NotImplementedError
+
+    def submit_argv(self, script: str) -> list[str]:
+        """Return the command that submits, or runs, the file `script`."""
+        raise NotImplementedError
+
+    def output_file(self, name: str, job_id: str) -> str:
+        """Return where the output of the script itself goes, in the folder of submission."""
+        raise NotImplementedError
+
+    def output_folders(self, script: str) -> Sequence[str]:
+        """Return the folders that the directives in the text of a script send output to."""
+        return []
+
+    def after_argv(self, dependencies: str) -> list[str]:
+        """Return the options of a submission that waits for these, and for nothing else."""
+        raise NotImplementedError
+
+    def dependencies(self, script: str) -> str:
+        """Return what the directives in the text of a script wait for; empty if for nothing."""
+        return ""
+
+    def hint(self, refusal: str) -> str:
+        """Return what to do about a refusal of an array; empty if its size is not the reason."""
+        return ""
+
+    def parse_job_id(self, output: str) -> str | None:
+        """Return the job's id in what the submission printed; None if it has none."""
+        raise NotImplementedError
+
+    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
+        """Return the command that ends jobs."""
+        raise NotImplementedError
+
+    def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that change a submission from here, and what each of them does."""
+        return {}
+
+    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
+        """Return the command that submits a job that goes on where job `after` will have ended.
+
+        All work in the run folder of the job `first`. `text` is that of the file `script`. Only
+        schedulers whose jobs cannot submit the next one need it.
+        """
+        raise NotImplementedError
+
+    @property
+    def queue(self) -> Queue:
+        """How to ask for the states of jobs."""
+        raise NotImplementedError
+
+    @property
+    def usage(self) -> UsageReader:
+        """How to ask what jobs have used."""
+        raise NotImplementedError
+
+    @property
+    def access(self) -> Access:
+        """How to get to the nodes of jobs."""
+        raise NotImplementedError
+
+    @property
+    def cluster(self) -> Cluster:
+        """How to ask what the cluster is."""
+        raise NotImplementedError

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from jobgen.process import CommandResult
-from jobgen.spec.units import parse_memory
 
 # Runs a command and returns its answer, whatever its exit status is, as `process.ask`.
 AskAnswer = Callable[[Sequence[str]], CommandResult]
@@ -53,31 +52,11 @@ class Used(NamedTuple):
 class UsageReader(Protocol):
     """Where a scheduler keeps what jobs have used."""
 
-    @staticmethod
-    def read(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
+    def read_usage(self, ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
         """Ask once for all these jobs; those of which nothing is known are left out.
 
         Raises RefusedError if there is no answer, and what `ask` raises.
         """
-
-
-def parse_clock(text: Any) -> float | None:
-    """Return the seconds in `1-02:03:04`, `02:03:04` or `03:04.123`."""
-    match = re.fullmatch(
-        r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+(?:\.[0-9]+)?)", str(text), re.ASCII
-    )
-    if not match:
-        return None
-    days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
-    return days * 86400 + hours * 3600 + minutes * 60 + float(match[4])
-
-
-def parse_amount(text: Any) -> float | None:
-    """Return the bytes in `1234K`, `4000Mn`, `12gb` or `100kb`; a number alone is of bytes."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGTPkmgtp]?)[bB]?[cn]?", str(text), re.ASCII)
-    if not match:
-        return None
-    return float(match[1]) * (parse_memory(f"1{match[2]}") * 1024 if match[2] else 1)
 
 
 def parse_whole(text: Any) -> int | None:

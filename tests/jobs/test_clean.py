@@ -58,18 +58,18 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     Path("a-1.out").write_text("")
     code, out, err = jobgen("clean")
     assert (code, out) == (2, "")
-    assert "of 3 jobs: not removed, as there is nobody to ask; give --yes" in err
+    assert "of 3 jobs not removed: jobgen cannot ask here; confirm with --yes" in err
     assert "0.0 MB  failed  runs/a/3\n" in err
     assert ids() == ["1", "2", "3", "4", alive.id]
-    assert jobgen("clean", "--yes", "--failed").out == "removed 0.0 MB of 1 jobs\n"
+    assert jobgen("clean", "--yes", "--failed").out == "removed 0.0 MB of 1 job\n"
     assert ids() == ["1", "2", "4", alive.id]
     removed = json.loads(jobgen("clean", "--yes", "--json").out)["removed"]
     assert {each["id"] for each in removed} == {"1", "4"}
     assert ids() == ["2", alive.id]
     assert not list(Path("runs/a/code").iterdir())
-    assert "2 stays: " in jobgen("clean", "--yes", "--older", "30d", "2").err
+    assert "2: kept, because " in jobgen("clean", "--yes", "--older", "30d", "2").err
     code, _, err = jobgen("clean", "--yes", alive.id, "2")  # what is named may be new
-    assert (code, err.splitlines()[0].partition(":")[0]) == (0, f"{alive.id} stays")
+    assert (code, err.splitlines()[0].partition(":")[0]) == (0, f"{alive.id}")
     assert ids() == [alive.id]
     assert Path("a-1.out").exists()
     code, _, err = jobgen("clean", "--older", "soon")
@@ -154,4 +154,4 @@ def test_a_command_runs_as_each_job_ends() -> None:
     code, out, err = jobgen("wait", "1", "2", "--then", hook)
     assert (code, out) == (7, "1 done\n2 failed\n")
     assert Path("told").read_text() == "a 1 done \na 2 failed exit code 3\n"
-    assert "--then of job 2 has failed with exit code 4\n" in err
+    assert "--then of job 2 failed with exit code 4\n" in err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -70,6 +71,28 @@ def test_a_file_of_a_run_folder_is_not_written_through_a_link(clone: Path) -> No
     write_intent()
     assert "Traceback" not in jobgen("list").err
     assert not Path("runs/x/7/job.yaml").is_symlink()
+
+
+def test_the_report_is_not_written_through_a_link(clone: Path) -> None:
+    write_record(folder=str(clone))
+    Path("runs/x/7/attempts/0").mkdir(parents=True)
+    Path("runs/x/7/attempts/0/outcome").write_text("failed 1\n")
+    Path("runs/x/7/report.html").symlink_to("../../../../home/.bashrc")
+    assert jobgen("report", "7").code == 0
+    assert not Path("runs/x/7/report.html").is_symlink()
+    assert "<html" in Path("runs/x/7/report.html").read_text()
+
+
+def test_all_that_jobgen_writes_into_a_run_folder_goes_through_functions_that_follow_no_link() -> (
+    None
+):
+    """Another way of writing would follow a link that lies there."""
+    writes = re.compile(r"\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\(.*, \"[wax]b?\"")
+    for path in (*ROOT.glob("jobgen/jobs/*.py"), *ROOT.glob("jobgen/report/*.py")):
+        lines = [line for line in path.read_text().splitlines() if writes.search(line)]
+        # The functions themselves; the user's own list of folders; what the job's process writes.
+        expected = {"record.py": 2, "folders.py": 1, "call.py": 1}
+        assert len(lines) == expected.get(path.name, 0), f"{path}: {lines}"
 
 
 def test_a_run_folder_that_is_a_link_is_left_alone(clone: Path) -> None:
@@ -158,6 +181,16 @@ def test_a_chain_that_contains_itself_ends(clone: Path) -> None:
     (attempts / "after-7").write_text("8\n")
     (attempts / "after-8").write_text("7\n")
     assert "Traceback" not in jobgen("list").err
+
+
+def test_nothing_is_swept_through_a_link(clone: Path) -> None:
+    kept = clone / "other" / f"{TOKEN}.sbatch"
+    kept.parent.mkdir()
+    kept.write_text("mine\n")
+    os.utime(kept, (1, 1))
+    Path("runs/x/submissions").symlink_to(kept.parent)
+    jobgen("list")
+    assert kept.exists()
 
 
 def test_what_killed_commands_have_left_goes_after_a_day(clone: Path) -> None:

@@ -11,8 +11,8 @@ from support import load, plan_of
 
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
-from jobgen.jobs.handling import call
-from jobgen.jobs.handling.inside import write_held_job
+from jobgen.jobs import call
+from jobgen.jobs.inside import write_held_job
 
 SHAPE = {"nodes": 2, "gpus_per_node": 2, "cpus_per_node": 8, "memory_per_node": "4GB"}
 SPEC = {"name": "a", "scheduler": "slurm", "resources": SHAPE, "run": {"module": "m"}}
@@ -92,7 +92,7 @@ def test_a_shell_that_holds_nothing_is_told_how_to_get_an_allocation(
     ],
 )
 def test_a_step_beside_the_job_goes_to_a_node(shown: str, options: list[str]) -> None:
-    argv = schedulers.get_access("slurm").shell_argv(
+    argv = schedulers.SCHEDULERS["slurm"].access.shell_argv(
         "7", "n2", ["top"], lambda _: shown, terminal=True
     )
     assert [word for word in argv if word.startswith(("--jobid", "--het"))] == options

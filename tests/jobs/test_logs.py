@@ -69,6 +69,14 @@ class TestTail:
         append(log, "a\n")
         assert read(following) == [CUT, "a"]
 
+    def test_a_log_that_was_rotated_by_rename_loses_no_line(self, log: Path) -> None:
+        following = Tail(log)
+        append(log, "before rotate\n")
+        assert read(following) == ["before rotate"]
+        log.rename(log.with_name("log.1"))
+        append(log, "after rotate A\nB\n")  # as long as the one before, or longer
+        assert read(following) == [CUT, "after rotate A", "B"]
+
     def test_a_file_that_vanishes_and_comes_again(self, log: Path) -> None:
         following = Tail(log)
         append(log, "one\nrest")
@@ -210,7 +218,7 @@ class TestCommand:
     )  # fmt: skip
     def test_says_whose_each_line_is(self, job: JobRecord, options: str, lines: list[str]) -> None:
         said(job, FILES)
-        nothing = "nothing of that kind has been printed yet; the files are in runs/chat/7\n"
+        nothing = "no such output yet; the files are in runs/chat/7\n"
         printed = "".join(f"{line}\n" for line in lines)
         assert jobgen("logs", "7", *options.split()) == (0, printed, "" if lines else nothing)
 
@@ -309,7 +317,9 @@ class TestFollow:
         said(job, {"logs/n1/rank-0.out": "first\n"})
         assert process.stdout.readline() == "n1 rank 0 | first\n"
         process.send_signal(signal.SIGINT)
-        goes_on = "job 7 goes on; jobgen wait 7 waits for it, jobgen cancel 7 ends it"
+        goes_on = (
+            "job 7 is not cancelled; wait for it with jobgen wait 7, or end it with jobgen cancel 7"
+        )
         assert process.communicate(timeout=60)[1] == f"{goes_on}\n\ninterrupted\n"
         assert process.returncode == 130
 

@@ -8,6 +8,7 @@ import pytest
 from support import jobgen
 
 from jobgen.jobs import record as runs
+from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_outcome
 
@@ -43,7 +44,7 @@ def record(**changes: object) -> str:
 def test_a_record_is_read_as_it_was_written(folder: Path) -> None:
     job = runs.parse_record(json.loads(record(folder=str(folder))))
     job.save()
-    assert runs.find_job("7") == job
+    assert find_job("7") == job
     assert job.run_dir == folder / "runs/a/7"
     assert [path.name for path in job.run_dir.iterdir()] == ["job.json"]
 
@@ -87,7 +88,7 @@ def test_an_empty_outcome_of_a_full_disk_is_none() -> None:
     attempt = write(record(folder=os.getcwd())).parent / "attempts/0"
     attempt.mkdir(parents=True)
     (attempt / "outcome").touch()
-    assert read_outcome(runs.find_job("7")) is None
+    assert read_outcome(find_job("7")) is None
 
 
 def test_a_task_is_linked_to_what_it_does_again_itself() -> None:

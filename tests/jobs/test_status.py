@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from support import ROOT, jobgen
 
 from jobgen import process, schedulers
-from jobgen.jobs import record, status, watch
+from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.process import CommandResult
 from jobgen.schedulers.base import Queue, State
 from jobgen.schedulers.pbs import qstat as pbs_jobs
 
-SLURM, PBS = schedulers.get_queue("slurm"), schedulers.get_queue("pbs")
+SLURM, PBS = schedulers.SCHEDULERS["slurm"].queue, schedulers.SCHEDULERS["pbs"].queue
 STOCK = ROOT / "tests" / "helpers" / "bin"
 
 # As scripts have it: ten minutes, and four starts.
@@ -49,19 +49,39 @@ HEADER = (
         ("TIMEOUT", "TimeLimit", ("timeout", "TIMEOUT TimeLimit")),
         ("NODE_FAIL", "", ("node lost", "NODE_FAIL")),
         ("PREEMPTED", "None", ("cancelled", "PREEMPTED")),
+        ("LAUNCH_FAILED", "None", ("failed", "LAUNCH_FAILED")),
+        ("REQUEUE_FED", "None", ("queued", "")),
+        ("REVOKED", "None", ("unknown", "Slurm calls it REVOKED")),
+        ("POWER_UP_NODE", "None", ("unknown", "Slurm calls it POWER_UP_NODE")),
+        ("RUNN", "None", ("unknown", "Slurm calls it RUNN")),
+        ("RUNNING", "a|b", ("running", "a|b")),
         ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
     ],
 )
 def test_state_by_squeue(word: str, reason: str, wanted: tuple[str, str]) -> None:
     line = f"4242|{word}|{reason}|N/A|N/A\n"
-    assert SLURM.states(line) == {"4242": State(*wanted)}
+    assert SLURM.read_states(line) == {"4242": State(*wanted)}
     # A heterogeneous job has a line for each part; the first has the script.
     parts = line.replace("4242", "4242+0") + "4242+1|PENDING|None|N/A|N/A\n"
-    assert SLURM.states(parts) == {"4242": State(*wanted)}
+    assert SLURM.read_states(parts) == {"4242": State(*wanted)}
+
+
+def test_an_answer_of_slurm_that_is_cut_is_none_and_other_lines_are_passed_over() -> None:
+    line = "7|RUNNING|None|1700000000|1700003600\n"
+    assert SLURM.read_states(f"CLUSTER: c2\n{line}").keys() == {"7"}
+    with pytest.raises(ValueError, match="RUNN"):
+        SLURM.read_states(line + "8|RUNN")
+    with pytest.raises(ValueError, match="maintenance"):
+        SLURM.read_states("maintenance at noon\n")
+
+
+def test_a_job_that_accounting_alone_knows_as_running_has_not_failed() -> None:
+    found = SLURM.read_history("7|RUNNING|None|1700000000|Unknown\n")
+    assert found == {"7": State("unknown", "only sacct knows it, as running")}
 
 
 def test_times_and_reasons_by_squeue() -> None:
-    found = SLURM.states(
+    found = SLURM.read_states(
         "7|RUNNING|None|1700000000|1700003600\n"
         "8|PENDING|Priority|1700009000|1700009100\n"
         "9|PENDING|DependencyNeverSatisfied|N/A|N/A\n"
@@ -93,7 +113,22 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
         ({"job_state": "F", "Exit_status": -29}, ("timeout", "Exit_status -29")),
         ({"job_state": "F", "Exit_status": -20}, ("node lost", "Exit_status -20")),
-        ({"job_state": "F", "Exit_status": 271, "comment": "by user"}, ("cancelled", "by user")),
+        (
+            {
+                "job_state": "F",
+                "Exit_status": 271,
+                "comment": "Job run on n1 and terminated by a@b",
+            },
+            ("cancelled", "by a@b"),
+        ),
+        (
+            {"job_state": "F", "Exit_status": 265, "comment": "Job run on n1 and terminated"},
+            ("cancelled", ""),
+        ),
+        (
+            {"job_state": "F", "Exit_status": 271, "comment": "Job run"},
+            ("failed", "Exit_status 271"),
+        ),
         ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
         ({"job_state": "?"}, ("unknown", "")),
         ({"job_state": ""}, ("unknown", "")),
@@ -101,17 +136,17 @@ def qstat(**attributes: object) -> str:
     ],
 )
 def test_state_by_qstat(job: dict[str, object], wanted: tuple[str, str]) -> None:
-    assert PBS.states(qstat(**job)) == {"4242": State(*wanted)}
+    assert list(PBS.read_states(qstat(**job)).values()) == [State(*wanted)]
 
 
 def test_times_by_qstat() -> None:
     began = time.mktime(time.strptime("Fri Nov 20 10:00:00 2026"))
     running = {"job_state": "R", "stime": "Fri Nov 20 10:00:00 2026"}
     asked = {"Resource_List.walltime": "02:00:00"}
-    (found,) = PBS.states(qstat(**running, **asked)).values()
+    (found,) = PBS.read_states(qstat(**running, **asked)).values()
     assert found == State("running", "", began, began + 7200)
     estimate = {"estimated.start_time": "Fri Nov 20 10:00:00 2026"}
-    (found,) = PBS.states(qstat(job_state="Q", **estimate)).values()
+    (found,) = PBS.read_states(qstat(job_state="Q", **estimate)).values()
     assert found == State("queued", "", began)
 
 
@@ -147,7 +182,7 @@ def test_what_qstat_tells_of_many_jobs_is_read_as_it_was(jobs: dict[str, dict[st
 )
 def test_an_answer_without_a_state_is_none(queue: Queue, text: str) -> None:
     try:
-        found = queue.states(text)
+        found = queue.read_states(text)
     except ValueError:
         return
     assert {state.name for state in found.values()} <= {"unknown"}
@@ -258,6 +293,57 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
     assert scheduler.calls == []
 
 
+def test_a_word_that_no_list_has_is_unknown_and_never_kept(scheduler: Scheduler) -> None:
+    attempt(job("1"))
+    for word in ("A_NEW_WORD", "REVOKED", "UPDATE_DB", "?"):
+        scheduler.says("squeue", f"1|{word}|None|N/A|N/A\n")
+        assert jobgen("status", "1").out == "unknown\n"
+        assert f"Slurm calls it {word}" in jobgen("list").out
+    scheduler.says("squeue", "1|RUNNING|None|N/A|N/A\n")
+    assert jobgen("status", "1").out == "running\n"
+
+
+def test_a_notice_among_the_answers_leaves_only_jobs_without_a_line_unknown(
+    scheduler: Scheduler,
+) -> None:
+    for number in ("1", "2"):
+        attempt(job(number))
+    attempt(job("3.pbs", kind="pbs"))
+    scheduler.says("squeue", "** Maintenance on Monday **\nCLUSTER: c2\n1|RUNNING|a|b|1|2\n")
+    scheduler.says("qstat", "Maintenance on Monday\nJob Id: 3.pbs|job_state=R\n")
+    code, out, err = jobgen("status", "1", "3.pbs")
+    assert (code, err) == (0, "")
+    assert out.count("running") == 2
+    code, out, err = jobgen("status", "2")
+    assert (code, out) == (6, "unknown\n")
+    assert "squeue has printed no answer but '** Maintenance on Monday **'" in err
+
+
+@pytest.mark.parametrize("cut", ["1|RUNN", "1|RUNNING|None|N/A|N/A"])
+def test_half_a_line_is_no_answer(scheduler: Scheduler, cut: str) -> None:
+    attempt(job("1"))
+    scheduler.says("squeue", cut)
+    code, out, err = jobgen("status", "1")
+    assert (code, out) == (6, "unknown\n")
+    assert repr(cut) in err
+
+
+def test_a_job_without_a_state_is_one_that_the_scheduler_knows(scheduler: Scheduler) -> None:
+    attempt(job("1.pbs", kind="pbs"))
+    scheduler.says("qstat", "Job Id: 1.pbs|Job_Name=a\n")
+    assert jobgen("status", "1.pbs").out == "unknown\n"
+
+
+def test_accounting_counts_where_squeue_is_silent(scheduler: Scheduler) -> None:
+    attempt(job("1"))
+    scheduler.says("squeue", "", words="slurm_load_jobs error: Invalid job id specified")
+    scheduler.says("sacct", "1|RUNNING|None|1700000000|Unknown\n")
+    assert jobgen("status", "1").out == "unknown\n"
+    assert "only sacct knows it, as running" in jobgen("list").out
+    scheduler.says("sacct", "1|COMPLETED|None|1|2\n", words="sacct: error: slurmdbd is down")
+    assert jobgen("status", "1").out == "failed\n"
+
+
 def test_many_ids_are_asked_for_in_portions(scheduler: Scheduler) -> None:
     here = os.getcwd()
     jobs = [JobRecord(f"{10**15 + number}", "a", "slurm", here, 0, ()) for number in range(9000)]
@@ -329,11 +415,11 @@ FORGOTTEN = "the scheduler does not know it any more"
         ("never began", "unknown", f"it has not begun here; {FORGOTTEN}"),
         ("was cancelled", "cancelled", ""),
         ("was told to end at its limit", "timeout", "told to end when its walltime was over"),
-        ("was to go on", "unknown", "it was to go on in another start"),
+        ("was to go on", "unknown", "it was going to be restarted"),
         ("lost a node", "node lost", "no sign of life from n2"),
         ("had a node that failed", "failed", "exit code 3"),
         ("was killed within", "failed", "exit code 137, killed: it may have had too little memory"),
-        ("was told to end within", "failed", "exit code 143, told to end from outside"),
+        ("was told to end within", "failed", "exit code 143, terminated externally"),
         ("is alive", "running", f"by the signs of life of its nodes; {FORGOTTEN}"),
         ("was killed", "failed", "it has left no outcome: it was killed, or its first node"),
         ("came to the end of its walltime", "timeout", "its script has ended it"),
@@ -413,7 +499,22 @@ def test_a_failure_may_be_the_schedulers_doing(
     for _ in range(2):
         found = status.read_state(one)
         assert (found.name, found.reason) == (state, reason)
-    assert len(scheduler.calls) == (2 if "N/A" in line else 1)
+    asked = [call[0] for call in scheduler.calls]
+    assert asked.count("squeue") == (2 if "N/A" in line else 1)
+    assert asked.count("scontrol") == (1 if line.startswith("FAILED") else 0)
+
+
+def test_a_job_that_ended_within_the_grace_time_of_its_preemption_was_preempted(
+    scheduler: Scheduler,
+) -> None:
+    one = job("7")
+    attempt(one, "failed 143")
+    scheduler.says("squeue", "7|FAILED|NonZeroExitCode|1|2\n")
+    scheduler.says("scontrol", "JobId=7 PreemptEligibleTime=1 PreemptTime=1700000000 TimeLimit=1\n")
+    for _ in range(2):
+        found = status.read_state(one)
+        assert (found.name, found.reason[:27]) == ("cancelled", "preempted by another job at")
+    assert [call[0] for call in scheduler.calls] == ["squeue", "scontrol"]
 
 
 def test_a_failure_is_one_though_the_scheduler_does_not_answer(scheduler: Scheduler) -> None:
@@ -573,10 +674,10 @@ def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler)
     for id, name, submitted in (("5", "a", 3), ("6", "a", 2), ("7", "b", 1), ("8", "b", 4)):
         attempt(job(id, name=name, submitted=submitted), "done 0")
     job("5", name="old", submitted=0)  # the scheduler has begun to count again
-    named = {word: record.find_job(word).id for word in ("6", "a", "b", "runs/b/7", "runs/b/7/")}
+    named = {word: find.find_job(word).id for word in ("6", "a", "b", "runs/b/7", "runs/b/7/")}
     assert named == {"6": "6", "a": "5", "b": "8", "runs/b/7": "7", "runs/b/7/": "7"}
-    assert record.find_job().id == "8"
-    assert record.find_job("5").name == "a"
+    assert find.find_job().id == "8"
+    assert find.find_job("5").name == "a"
     code, out, err = jobgen("status", "7", "b", "nothing")
     assert code == 2
     assert [line.split()[0] for line in out.splitlines()] == ["JOB", "7", "8"]
@@ -630,7 +731,7 @@ def test_list_chooses_by_state_and_number_and_an_id_by_its_beginning(
     assert len(jobgen("list", "--limit", "2").out.splitlines()) == 3
     assert jobgen("list", "--state", "lost").code == 2
     assert jobgen("status", "3").out == "running\n"
-    assert record.find_job("1202").id == "1202"
+    assert find.find_job("1202").id == "1202"
     assert "2 jobs have ids that begin with 12, such as 1201, 1202" in jobgen("status", "12").err
 
 
@@ -687,6 +788,26 @@ def test_wait_asks_once_and_at_once_what_an_outcome_means(
     assert 1008 <= clock.now <= 1010
 
 
+def test_wait_says_why_a_job_is_queued_at_each_change_and_ends_where_it_will_never_start(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    job("7")
+    scheduler.says("squeue", "7|PENDING|Priority|N/A|N/A\n")
+    reasons = {1050: "Resources", 1300: "DependencyNeverSatisfied"}
+    clock.at = {
+        at: lambda reason=reason: scheduler.says("squeue", f"7|PENDING|{reason}|N/A|N/A\n")
+        for at, reason in reasons.items()
+    }
+    code, out, err = jobgen("wait", "7")
+    assert (code, out) == (7, "7 queued\n")
+    first, second, third, last = err.splitlines()
+    assert (first, second) == ("job 7 is queued: Priority", "job 7 is queued: Resources")
+    assert third.startswith("job 7 is queued: DependencyNeverSatisfied: what it waits for cannot")
+    assert last.startswith("job 7: queued (DependencyNeverSatisfied")
+    assert clock.now < 1370
+
+
 def test_control_c_in_wait_says_which_jobs_go_on(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -701,7 +822,10 @@ def test_control_c_in_wait_says_which_jobs_go_on(
     clock.at = {1010: lambda: attempt(first, "done 0"), 1030: interrupt}
     code, out, err = jobgen("wait", "7", "8", "9")
     assert (code, out) == (130, "7 done\n")
-    told = "jobs 8, 9 go on; jobgen wait 8 9 waits for them, jobgen cancel 8 9 ends them"
+    told = (
+        "jobs 8, 9 are not cancelled; wait for them with jobgen wait 8 9, or end them with"
+        " jobgen cancel 8 9"
+    )
     assert err.split("\n")[0] == told
 
 

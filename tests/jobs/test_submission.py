@@ -358,6 +358,13 @@ if command in ("sbatch", "qsub"):
         sys.exit(f"{command}: error: Socket timed out on send/recv operation")
     if fault == "lost":
         sys.exit(f"{command}: error: Socket timed out on send/recv operation")
+    if fault == "failover":
+        sys.exit(f"{command}: Connection refused\\n{command}: End of File")
+    if fault == "accounting":
+        sys.exit(f"{command}: error: Unable to contact slurm controller (connect failure)")
+    if fault == "id, refused":
+        print(f"{number}.pbs" if command == "qsub" else number)
+        sys.exit("curl: (7) Failed to connect to audit.site: Connection refused")
     if fault == "parent":
         os.kill(os.getppid(), 9)
         time.sleep(0.5)
@@ -443,11 +450,42 @@ class TestAnswers:
         assert intents(Path()) == []
         assert self.submit(monkeypatch).code == 0
 
+    @pytest.mark.parametrize("fault", ["failover", "accounting", "id, refused"])
+    def test_whatever_the_words_are_a_job_that_exists_is_found(
+        self, monkeypatch: pytest.MonkeyPatch, fault: str
+    ) -> None:
+        code, out, err = self.submit(monkeypatch, fault)
+        assert (code, self.jobs()) == (0, 1), err
+        assert out.startswith("1")
+        assert re.search("(refused|connect failure|End of File)", err)
+        assert intents(Path()) == []
+        assert self.submit(monkeypatch).code == 2
+        assert self.jobs() == 1
+
     def test_nobody_was_there_to_hear_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         code, out, err = self.submit(monkeypatch, "nobody")
         assert (code, out) == (6, "")
         assert "connect failure" in err
         assert intents(Path()) == []
+
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_a_submission_whose_script_is_lost_is_settled_once(
+        self, monkeypatch: pytest.MonkeyPatch, recorded: bool
+    ) -> None:
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr("jobgen.jobs.journal.remove_intent", lambda intent: None)
+            assert self.submit(monkeypatch).code == 0
+        (path,) = intents(Path())
+        path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 0'))
+        for suffix in (".sbatch", ".pbs"):
+            path.with_suffix(suffix).unlink(missing_ok=True)
+        (found,) = Path("runs/a").glob("*/job.json")
+        if not recorded:
+            found.unlink()
+        before = found.read_text() if recorded else ""
+        assert "it is job 1" in jobgen("list").err
+        assert jobgen("list").err == ""
+        assert not recorded or found.read_text() == before
 
     @pytest.mark.parametrize("fault", ["lost", "silent"])
     def test_nobody_knows_and_so_nothing_more_is_submitted(
@@ -639,4 +677,4 @@ def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
     assert jobgen("submit").out == "7\n"
     assert (tmp_path / "calls").read_text() == "uv sync --locked\n" * 2 + "sbatch\n"
     script = (tmp_path / "runs/a/7/script").read_text()
-    assert "activate_venv .venv" in script
+    assert "    . .venv/bin/activate || die " in script

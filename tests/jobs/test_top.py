@@ -1,7 +1,11 @@
-"""`jobgen top`: what a running job uses on its nodes, by what these have noted."""
+"""`jobgen top`: what a running job uses on its nodes, as asked of them or noted by them."""
 
 import json
+import os
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +31,7 @@ def test_each_node_of_the_last_start_has_a_line(tmp_path: Path) -> None:
     run = Run(tmp_path)
     gpus = "90, 30720, 81920, 300.5;70, 30720, 81920, 300.5;"
     note(run, "n1", gpus=gpus)
-    head, first, second = format_nodes(list_nodes(run.job, now=time.time()))
+    head, first, second = format_nodes(list_nodes(run.job, now=time.time(), running=False))
     assert head.split() == [
         "NODE",
         "GPUS",
@@ -42,10 +46,71 @@ def test_each_node_of_the_last_start_has_a_line(tmp_path: Path) -> None:
     assert first.split("  ")[0] == "n1"
     for words in ("2: 80 % (70-90)", "30.0 GB of 80.0 GB", "601 W", "3.0", "3.0 GB", " 5 "):
         assert words in first, words
-    assert second.split() == ["n2", "-", "-", "-", "-", "-", "-", "not", "yet"]
+    assert second.split() == ["n2", "-", "-", "-", "-", "-", "-", "no", "answer"]
     # What a node has noted in an earlier start is not what it uses now.
     run.write("attempts/1/nodes", "n1\n")
-    assert list_nodes(run.job, now=time.time())[0].memory is None
+    assert list_nodes(run.job, now=time.time(), running=False)[0].memory is None
+
+
+def test_the_gpus_are_those_that_nvidia_smi_has_listed_last(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.write(
+        "usage/n1.csv",
+        "2026/11/23 14:05:06.123, 0, 5, 100, 81920, 70.1\n"
+        "2026/11/23 14:05:06.125, 1, 6, 100, 81920, 70.1\n"
+        "2026/11/23 14:05:36.123, 0, 90, 30720, 81920, 300.5\n"
+        "2026/11/23 14:05:36.125, 1, 70, 20480, 81920, 300.5\n",
+    )
+    first, second = list_nodes(run.job, now=time.time(), running=False)
+    assert [gpu.use for gpu in first.gpus] == [90, 70]
+    assert second.gpus == ()
+    # What was noted in an earlier start is not what they do now.
+    run.write("attempts/1/nodes", "n1\n")
+    os.utime(run.job.run_dir / "usage/n1.csv", (1, 1))
+    assert list_nodes(run.job, now=time.time(), running=False)[0].gpus == ()
+
+
+def test_the_processes_of_a_running_job_are_asked_of_the_node(tmp_path: Path) -> None:
+    """Those that have the variables of the job and of the node, and no others."""
+    job = replace(Run(tmp_path).job, scheduler="local")
+    hold = "import time; held = b'x' * (200 << 20); print(flush=True)\nwhile True: time.sleep(1)"
+    spin = "held = b'x' * (100 << 20); print(flush=True)\nwhile True: pass"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, "JOBGEN_RUN_DIR": folder, "JOBGEN_NODE": node},
+            stdout=subprocess.PIPE,
+        )
+        for program, folder, node in (
+            (spin, job.run_folder, "n1"),
+            (hold, job.run_folder, "n2"),
+            (hold, f"{job.run_folder}0", "n2"),
+        )
+    ]
+    try:
+        for one in started:
+            assert one.stdout is not None
+            one.stdout.readline()
+        first, second = list_nodes(job, now=time.time(), running=True)
+    finally:
+        for one in started:
+            one.kill()
+            one.communicate()
+    assert (first.processes, second.processes) == (1, 1)
+    assert first.memory is not None
+    assert second.memory is not None
+    assert 100 << 20 < first.memory < 150 << 20
+    assert 200 << 20 < second.memory < 250 << 20
+    assert first.cpus is not None
+    assert first.cpus > 0.1
+
+
+def test_a_node_that_does_not_answer_has_no_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    nodes = list_nodes(Run(tmp_path).job, now=time.time(), running=True)
+    assert [(node.cpus, node.memory, node.age) for node in nodes] == [(None, None, None)] * 2
 
 
 def test_damaged_notes_are_left_out(tmp_path: Path) -> None:
@@ -53,7 +118,7 @@ def test_damaged_notes_are_left_out(tmp_path: Path) -> None:
     run.write(
         "usage/n1.jsonl", 'not json\n{"time": 1}\n[3]\n{"time": "x", "cpu_s": 1, "memory": 2}\n'
     )
-    assert list_nodes(run.job, now=time.time())[0].age is None
+    assert list_nodes(run.job, now=time.time(), running=False)[0].age is None
 
 
 def test_the_command_prints_a_table_once_where_it_is_no_terminal(

@@ -42,17 +42,21 @@ def checked(file: str | Path) -> SiteProfile:
     assert (said.code, said.out) == (0, f"{file}: valid, for {found.scheduler}\n")
     assert found.verified == "captured"
     assert found.as_of == time.strftime("%Y-%m-%d")
-    assert all(source.startswith("captured: ") for source in (found.sources or {}).values())
+    assert all(one.address.startswith("captured: ") for one in (found.sources or {}).values())
     return found
 
 
 GB = 1024**2
 
 
+def addresses(profile: SiteProfile) -> dict[str, str]:
+    return {key: source.address for key, source in (profile.sources or {}).items()}
+
+
 def test_a_slurm_of_many_kinds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = captured("slurm-mixed", home, monkeypatch)
     assert (found.scheduler, found.title) == ("slurm", "mixed, Slurm 20.11.9")
-    assert found.sources == {
+    assert addresses(found) == {
         "config": "captured: scontrol show config",
         "partitions": "captured: scontrol --oneliner show partition",
         "nodes": "captured: scontrol --oneliner show node",
@@ -70,14 +74,13 @@ def test_a_slurm_of_many_kinds(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     }
     assert {name: queue.note for name, queue in queues.items()} == {
         "gpu": None,
-        "large": "AllowAccounts=ml,physics; its QoS large may have limits of its own; "
-        "jobs have their nodes alone",
+        "large": "AllowAccounts=ml,physics; its QoS large may have its own limits",
         "mig": "its state was DOWN; for jobs of a reservation",
         "cpu": None,
     }
     memory = 512000 * 1024
     big = Node(4, "a100", cpus=128, cpu_unit="thread", memory=memory, cpus_per_gpu=32)
-    assert queues["large"].node == big._replace(source="nodes")
+    assert queues["large"].node == big._replace(source="nodes", whole=True)
     # Of nodes that differ: the most that there is, and the CPUs that every GPU has.
     several = {"4": 4, "2": 2}
     assert queues["gpu"].node == big._replace(gpu=None, hosts=several, source="nodes")
@@ -95,13 +98,13 @@ def test_a_slurm_of_many_kinds(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_real_openpbs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = captured("openpbs", home, monkeypatch)
     assert (found.scheduler, found.title) == ("pbs", "login, PBS 23.06.06")
-    assert found.sources == {
+    assert addresses(found) == {
         "server": "captured: qstat -B -f -F json",
         "queue": "captured: qstat -Q -f -F json",
         "nodes": "captured: pbsnodes -a -F json",
     }
     assert found.recognise == Recognise(cluster="login", source="server")
-    shape = Node(4, cpus=16, memory=128 * GB, cpus_per_gpu=4, source="nodes")
+    shape = Node(4, cpus=16, memory=128 * GB, cpus_per_gpu=4, default_cpus=1, source="nodes")
     assert found.node == shape._replace(hosts={"4": 2, "2": 1})
     assert found.every_queue.limits == (Limit(nodes=(1, 3)),)
     queues = found.queues or {}
@@ -153,7 +156,7 @@ def test_what_it_knows_is_refused_like_any_other_limit(
     with replayed("slurm-mixed", home, monkeypatch):
         ended = jobgen("sites", "capture", "--name", "our-lab")
     assert ended.code == 0
-    assert ended.err.startswith(f"{home}/config/jobgen/sites/our-lab.yaml: what mixed tells;")
+    assert ended.err.startswith(f"{home}/config/jobgen/sites/our-lab.yaml: written from mixed;")
     Path("job.yaml").write_text(
         "name: a\nsite: our-lab\nresources: {nodes: 5, gpus_per_node: 4}\nrun: {module: m}\n"
     )
@@ -282,6 +285,6 @@ def test_a_live_pbs_shows_its_queues_as_the_real_one_does(pbs: Pbs, home: Path) 
         found = live(pbs, home)
     with pytest.MonkeyPatch.context() as patch:
         assert found.queues == captured("openpbs", home, patch).queues
-    shape = Node(4, cpus=16, memory=64 * GB, cpus_per_gpu=4, source="nodes")
+    shape = Node(4, cpus=16, memory=64 * GB, cpus_per_gpu=4, default_cpus=1, source="nodes")
     assert found.node == shape._replace(hosts={"4": 2, "2": 1})
     assert found.every_queue.limits == (Limit(nodes=(1, 3)),)

@@ -31,7 +31,7 @@ JOB = """\
 name: a
 scheduler: slurm
 queue: gpu
-resources: {nodes: 2, gpus_per_node: 4}
+resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 8}
 environment: {venv: venv}
 run: {script: train.py}
 """
@@ -48,7 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("JOBGEN_SITE_PATH", "CC_CLUSTER", "NERSC_HOST", "LMOD_SYSTEM_NAME"):
         monkeypatch.delenv(name, raising=False)
     Path("job.yaml").write_text(JOB)
-    Path("train.py").write_text("")
+    Path("train.py").write_text("from accelerate import Accelerator\n\nAccelerator()\n")
     program(Path("venv/bin/activate"), "")
     program(Path("venv/bin/python3"), "echo 2.13.0")
     return tmp_path

@@ -99,7 +99,6 @@ def test_what_is_said_is_written() -> None:
         "resources": {
             "nodes": 2,
             "gpus_per_node": 8,
-            "memory_per_node": "2000GB",
             "walltime": "02:00:00",
         },
         "run": {"script": "my train.py"},
@@ -138,6 +137,17 @@ def test_what_cannot_be_is_told_and_nothing_written(words: list[str], message: s
 def test_wishes_that_exclude_each_other(words: list[str]) -> None:
     assert jobgen("init", *words).code == 2
     assert not Path("job.yaml").exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_script_that_cannot_stop_is_shown_the_lines_to_add() -> None:
+    Path("train.py").write_text("for step in range(100): train(step)")
+    said = jobgen("init", "--script", "train.py", "--scheduler", "local").err
+    assert "train.py: three lines let it stop" in said
+    for call in ("join()", "load()", "should_stop()", "save(state, step)", "leave(done="):
+        assert f"loop.{call}" in said
+    Path("train.py").write_text("if loop.should_stop(): loop.save(state, step)")
+    assert "three lines" not in jobgen("init", "--script", "train.py", "--force").err
 
 
 @pytest.mark.usefixtures("home")
@@ -263,7 +273,7 @@ def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
         "unknown site 'gadi'; did you mean nci-gadi?",
         "'many' is not a number from 1",
         "'90' has no unit; write e.g. 90s, 90m or 04:00:00",
-        "'fit.sh' is no Python file",
+        "'fit.sh' is not a Python file",
     ):
         assert f"Error: {refusal}" in shown
     spec = yaml.safe_load(Path("job.yaml").read_text())

@@ -24,7 +24,7 @@ def test_an_allocation_of_slurm() -> None:
             argv[-2] if "job" in argv else argv[-1]
         ]
 
-    find = schedulers.get_access("slurm").find_allocation
+    find = schedulers.SCHEDULERS["slurm"].access.find_allocation
     held = find({"SLURM_JOB_ID": "7"}, ask)
     assert held is not None
     assert held.nodes == (
@@ -51,7 +51,7 @@ def test_an_allocation_of_pbs_with_and_without_an_answer(tmp_path: Path) -> None
 
     (tmp_path / "nodes").write_text("n1\nn1\nn2\n")
     around = {"PBS_JOBID": "7.login", "PBS_NODEFILE": str(tmp_path / "nodes")}
-    find = schedulers.get_access("pbs").find_allocation
+    find = schedulers.SCHEDULERS["pbs"].access.find_allocation
     held = find(around, lambda _: JOB)
     assert held is not None
     assert held.nodes == (HeldNode("n1", 5, 2, 2 << 20), HeldNode("n2", 8, 0, 2 << 20))

@@ -4,8 +4,9 @@ import pytest
 from support import edited, plan_of
 
 from jobgen import schedulers
+from jobgen.schedulers.base import Scheduler
 
-SLURM, PBS = schedulers.get_batch_scheduler("slurm"), schedulers.get_batch_scheduler("pbs")
+SLURM, PBS = schedulers.SCHEDULERS["slurm"], schedulers.SCHEDULERS["pbs"]
 SMALL = "{nodes: 2}"
 LARGE = "{nodes: 2, gpus_per_node: 8, cpus_per_gpu: 8, memory_per_node: 1.5TB, walltime: 36h}"
 UNEQUAL = "{gpus_per_node: [2, 8, 2], cpus_per_gpu: 8, memory_per_node: 400GB, walltime: 4h}"
@@ -16,7 +17,7 @@ def directives(scheduler: str, resources: str, more: str = PAID, **target: str) 
     """The directives for these resources, one a line, without #SBATCH or #PBS."""
     text = edited(("{nodes: 2}", resources), ("", more))
     plan = plan_of(text, **target or {"scheduler": scheduler})
-    lines = schedulers.get_scheduler(scheduler).directives(plan)
+    lines = schedulers.SCHEDULERS[scheduler].directives(plan)
     sign = {"slurm": "#SBATCH ", "pbs": "#PBS "}[scheduler]
     assert all(line.startswith(sign) for line in lines)
     return "".join(line.removeprefix(sign) + "\n" for line in lines)
@@ -121,7 +122,7 @@ def test_directives_of_the_user_come_last_and_as_they_are() -> None:
 
 
 def test_local_has_no_directives() -> None:
-    local = schedulers.get_scheduler("local")
+    local = schedulers.SCHEDULERS["local"]
     text = edited(("", f'{PAID}directives: ["#PBS -m e"]\n'))
     assert local.directives(plan_of(text)) == []
     assert local.output_folders("#PBS -o logs/\n") == []
@@ -175,7 +176,7 @@ def test_srun_is_told_everything_once_more(
         (PBS, "", None),
     ],
 )
-def test_job_id(scheduler: schedulers.BatchScheduler, output: str, job_id: str | None) -> None:
+def test_job_id(scheduler: Scheduler, output: str, job_id: str | None) -> None:
     assert scheduler.parse_job_id(output) == job_id
 
 
@@ -206,9 +207,7 @@ def test_job_id(scheduler: schedulers.BatchScheduler, output: str, job_id: str |
         (PBS, "#PBS -k oed", []),
     ],
 )
-def test_output_folders(
-    scheduler: schedulers.BatchScheduler, directive: str, folders: list[str]
-) -> None:
+def test_output_folders(scheduler: Scheduler, directive: str, folders: list[str]) -> None:
     assert scheduler.output_folders(f"#!/bin/bash\n{directive}\necho\n") == folders
 
 
@@ -222,4 +221,4 @@ def test_commands() -> None:
 def test_where_the_output_of_the_script_goes() -> None:
     assert SLURM.output_file("a", "7") == "a-7.out"
     assert PBS.output_file("a", "7.pbs") == "a.o7"
-    assert schedulers.get_scheduler("local").output_file("a", "7") == "runs/a/7/job.out"
+    assert schedulers.SCHEDULERS["local"].output_file("a", "7") == "runs/a/7/job.out"

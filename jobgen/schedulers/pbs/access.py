@@ -10,7 +10,7 @@ from pathlib import Path
 from jobgen.errors import RefusedError, SchedulerUnavailableError
 from jobgen.schedulers.base import Allocation, Ask, HeldNode
 from jobgen.schedulers.pbs import qstat
-from jobgen.schedulers.usage import parse_amount
+from jobgen.spec.units import parse_bytes
 
 
 def _read_nodes(job_id: str, ask: Ask) -> list[HeldNode]:
@@ -41,33 +41,29 @@ def _count(chunks: str, resource: str) -> int:
 
 def _measure_memory(chunks: str) -> int | None:
     """In KiB; None where the job has asked for none."""
-    amounts = [parse_amount(text) for text in re.findall(r"\bmem=(\w+)", chunks)]
+    amounts = [parse_bytes(text) for text in re.findall(r"\bmem=(\w+)", chunks)]
     return int(sum(amount or 0 for amount in amounts) // 1024) or None
 
 
-class PbsAccess:
-    """ssh, which sites open to the owner of a job: pbsdsh works within the job alone."""
-
-    def shell_argv(
-        self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
-    ) -> list[str]:
-        """Return the command that runs another on a node of the job."""
-        environment = ["env", f"PBS_JOBID={job_id}"]
-        return ["ssh", *(["-t"] if terminal else []), node, shlex.join([*environment, *words])]
-
-    def find_allocation(self, environment: Mapping[str, str], ask: Ask) -> Allocation | None:
-        """Return the allocation that a shell is in; the nodes alone where qstat is silent."""
-        job_id, file = environment.get("PBS_JOBID"), environment.get("PBS_NODEFILE")
-        if not job_id or not file:
-            return None
-        nodes = _read_nodes(job_id, ask)
-        if not nodes:
-            nodes = [HeldNode(name) for name in dict.fromkeys(Path(file).read_text().split())]
-        return Allocation(job_id, tuple(nodes))
-
-    def start_argv(self, script: str, *, alone: bool, cpus: int | None) -> list[str]:
-        """Return the command that starts a job script in the allocation, in this folder."""
-        return ["env", f"PBS_O_WORKDIR={Path.cwd()}", "bash", script]
+def shell_argv(
+    job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
+) -> list[str]:
+    """Return the command that runs another on a node of the job."""
+    environment = ["env", f"PBS_JOBID={job_id}"]
+    return ["ssh", *(["-t"] if terminal else []), node, shlex.join([*environment, *words])]
 
 
-ACCESS = PbsAccess()
+def find_allocation(environment: Mapping[str, str], ask: Ask) -> Allocation | None:
+    """Return the allocation that a shell is in; the nodes alone where qstat is silent."""
+    job_id, file = environment.get("PBS_JOBID"), environment.get("PBS_NODEFILE")
+    if not job_id or not file:
+        return None
+    nodes = _read_nodes(job_id, ask)
+    if not nodes:
+        nodes = [HeldNode(name) for name in dict.fromkeys(Path(file).read_text().split())]
+    return Allocation(job_id, tuple(nodes))
+
+
+def start_argv(script: str, *, alone: bool, cpus: int | None) -> list[str]:
+    """Return the command that starts a job script in the allocation, in this folder."""
+    return ["env", f"PBS_O_WORKDIR={Path.cwd()}", "bash", script]

@@ -1,4 +1,4 @@
-"""What qstat tells of jobs: one line for each, however many are asked for (qstat(1B), -F dsv).
+"""What qstat prints about jobs: one line for each, however many are asked for (qstat(1B), -F dsv).
 
 Not as JSON: of several ids OpenPBS 23.06.06 prints the first alone then (`json_jobs` of its
 qstat.c is forgotten between two).
@@ -15,9 +15,9 @@ _FIELD = re.compile(r"\|((?:[^|\\]|\\.)*)")
 
 
 def argv(ids: Iterable[str], *, tasks: bool = False, ended: bool = False) -> list[str]:
-    """Return the command; with `tasks` it tells of those of arrays too.
+    """Return the command; with `tasks` it lists those of arrays too.
 
-    With `ended` it tells of ended jobs too. OpenPBS keeps no history unless a site sets
+    With `ended` it lists ended jobs too. OpenPBS keeps no history unless a site sets
     `job_history_enable`; without, `qstat -x` exits with 0 and prints nothing of *any* job, so that
     its silence says nothing about queued and running ones.
     """
@@ -25,17 +25,34 @@ def argv(ids: Iterable[str], *, tasks: bool = False, ended: bool = False) -> lis
     return ["qstat", *options, "-F", "dsv", *ids]
 
 
-def parse(output: str) -> dict[str, dict[str, str]]:
-    """The attributes of each job by its id; the name of one is `Resource_List.walltime`.
+def parse_job_id(text: str) -> str | None:
+    """Return the id in a text, such as `123.server` or `123[].server`; None if it is not one."""
+    # The first job of a new server is number 0.
+    match = re.fullmatch(r"(0|[1-9]\d*)(\[\])?(\.\S+)?", text.strip(), re.ASCII)
+    return match[0] if match else None
 
-    Raises ValueError where it is no answer.
+
+def parse(output: str) -> dict[str, dict[str, str]]:
+    """Return the attributes of each job by its id; the name of one is `Resource_List.walltime`.
+
+    Raises ValueError for what is not an answer.
     """
-    jobs = {}
+    jobs, stray = split(output)
+    if stray:
+        raise ValueError(stray)
+    return jobs
+
+
+def split(output: str) -> tuple[dict[str, dict[str, str]], str]:
+    """Return the same, and the first line that is not about a job; empty if there is none."""
+    jobs: dict[str, dict[str, str]] = {}
+    strays = []
     for line in filter(None, output.split("\n")):
         if not line.startswith(_BEGIN):
-            raise ValueError(line)
+            strays.append(line)
+            continue
         job_id, *fields = line[len(_BEGIN) :].split("|")
         if "\\" in line:
             fields = [re.sub(r"\\([\\|])", r"\1", field) for field in _FIELD.findall(line)]
         jobs[job_id] = {name: value for name, _, value in (text.partition("=") for text in fields)}
-    return jobs
+    return jobs, strays[0] if strays else ""

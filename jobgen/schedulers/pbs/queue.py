@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from jobgen.schedulers.base import DEPENDENT, State, StateName, folder_name
+from jobgen.errors import RefusedError
+from jobgen.schedulers.base import (
+    CLOCKS,
+    DEPENDENT,
+    Ask,
+    MixedAnswerError,
+    OwnJobs,
+    State,
+    StateName,
+)
 from jobgen.schedulers.pbs import qstat
+from jobgen.spec.units import parse_clock
 
 _STATES: dict[str, StateName] = {
     **dict.fromkeys("QHWTM", "queued"),
@@ -18,68 +30,67 @@ _STATES: dict[str, StateName] = {
 _ENDS: dict[str, StateName] = {
     "0": "done",
     "": "cancelled",
-    "271": "cancelled",
     "-20": "node lost",
     "-29": "timeout",
 }
+# How a comment ends: `Job run at ... on (n1:ncpus=1) and terminated by alice@login`.
+_TERMINATED = re.compile(r"\band terminated(?: (by \S+))?\s*$")
 _UNKNOWN = re.compile(r"qstat: (Unknown Job Id|\S+ Job has finished)")
 
 
-class PbsQueue:
-    """Asks for jobs by their ids, and reads what is printed."""
+def make_environment(around: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment as it is."""
+    return dict(around)
 
-    @staticmethod
-    def environment(around: Mapping[str, str]) -> dict[str, str]:
-        """As it is."""
-        return dict(around)
 
-    @staticmethod
-    def argv(ids: Sequence[str]) -> list[str]:
-        """Return `qstat` for queued and running jobs, and the tasks of arrays."""
-        return qstat.argv(ids, tasks=any("[]" in id for id in ids))
+def make_query(ids: Sequence[str]) -> list[str]:
+    """Return `qstat` for queued and running jobs, and the tasks of arrays."""
+    return qstat.argv(ids, tasks=any("[]" in id for id in ids))
 
-    @staticmethod
-    def history_argv(ids: Sequence[str]) -> list[str]:
-        """Return `qstat -x`, which tells of ended jobs where the server keeps a history."""
-        return qstat.argv(ids, tasks=any("[]" in id for id in ids), ended=True)
 
-    @staticmethod
-    def knows_none(refusal: str) -> bool:
-        """Whether all that is wrong is that some of the jobs are not known."""
-        lines = [line for line in refusal.splitlines() if line.strip()]
-        return bool(lines) and all(_UNKNOWN.search(line) for line in lines)
+def make_history_query(ids: Sequence[str]) -> list[str]:
+    """Return `qstat -x`, which lists ended jobs if the server keeps a history."""
+    return qstat.argv(ids, tasks=any("[]" in id for id in ids), ended=True)
 
-    @staticmethod
-    def is_plain(state: State) -> bool:
-        """Of a script that fails PBS has the exit status."""
-        return state.reason.startswith("Exit_status")
 
-    @staticmethod
-    def states(output: str) -> dict[str, State]:
-        """By id without the server, that of a task being `12_3`.
+def knows_none(refusal: str) -> bool:
+    """Return whether nothing is wrong but that some jobs are not known."""
+    lines = [line for line in refusal.splitlines() if line.strip()]
+    return bool(lines) and all(_UNKNOWN.search(line) for line in lines)
 
-        Raises ValueError where it is no answer.
-        """
-        return {folder_name(id): _read_state(job) for id, job in qstat.parse(output).items()}
 
-    @staticmethod
-    def history(output: str) -> dict[str, State]:
-        """Return the same of ended jobs; nothing without a history."""
-        return PbsQueue.states(output)
+def is_plain(state: State) -> bool:
+    """Return whether PBS has the exit status of the script, and no more."""
+    return state.reason.startswith("Exit_status")
+
+
+def read_states(output: str) -> dict[str, State]:
+    """Return them by id, such as `12[3].server`; raise MixedAnswerError for other lines."""
+    jobs, stray = qstat.split(output)
+    states = {id: _read_state(job) for id, job in jobs.items()}
+    if stray:
+        raise MixedAnswerError(stray, states)
+    return states
+
+
+def read_history(output: str) -> dict[str, State]:
+    """Return the same of ended jobs; nothing without a history."""
+    return read_states(output)
 
 
 def _read_state(job: dict[str, str]) -> State:
     letter, status = job.get("job_state", ""), job.get("Exit_status", "")
     start, comment = _parse_time(job.get("stime")), job.get("comment", "")
     if letter in ("F", "X"):
-        name = _ENDS.get(status, "failed")
+        by = _TERMINATED.search(comment)  # by SIGTERM, or at once: 265 is SIGKILL
+        name = "cancelled" if status in ("265", "271") and by else _ENDS.get(status, "failed")
         if name in ("done", "cancelled"):
-            return State(name, comment if name == "cancelled" else "", start)
+            return State(name, by[1] or "" if by else "", start)
         return State(name, f"Exit_status {status}", start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
         return State(name, comment or _read_hold(job), _parse_time(job.get("estimated.start_time")))
-    walltime = _parse_seconds(job.get("Resource_List.walltime"))
+    walltime = parse_clock(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
     return State(name, "suspended" if letter in ("S", "U") else "", start, limit)
 
@@ -102,9 +113,36 @@ def _parse_time(word: object) -> float | None:
         return None
 
 
-def _parse_seconds(word: object) -> int | None:
-    match = re.fullmatch(r"(\d+):(\d\d):(\d\d)", str(word))
-    return int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]) if match else None
+def make_end_query(job_id: str) -> list[str]:
+    """Return none: qstat has said it all."""
+    return []
 
 
-QUEUE = PbsQueue()
+def read_end(output: str) -> str:
+    """Return nothing."""
+    return ""
+
+
+def list_own_jobs(ask: Ask, since: float) -> Iterator[OwnJobs]:
+    """qselect has the ids, qstat the arguments; with -x those of ended jobs, if PBS keeps them.
+
+    All are one list: the first jobs of a chain may have ended while the others wait.
+    """
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    start = time.strftime("%Y%m%d%H%M.%S", time.localtime(since - CLOCKS))
+    jobs: dict[str, str] = {}
+    for ended in (False, True):
+        listing = ask(["qselect", *(["-x"] if ended else []), "-u", user, f"-tc.ge.{start}"])
+        ids = listing.split()
+        whole = not listing or listing.endswith("\n")  # half of an id may be another's
+        if not whole or not all(map(qstat.parse_job_id, ids)):
+            raise RefusedError(f"qselect printed no ids of jobs but {listing[:200]!r}")
+        if not (new := [job_id for job_id in ids if job_id not in jobs]):
+            continue
+        answer = ask(qstat.argv(new, ended=ended))
+        try:
+            shown = qstat.parse(answer)
+        except ValueError:
+            raise RefusedError(f"qstat printed no jobs but {answer[:200]!r}") from None
+        jobs |= {job_id: job.get("Submit_arguments", "") for job_id, job in shown.items()}
+    yield list(jobs.items())

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 
 from jobgen.errors import RefusedError
 from jobgen.schedulers.pbs import qstat
-from jobgen.schedulers.usage import AskAnswer, Used, parse_amount, parse_clock, parse_whole
+from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
+from jobgen.spec.units import parse_bytes, parse_clock
 
 
-class PbsUsage:
-    """Asks qstat once for all jobs."""
-
-    @staticmethod
-    def read(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
-        """As `UsageReader` has it; a refusal of some jobs says that they are not known any more."""
-        usage: dict[str, Used] = {}
-        for ended in (False, True):
-            if missing := [job_id for job_id in ids if job_id not in usage]:
-                argv = qstat.argv(missing, ended=ended)
-                answer = ask(argv)
-                usage |= parse_qstat(answer.output)
-        if answer.code and not usage:
-            raise RefusedError(answer.refusal(argv[0]))
-        return usage
+def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
+    """As `UsageReader` has it; a refusal of some jobs says that they are not known any more."""
+    usage: dict[str, Used] = {}
+    for ended in (False, True):
+        if missing := [job_id for job_id in ids if job_id not in usage]:
+            argv = qstat.argv(missing, ended=ended)
+            answer = ask(argv)
+            usage |= parse_qstat(answer.output)
+    if answer.code and not usage:
+        raise RefusedError(answer.refusal(argv[0]))
+    return usage
 
 
 def parse_qstat(output: str) -> dict[str, Used]:
@@ -44,10 +41,7 @@ def parse_qstat(output: str) -> dict[str, Used]:
             cpus=parse_whole(job.get("Resource_List.ncpus")),
             cpu_seconds=parse_clock(job.get("resources_used.cput")),
             gpus=parse_whole(job.get("Resource_List.ngpus")),
-            memory_asked=parse_amount(job.get("Resource_List.mem")),
-            memory=parse_amount(job.get("resources_used.mem")),
+            memory_asked=parse_bytes(job.get("Resource_List.mem")),
+            memory=parse_bytes(job.get("resources_used.mem")),
         )
     return usage
-
-
-USAGE = PbsUsage()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from jobgen.schedulers.base import Allocation, Ask, HeldNode
+from jobgen.spec.units import parse_ranges
 
 # `Nodes=n[1-2] CPU_IDs=0-3,8 Mem=4000 GRES=gpu:a100:2(IDX:0-1)`, for nodes that are given alike.
 # Before 20.11 it is `GRES_IDX=gpu(IDX:0-1)`.
@@ -15,8 +16,7 @@ _GPUS = re.compile(r"\bgpu\b([^(,]*)(?:\(IDX:([0-9,-]+))?")
 
 def _count(numbers: str) -> int:
     """How many there are in `0-3,8`."""
-    spans = (span.partition("-") for span in numbers.split(",") if span)
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+    return len(parse_ranges(numbers)) if numbers else 0
 
 
 def _count_gpus(amount: str, numbers: str) -> int:
@@ -25,53 +25,49 @@ def _count_gpus(amount: str, numbers: str) -> int:
     return int(count) if count.isdecimal() else _count(numbers)
 
 
-class SlurmAccess:
-    """Steps that share what the job has."""
+def shell_argv(
+    job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
+) -> list[str]:
+    """Return the command that runs another on a node of the job.
 
-    def shell_argv(
-        self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
-    ) -> list[str]:
-        """Return the command that runs another on a node of the job.
-
-        A task of an array has an id of its own; the parts of a job of unequal nodes have numbers.
-        """
-        asked = ["squeue", "--noheader", "--format=%A %i", f"--jobs={job_id}"]
-        lines = ask([*asked, f"--nodelist={node}"]).splitlines() or [""]
-        own, _, shown = lines[0].partition(" ")
-        whole, plus, number = shown.partition("+")
-        step = ["srun", f"--jobid={whole if plus else own or job_id}", "--overlap"]
-        step += [f"--het-group={number}"] if plus else []
-        step += ["--nodes=1", "--ntasks=1"]
-        return [*step, f"--nodelist={node}", *(["--pty"] if terminal else []), *words]
-
-    def find_allocation(self, environment: Mapping[str, str], ask: Ask) -> Allocation | None:
-        """Return the allocation that a shell is in."""
-        job_id = environment.get("SLURM_JOB_ID")
-        if not job_id:
-            return None
-        shown = ask(["scontrol", "--oneliner", "--details", "show", "job", job_id])
-        nodes: list[HeldNode] = []
-        for names, cpus, memory, gres in _ALIKE.findall(shown):
-            for name in ask(["scontrol", "show", "hostnames", names]).split():
-                gpus = sum(_count_gpus(*words) for words in _GPUS.findall(gres))
-                held = (_count(cpus), gpus, int(memory) * 1024 or None)  # 0: all there is
-                nodes.append(HeldNode(name, *held))
-        if not nodes:
-            for names in re.findall(r"\bNodeList=([^\s(]+)", shown):
-                listed = ask(["scontrol", "show", "hostnames", names]).split()
-                nodes += [HeldNode(name) for name in listed]
-        return Allocation(job_id, tuple(nodes))
-
-    def start_argv(self, script: str, *, alone: bool, cpus: int | None) -> list[str]:
-        """Return the command that starts a job script in the allocation.
-
-        The shell of an allocation may be on the login node, where a script for one node must not
-        run its processes.
-        """
-        if not alone:
-            return ["bash", script]
-        step = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none"]
-        return [*step, *([] if cpus is None else [f"--cpus-per-task={cpus}"]), "bash", script]
+    A task of an array has its own id; the parts of a job of unequal nodes have numbers.
+    """
+    asked = ["squeue", "--noheader", "--format=%A %i", f"--jobs={job_id}"]
+    lines = ask([*asked, f"--nodelist={node}"]).splitlines() or [""]
+    own, _, shown = lines[0].partition(" ")
+    whole, plus, number = shown.partition("+")
+    step = ["srun", f"--jobid={whole if plus else own or job_id}", "--overlap"]
+    step += [f"--het-group={number}"] if plus else []
+    step += ["--nodes=1", "--ntasks=1"]
+    return [*step, f"--nodelist={node}", *(["--pty"] if terminal else []), *words]
 
 
-ACCESS = SlurmAccess()
+def find_allocation(environment: Mapping[str, str], ask: Ask) -> Allocation | None:
+    """Return the allocation that a shell is in."""
+    job_id = environment.get("SLURM_JOB_ID")
+    if not job_id:
+        return None
+    shown = ask(["scontrol", "--oneliner", "--details", "show", "job", job_id])
+    nodes: list[HeldNode] = []
+    for names, cpus, memory, gres in _ALIKE.findall(shown):
+        for name in ask(["scontrol", "show", "hostnames", names]).split():
+            gpus = sum(_count_gpus(*words) for words in _GPUS.findall(gres))
+            held = (_count(cpus), gpus, int(memory) * 1024 or None)  # 0: all there is
+            nodes.append(HeldNode(name, *held))
+    if not nodes:
+        for names in re.findall(r"\bNodeList=([^\s(]+)", shown):
+            listed = ask(["scontrol", "show", "hostnames", names]).split()
+            nodes += [HeldNode(name) for name in listed]
+    return Allocation(job_id, tuple(nodes))
+
+
+def start_argv(script: str, *, alone: bool, cpus: int | None) -> list[str]:
+    """Return the command that starts a job script in the allocation.
+
+    The shell of an allocation may be on the login node, where a script for one node must not
+    run its processes.
+    """
+    if not alone:
+        return ["bash", script]
+    step = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none"]
+    return [*step, *([] if cpus is None else [f"--cpus-per-task={cpus}"]), "bash", script]

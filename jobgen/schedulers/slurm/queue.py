@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from jobgen.schedulers.base import DEPENDENT, ENDED, State, StateName
+from jobgen.errors import RefusedError, SchedulerUnavailableError
+from jobgen.schedulers.base import (
+    CLOCKS,
+    DEPENDENT,
+    ENDED,
+    Ask,
+    MixedAnswerError,
+    OwnJobs,
+    State,
+    StateName,
+)
 
+# squeue(1), "JOB STATE CODES". A word that is not here is `unknown`: a new one may mean anything.
 _WORDS: dict[StateName, str] = {
-    "queued": "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
+    "queued": "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
     "running": "RUNNING SUSPENDED STOPPED SIGNALING RESIZING",
     "stopping": "COMPLETING STAGE_OUT",
     "done": "COMPLETED",
-    "cancelled": "CANCELLED REVOKED PREEMPTED",
+    "failed": "FAILED OUT_OF_MEMORY LAUNCH_FAILED RECONFIG_FAIL",
+    "cancelled": "CANCELLED PREEMPTED",
     "timeout": "TIMEOUT DEADLINE",
     "node lost": "NODE_FAIL BOOT_FAIL",
 }
@@ -23,73 +36,77 @@ _STUCK = {
     "JobHeldUser": "let it go with scontrol release",
     "launch_failed_requeued_held": "it could not be started again: scontrol release",
 }
-_FIELDS = 5
+# A line for each job or task; its reason may have a `|`. `CANCELLED by 1000` is a state.
+_ROW = re.compile(
+    r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)[^|]*\|(.*)\|([^|]*)\|([^|]*)", re.ASCII
+)
+_HEADING = re.compile(r"CLUSTER: \S+")  # of the answer for one of several clusters
 
 
-class SlurmQueue:
-    """Asks for jobs by their ids, and reads what is printed: a line for each job or task."""
-
-    @staticmethod
-    def environment(around: Mapping[str, str]) -> dict[str, str]:
-        """Without the user's own filters and formats, and with times in seconds since 1970."""
-        own = {key: value for key, value in around.items() if not re.match("SQUEUE_|SACCT_", key)}
-        return own | {"SLURM_TIME_FORMAT": "%s"}
-
-    @staticmethod
-    def argv(ids: Sequence[str]) -> list[str]:
-        """`squeue`, which knows a job for some minutes after its end too (MinJobAge)."""
-        options = ["--noheader", "--states=all", "--array", f"--jobs={','.join(ids)}"]
-        return ["squeue", *options, "--format=%i|%T|%r|%S|%e"]
-
-    @staticmethod
-    def history_argv(ids: Sequence[str]) -> list[str]:
-        """`sacct`, which a cluster without accounting refuses; one line for each allocation."""
-        options = ["--noheader", "--parsable2", "--allocations", f"--jobs={','.join(ids)}"]
-        return ["sacct", *options, "--format=JobID,State,Reason,Start,End"]
-
-    @staticmethod
-    def knows_none(refusal: str) -> bool:
-        """Whether the answer is that there are no such jobs: squeue fails for a single one."""
-        return "Invalid job id specified" in refusal
-
-    @staticmethod
-    def is_plain(state: State) -> bool:
-        """FAILED is what Slurm calls any exit status but 0."""
-        return state.reason.startswith("FAILED")
-
-    @staticmethod
-    def states(output: str) -> dict[str, State]:
-        """By id, that of a task being `12_3`. Raises ValueError where it is no answer."""
-        return dict(_read_states(output))
-
-    @staticmethod
-    def history(output: str) -> dict[str, State]:
-        """As `states`, of the jobs that have ended: of others accounting may have lost track."""
-        return {id: state for id, state in _read_states(output) if state.ended}
+def make_environment(around: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the user's filters and formats; have times in seconds since 1970."""
+    own = {key: value for key, value in around.items() if not re.match("SQUEUE_|SACCT_", key)}
+    return own | {"SLURM_TIME_FORMAT": "%s"}
 
 
-def _read_states(output: str) -> Iterator[tuple[str, State]]:
-    for line in output.splitlines():
-        fields = line.strip().split("|")
-        name = re.fullmatch(r"([0-9]+)(_[0-9]+|_\[.*)?(\+[0-9]+)?", fields[0])
-        if name is None or len(fields) != _FIELDS:
-            raise ValueError(line)
-        number, task, component = name.groups(default="")
-        if component in ("", "+0"):  # the first component of a heterogeneous job has the script
-            state, _, _ = fields[1].partition(" ")  # of `CANCELLED by 1000`
-            answer = _read_state(
-                state, fields[2], start=_parse_time(fields[3]), end=_parse_time(fields[4])
-            )
-            # `12_[3-5]` are tasks that have not begun, and as the array itself.
-            yield number if "[" in task else number + task, answer
+def make_query(ids: Sequence[str]) -> list[str]:
+    """Return `squeue`, which knows a job until some minutes after its end (MinJobAge)."""
+    options = ["--noheader", "--states=all", "--array", f"--jobs={','.join(ids)}"]
+    return ["squeue", *options, "--format=%i|%T|%r|%S|%e"]
 
 
-def _read_state(word: str, reason: str, *, start: float | None, end: float | None) -> State:
+def make_history_query(ids: Sequence[str]) -> list[str]:
+    """Return `sacct`, which prints one line for each allocation; many clusters have none."""
+    options = ["--noheader", "--parsable2", "--allocations", f"--jobs={','.join(ids)}"]
+    return ["sacct", *options, "--format=JobID,State,Reason,Start,End"]
+
+
+def knows_none(refusal: str) -> bool:
+    """Return whether squeue does not know these jobs: for a single one it fails."""
+    return "Invalid job id specified" in refusal
+
+
+def is_plain(state: State) -> bool:
+    """Return whether Slurm says FAILED, its word for any exit status but 0."""
+    return state.reason.startswith("FAILED")
+
+
+def read_states(output: str) -> dict[str, State]:
+    """Return them by id, such as `12_3` of a task; raise MixedAnswerError for other lines."""
+    states: dict[str, State] = {}
+    strays = []
+    for line in filter(str.strip, output.splitlines()):
+        if row := _ROW.fullmatch(line.strip()):
+            number, task, component, word, reason, start, end = row.groups(default="")
+            # The first component of a heterogeneous job has the script.
+            if component in ("", "+0"):
+                times = _parse_time(start), _parse_time(end)
+                # `12_[3-5]` are tasks that have not begun, and as the array itself.
+                job_id = number if "[" in task else number + task
+                states[job_id] = _read_state(word, reason, *times)
+        elif not _HEADING.fullmatch(line.strip()):
+            strays.append(line)
+    if strays:
+        raise MixedAnswerError(strays[0], states)
+    return states
+
+
+def read_history(output: str) -> dict[str, State]:
+    """Return the same; of a job that has not ended, accounting may have lost track."""
+    return {
+        job_id: state if state.ended else State("unknown", f"only sacct knows it, as {state.name}")
+        for job_id, state in read_states(output).items()
+    }
+
+
+def _read_state(word: str, reason: str, start: float | None, end: float | None) -> State:
     reason = "" if reason in ("None", "") else reason
-    name = _STATES.get(word, "failed")
-    if name in ENDED and name != "done" and word != "CANCELLED":
+    name = _STATES.get(word, "unknown")
+    if name == "unknown":
+        reason = f"Slurm calls it {word}"
+    elif name in ENDED and name != "done" and word != "CANCELLED":
         reason = f"{word} {reason}".strip()
-    if word in ("SUSPENDED", "STOPPED"):
+    elif word in ("SUSPENDED", "STOPPED"):
         reason = "suspended"
     if name == "queued":
         reason = DEPENDENT if reason == "Dependency" else reason
@@ -101,4 +118,39 @@ def _parse_time(word: str) -> float | None:
     return float(word) if word.isdecimal() else None
 
 
-QUEUE = SlurmQueue()
+def make_end_query(job_id: str) -> list[str]:
+    """Return `scontrol show job`: of a job that ends within its GraceTime only it has a word."""
+    return ["scontrol", "--oneliner", "show", "job", job_id]
+
+
+def read_end(output: str) -> str:
+    """Return that the job was preempted, if it was."""
+    when = re.search(r"\bPreemptTime=(\d\S*)", output)
+    return f"preempted by another job at {_format_time(when[1])}" if when else ""
+
+
+def _format_time(word: str) -> str:
+    """A time as jobgen asks for it, in words."""
+    return time.strftime("%F %T", time.localtime(int(word))) if word.isdecimal() else word
+
+
+def list_own_jobs(ask: Ask, since: float) -> Iterator[OwnJobs]:
+    """squeue has each job's script, for some minutes after its end; sacct the whole command."""
+    yield _parse_listing(
+        ask(["squeue", "--me", "--states=all", "--noheader", "--format=job|%i|%o"])
+    )
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - CLOCKS))
+    argv = ["sacct", "--allocations", "--noheader", "--parsable2", f"--starttime={start}"]
+    try:
+        answer = ask([*argv, "--format=JobID,SubmitLine"])
+    except (RefusedError, SchedulerUnavailableError):  # many clusters have no accounting
+        return
+    yield _parse_listing(re.sub("(?m)^(?=.)", "job|", answer))
+
+
+def _parse_listing(listing: str) -> OwnJobs:
+    """Of each `job|12_[0-3]|/home/me/script`; the id is that of a whole array."""
+    jobs = re.findall(r"^job\|([0-9]+)[^|\n]*\|(.*)", listing, re.MULTILINE)
+    if listing.strip() and (not jobs or not listing.endswith("\n")):  # half of it says nothing
+        raise RefusedError(f"there is no list of jobs but {listing[:200]!r}")
+    return jobs

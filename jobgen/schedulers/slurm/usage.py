@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from jobgen.errors import JobgenError, RefusedError
-from jobgen.schedulers.usage import AskAnswer, Used, parse_amount, parse_clock, parse_whole
+from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
+from jobgen.spec.units import parse_bytes, parse_clock
 
 # sacct(1); times as seconds since 1970, and amounts as they were recorded.
 _FIELDS = (
@@ -15,18 +16,14 @@ _FIELDS = (
 )
 
 
-class SlurmUsage:
-    """Asks sacct for all jobs; of a single one Slurm itself remembers some for some minutes."""
-
-    @staticmethod
-    def read(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
-        """As `UsageReader` has it."""
-        try:
-            return parse_sacct(_run(ask, make_sacct_argv(ids)))
-        except JobgenError:  # many clusters have no accounting
-            if len(ids) > 1:
-                raise
-        return parse_scontrol(_run(ask, make_scontrol_argv(ids[0])))
+def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
+    """As `UsageReader` has it."""
+    try:
+        return parse_sacct(_run(ask, make_sacct_argv(ids)))
+    except JobgenError:  # many clusters have no accounting
+        if len(ids) > 1:
+            raise
+    return parse_scontrol(_run(ask, make_scontrol_argv(ids[0])))
 
 
 def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
@@ -63,10 +60,10 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
     limits = _list_numbers(starts, "TimelimitRaw")
     last = [row for row in whole if row["Start"] == whole[-1]["Start"]]
     nodes, cpus = _list_numbers(last, "NNodes"), _list_numbers(last, "AllocCPUS")
-    held = [value for row in steps if (value := parse_amount(row["MaxRSS"])) is not None]
+    held = [value for row in steps if (value := parse_bytes(row["MaxRSS"])) is not None]
     cpu = [value for row in whole if (value := parse_clock(row["TotalCPU"])) is not None]
     # From 21.08 on the memory of all nodes; before that of a node, or of a CPU (4000Mn, 4000Mc).
-    asked = parse_amount(whole[-1]["ReqMem"])
+    asked = parse_bytes(whole[-1]["ReqMem"])
     per_node = {"n": 1.0, "c": sum(cpus) / (sum(nodes) or 1)}.get(
         whole[-1]["ReqMem"][-1:], 1 / (sum(nodes) or 1)
     )
@@ -114,13 +111,10 @@ def parse_scontrol(output: str) -> dict[str, Used]:
             nodes=parse_whole(record.get("NumNodes", "").partition("-")[0]),
             cpus=parse_whole(record.get("NumCPUs", "").partition("-")[0]),
             gpus=int(gpus[1]) if gpus else None,
-            memory_asked=parse_amount(asked[1]) if asked else None,
+            memory_asked=parse_bytes(asked[1]) if asked else None,
         )
     return jobs
 
 
 def _list_numbers(rows: list[dict[str, str]], key: str) -> list[float]:
     return [float(row[key]) for row in rows if re.fullmatch(r"[0-9]{1,12}", row[key])]
-
-
-USAGE = SlurmUsage()

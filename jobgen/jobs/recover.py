@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen import process, schedulers
+from jobgen import process
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
-from jobgen.jobs import pending
-from jobgen.jobs.pending import Intent, find_submitter, format_clock
+from jobgen.jobs import journal
+from jobgen.jobs.journal import Intent, find_submitter, format_clock
 from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_left, read_record
 from jobgen.jobs.run_folder import list_attempts
-from jobgen.jobs.submit import count_links, search_jobs
+from jobgen.jobs.submit import count_links, read_ids, search_jobs
 
 Answers = dict[str, list[str] | JobgenError]
 
@@ -38,9 +38,9 @@ def recover_submissions(name: str = "*") -> list[Recovery]:
     answer, or a record cannot be written: then it stays open, and the message says why.
     """
     recoveries, interrupted = [], []
-    for path in pending.list_intents(name):
+    for path in journal.list_intents(name):
         try:
-            intent = pending.read_intent(path)
+            intent = journal.read_intent(path)
             if intent and find_submitter(intent) == "alive":
                 recoveries.append(Recovery(intent, None, True, ""))
             elif intent:
@@ -50,12 +50,12 @@ def recover_submissions(name: str = "*") -> list[Recovery]:
         except OSError as error:
             message = f"{path}: {error.filename or ''}: {error.strerror}"
             recoveries.append(Recovery(None, None, False, message))
-    pending.sweep_litter(name)
+    journal.sweep_litter(name)
     answers = _ask_for(interrupted)
     for case in interrupted:
         intent = case.intent
         try:
-            if schedulers.is_local(intent.job.scheduler):
+            if intent.job.local:
                 recoveries.append(_settle_local(case))
             else:
                 recoveries.append(_settle_batch(case, answers))
@@ -76,11 +76,11 @@ class _Case(NamedTuple):
     @classmethod
     def examine(cls, intent: Intent) -> _Case:
         """Look at its files. Ages are by the file server's clock."""
-        late = pending.read_clock(intent) >= intent.late
+        late = journal.read_clock(intent) >= intent.late
         # Of a machine that was restarted since, a missing file proves nothing.
-        unasked = not intent.output.exists() and intent.boot == pending.read_boot_id()
-        batch = not schedulers.is_local(intent.job.scheduler)
-        return cls(intent, pending.read_ids(intent) if batch else [], late, unasked)
+        unasked = not intent.output.exists() and intent.boot == journal.read_boot_id()
+        batch = not intent.job.local
+        return cls(intent, read_ids(intent) if batch else [], late, unasked)
 
     @property
     def complete(self) -> bool:
@@ -94,12 +94,12 @@ def _ask_for(cases: list[_Case]) -> Answers:
     asked: dict[str, list[Intent]] = {}
     for case in cases:
         intent = case.intent
-        local = schedulers.is_local(intent.job.scheduler)
+        local = intent.job.local
         if not local and not case.complete and not case.unasked:
             asked.setdefault(intent.job.scheduler, []).append(intent)
             if case.late:
                 with contextlib.suppress(OSError):
-                    pending.withdraw_script(intent)
+                    journal.withdraw_script(intent)
     for scheduler, some in asked.items():
         tokens = [intent.token for intent in some]
         try:
@@ -111,31 +111,39 @@ def _ask_for(cases: list[_Case]) -> Answers:
 
 
 def _settle_batch(case: _Case, answers: Answers) -> Recovery:
-    intent, ids, late = case.intent, list(case.ids), case.late
+    intent, ids = case.intent, case.ids
     deadline = format_clock(intent.late)
     if not case.complete:
-        if find_submitter(intent) == "elsewhere" and not late:
+        if find_submitter(intent) == "elsewhere" and not case.late:
             where = f"process {intent.pid} on {intent.job.host}"
             return _leave_open(intent, f"{where} may be at work; this is known at {deadline}")
         if case.unasked:
             return _drop(intent, "it was interrupted before the scheduler was asked")
-        if pid := pending.find_command(intent):
+        if pid := journal.find_command(intent):
             return _leave_open(intent, f"process {pid} still hands it over")
         answer = answers.get(intent.token, ids)
-        if isinstance(answer, JobgenError) and not ids:
-            return _leave_open(intent, str(answer))
-        if not isinstance(answer, JobgenError):
-            ids += [job_id for job_id in answer if job_id not in ids]
+        if isinstance(answer, JobgenError):
+            if not ids:
+                return _leave_open(intent, str(answer))
+        else:
+            ids = [*ids, *(job_id for job_id in answer if job_id not in ids)]
         ids = ids or _find_by_attempts(intent)
-    if not ids and not late:
+    if ids:
+        return _record(case, ids)
+    if not case.late:
         return _leave_open(intent, f"there is no job, but one may come until {deadline}")
-    if not ids:
-        return _drop(intent, "the scheduler knows no job of it, and none has begun")
-    job = pending.record_job(intent, ids)
+    return _drop(intent, "the scheduler knows no job of it, and none has begun")
+
+
+def _record(case: _Case, ids: list[str]) -> Recovery:
+    """Put the job on record whose chain has these ids."""
+    intent = case.intent
     few = count_links(ids, intent.jobs) if len(ids) < intent.jobs else ""
-    if few and not late:
-        return Recovery(intent, job, True, f"job {job.id}: {few}; more may come until {deadline}")
-    pending.remove_intent(intent)
+    job = journal.record_job(intent, ids)
+    if few and not case.late:
+        more = f"more may come until {format_clock(intent.late)}"
+        return Recovery(intent, job, True, f"job {job.id}: {few}; {more}")
+    journal.remove_intent(intent)
     message = f"{_describe(intent)} was interrupted: it is job {job.id}, and on record now"
     return Recovery(intent, job, False, f"{message}; {few}" if few else message)
 
@@ -148,11 +156,11 @@ def _settle_local(case: _Case) -> Recovery:
     if record.exists():
         job = read_record(record)
         # It ends, or begins, as it notices that its parent has gone.
-        while process.is_running(job.pid, job.started) and process.Held.waits(job.pid):
+        while job.alive and process.Held.waits(job.pid):
             time.sleep(0.01)
         begun = bool(list_attempts(job.run_dir)) or (job.run_dir / "job.out").stat().st_size
-        if begun or process.is_running(job.pid, job.started):
-            pending.remove_intent(intent)
+        if begun or job.alive:
+            journal.remove_intent(intent)
             message = f"{_describe(intent)} was interrupted: it is job {job.id}, and on record"
             return Recovery(intent, job, False, message)
         record.unlink()
@@ -172,8 +180,8 @@ def _find_by_attempts(intent: Intent) -> list[str]:
 
 
 def _drop(intent: Intent, why: str) -> Recovery:
-    pending.withdraw_script(intent)
-    pending.remove_intent(intent)
+    journal.withdraw_script(intent)
+    journal.remove_intent(intent)
     return Recovery(intent, None, False, f"no job resulted from {_describe(intent)}: {why}")
 
 

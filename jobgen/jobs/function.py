@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.errors import JobFailedError, JobgenError, UsageError
-from jobgen.jobs.handling import call
-from jobgen.jobs.pending import create_token
+from jobgen.jobs import call
+from jobgen.jobs.journal import create_token
 from jobgen.jobs.record import RUNS, JobRecord, read_run_file, write_run_file
 from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
@@ -26,7 +26,7 @@ class RemoteError(Exception):
     """The cause of an exception that a job has raised: where it was raised there."""
 
     def __str__(self) -> str:
-        """Return the traceback as Python prints it, on lines of its own."""
+        """Return the traceback as Python prints it, on separate lines."""
         return "\n" + str(self.args[0])
 
 
@@ -39,7 +39,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     """
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not name:
-        raise UsageError(f"{function!r} is no function; give one of a module, and its arguments")
+        raise UsageError(f"{function!r} is not a function; give one of a module, and its arguments")
     if module == "__main__" or "<" in name:
         hint = "define it at the top level of a module (a .py file), from which a job imports it"
         raise UsageError(f"{name}: a job cannot import it; {hint}")

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jobgen.plan.plan import NodeGroup, Plan, ShellPath
 from jobgen.schedulers.base import (
     NODES,
     PROCESSES,
+    Access,
+    Advice,
+    Cluster,
     Directive,
     LaunchPieces,
+    Queue,
+    Scheduler,
     after_line,
     array_line,
     cpu_keys,
@@ -24,7 +30,10 @@ from jobgen.schedulers.base import (
     shell_line,
     site_lines,
 )
-from jobgen.spec.units import format_duration, format_memory
+from jobgen.spec.units import format_duration, split_memory
+
+if TYPE_CHECKING:
+    from jobgen.schedulers.usage import UsageReader
 
 # Options that sbatch's variables do not say by their own name (sbatch(1), "INPUT ENVIRONMENT").
 _OPTION_OF = {
@@ -33,15 +42,22 @@ _OPTION_OF = {
     "ARRAY_INX": "array",
     "WAIT4SWITCH": "switches",
 }
-# Without it a job waits for ever for what cannot come true any more.
+# Without it a job waits forever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
 
 
-class Slurm:
+class Slurm(Scheduler):
     """Slurm."""
 
     name = "slurm"
     suffix = ".sbatch"
+    advice = Advice(
+        leave_out='leave the node out (directives: ["#SBATCH --exclude=NODE"])',
+        release="`scontrol release ID`",
+        go_on="requeue",
+        output="--output",
+        nodes="-N or --nodes",
+    )
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
@@ -51,7 +67,7 @@ class Slurm:
             lines.append(say(f"--account={plan.requests.account}", "who pays", "account"))
         for index, group in enumerate(plan.components):
             if index:
-                why = "nodes of another shape are a component of their own"
+                why = "nodes of another shape form their own component"
                 lines.append(say("hetjob", why, "resources.gpus_per_node"))
             if plan.requests.queue:
                 queue = plan.defaults.partition or plan.requests.queue
@@ -74,10 +90,10 @@ class Slurm:
                 job = "%A_%a" if plan.array else "%j"
                 lines.append(say(f"--output=%x-{job}.out", why))
                 lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
-                lines += _write_notice(plan)
+                lines += _write_mail(plan)
                 lines += _write_dependency(plan)
-                lines += _write_signal(plan)
-        return merge_directives(lines, plan.requests.directives)
+                lines += _write_notice(plan)
+        return merge_directives(lines, plan.requests.directives, plan.can.options)
 
     def launch(self, plan: Plan) -> LaunchPieces:
         """srun's options for each component, and the variables that hold their node lists."""
@@ -142,7 +158,7 @@ class Slurm:
 
     def parse_job_id(self, output: str) -> str | None:
         """`123` or `123;cluster`."""
-        match = re.fullmatch(r"(\d+)(;\S+)?", output.strip())
+        match = re.fullmatch(r"([1-9]\d*)(;\S+)?", output.strip(), re.ASCII)
         return match[1] if match else None
 
     def cancel_argv(self, ids: Sequence[str]) -> list[str]:
@@ -175,9 +191,37 @@ class Slurm:
                 folders.append(folder)
         return folders
 
+    @property
+    def queue(self) -> Queue:
+        """The module that asks for it."""
+        from jobgen.schedulers.slurm import queue
+
+        return queue
+
+    @property
+    def usage(self) -> UsageReader:
+        """The module that asks for it."""
+        from jobgen.schedulers.slurm import usage
+
+        return usage
+
+    @property
+    def access(self) -> Access:
+        """The module that asks for it."""
+        from jobgen.schedulers.slurm import access
+
+        return access
+
+    @property
+    def cluster(self) -> Cluster:
+        """The module that asks for it."""
+        from jobgen.schedulers.slurm import cluster
+
+        return cluster
+
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:
-    """Tasks on each node: its processes, where nobody else starts them."""
+    """Return the tasks on each node: its processes, unless torchrun starts them."""
     return group.processes if plan.launch.numbers else 1
 
 
@@ -197,10 +241,10 @@ def _write_directive(text: str, reason: str, *keys: str) -> Directive:
     return Directive(f"#SBATCH {text}", reason, *keys)
 
 
-def _write_signal(plan: Plan) -> Iterator[Directive]:
+def _write_notice(plan: Plan) -> Iterator[Directive]:
     if plan.walltime.chain is None:
         return
-    why = "the script is told so many seconds before the end, and tells the program to stop"
+    why = "Slurm signals the script this many seconds before the end; it asks the program to stop"
     keys = ("on_walltime.notice", "on_walltime")
     yield _write_directive(f"--signal=B:USR1@{plan.walltime.chain.notice}", why, "|".join(keys))
     if plan.walltime.chain.requeues:
@@ -217,9 +261,11 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
     if plan.launch.direct:
         why = "a task for each process"
     lines = [say(f"--nodes={nodes}", "the nodes of this shape", *NODES)]
+    if plan.launch.body and plan.nodes.total == 1:  # whose author may leave it to the tasks
+        lines = []
     in_batch = plan.site.slurm.tasks == "batch"  # else sbatch refuses what belongs to srun
     if (
-        in_batch and plan.nodes.fewest is None
+        in_batch and plan.nodes.fewest is None and not plan.launch.body
     ):  # with it Slurm gives the fewest of a range, on 22.05 at least
         lines.append(say(f"--ntasks-per-node={tasks}", why, *(PROCESSES if tasks > 1 else ())))
     if in_batch and group.cpus is not None and plan.nodes.cpus_asked:
@@ -233,10 +279,10 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
         keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
         lines.append(say(gpus, why, *keys))
     if group.memory is not None:
-        memory = "--mem={}{}".format(*format_memory(group.memory))
+        memory = "--mem={}{}".format(*split_memory(group.memory))
         lines.append(say(memory, "memory of each node", *memory_keys(plan)))
-    if plan.requests.disk is not None:
-        disk = "--tmp={}{}".format(*format_memory(plan.requests.disk))
+    if plan.nodes.disk is not None:
+        disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk))
         lines.append(say(disk, "space on each node's own disk", "resources.disk_per_node"))
     return lines
 
@@ -259,7 +305,7 @@ def _write_requests(plan: Plan) -> list[Directive]:
     return lines
 
 
-def _write_notice(plan: Plan) -> list[Directive]:
+def _write_mail(plan: Plan) -> list[Directive]:
     mail = plan.requests.mail
     lines: list[Directive] = []
     if mail and mail.email:
@@ -277,7 +323,7 @@ def _write_notice(plan: Plan) -> list[Directive]:
 def _write_dependency(plan: Plan) -> list[Directive]:
     if not plan.requests.after:
         return []
-    why = "once that cannot come true any more, the job is cancelled and does not wait for ever"
+    why = "once that cannot come true any more, the job is cancelled and does not wait forever"
     return [
         after_line(plan, "#SBATCH --dependency="),
         _write_directive(_NEVER, why),

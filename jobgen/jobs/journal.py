@@ -1,11 +1,11 @@
-"""Submissions under way: each is on the disk before a scheduler hears of it.
+"""The journal of submissions under way: each is on the disk before a scheduler hears of it.
 
 runs/NAME/submissions/TOKEN.json      the intent: what is to be submitted, and by which process
                       TOKEN.sbatch    what the scheduler reads; its last line carries the token too
-                      TOKEN.out .err  what the scheduler's command answers, be jobgen there or not
+                      TOKEN.out .err  what the scheduler's command answers, even if jobgen has gone
 
 All of them go once the job is on record, or it is certain that there is no job. The file's name is
-the token by which a scheduler's list of jobs tells whose a job is.
+the token by which a job is known in a scheduler's list.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from jobgen import process, schedulers
-from jobgen.errors import UsageError
+from jobgen import process
+from jobgen.errors import JobgenError, RecordError, UnsettledError, UsageError
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import (
     PLAN,
+    RECORD,
     RUNS,
     JobRecord,
     parse_record,
     read_left,
+    read_record,
     read_run_file,
+    sync_folders,
     write_run_file,
 )
 from jobgen.jobs.run_folder import list_attempts
-from jobgen.output import sync_folder
 from jobgen.rendering import header
+from jobgen.schedulers import SCHEDULERS
 
 FOLDER = "submissions"
 # Seconds after which no scheduler still takes a job that was handed over, and no command still
 # tries: sbatch and qsub get 120 s, and a scheduler may then have their request in its own queue.
 LATE = 300
-_MARK = "#\n"  # before each answer
 _OLD = 24 * 3600  # seconds
 _LITTER = re.compile(r"\.?[0-9]{8}-[0-9]{6}-[0-9a-f]{12}(\.[a-z]+)?(\.[0-9a-f]{12})?")
 
@@ -89,20 +91,27 @@ class Intent:
         return self.script.with_suffix(".err")
 
     @property
+    def begun(self) -> bool:
+        """Whether the hand-over has begun; before that there cannot be a job."""
+        return (self.job.run_dir if self.job.local else self.output).exists()
+
+    @property
     def when(self) -> str:
         """The submission's time of the day, for people."""
         return format_clock(self.job.submitted)
 
     @property
+    def written(self) -> float:
+        """When it was put on the disk, by the file server's clock."""
+        try:
+            return self.path.stat().st_mtime
+        except FileNotFoundError:  # another process has settled it
+            return self.job.submitted
+
+    @property
     def late(self) -> float:
         """The time, in seconds since 1970, from which on no job can come of it any more."""
-        try:
-            return self.path.stat().st_mtime + LATE
-        except FileNotFoundError:  # another process has settled it
-            return self.job.submitted + LATE
-
-
-# The journal: what is on the disk at which step.
+        return self.written + LATE
 
 
 def create_token() -> str:
@@ -112,7 +121,7 @@ def create_token() -> str:
 
 def name_script(name: str, token: str, scheduler: str) -> Path:
     """Return what the scheduler is given to read, from the folder of submission."""
-    return Path(RUNS, name, FOLDER, token + schedulers.get_scheduler(scheduler).suffix)
+    return Path(RUNS, name, FOLDER, token + SCHEDULERS[scheduler].suffix)
 
 
 def create_intent(job: JobRecord, *, jobs: int, source: str | None, diff: str) -> Intent:
@@ -121,23 +130,63 @@ def create_intent(job: JobRecord, *, jobs: int, source: str | None, diff: str) -
     return Intent(job, jobs, pid, process.get_start(pid), read_boot_id(), source, diff)
 
 
-def write_intent(intent: Intent, text: str) -> None:
-    """Put all on the disk, the script's text first. Raises OSError if that cannot be done."""
+@contextlib.contextmanager
+def keep_intent(intent: Intent, text: str, *, folders: Iterable[str]) -> Iterator[None]:
+    """Have an intent, its script's `text` and `folders` on the disk while it is carried out.
+
+    What is raised inside settles it, if it proves that there is no job: then all is removed. If it
+    does not, it is released, and the next command settles it. Raises RecordError, and there is no
+    job, for an OSError.
+    """
     try:
-        write_run_file(intent.script, text, private=_holds_secret(text))
-        _save(intent)
-        # Another process may have made these folders, and not have had them on the disk.
-        for folder in list(intent.script.parents)[1:4]:
-            sync_folder(folder)
-    except OSError:
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
+        _write_intent(intent, text)
+        yield
+        with contextlib.suppress(OSError):  # then the next command does it
+            remove_intent(intent)
+    except OSError as error:
         remove_intent(intent)
+        where = error.filename or f"{RUNS}/{intent.job.name}"
+        raise RecordError(f"{where}: {error.strerror}; nothing was submitted") from None
+    except UnsettledError as error:
+        if not intent.begun:
+            remove_intent(intent)
+            raise
+        _release_intent(intent)
+        more = UnsettledError(
+            f"{error}\nthe next 'jobgen submit' or 'jobgen list' finds the job; from "
+            f"{format_clock(intent.late)} on it can also say that there is none; before that, "
+            f"--again submits another job"
+        )
+        more.job_id = error.job_id
+        raise more from None
+    except BaseException as error:
+        # A job is certain if the error has its id, and possible after Control-C.
+        certain = isinstance(error, JobgenError) and not error.job_id
+        if certain or not intent.begun:
+            remove_intent(intent)
+        else:
+            _release_intent(intent)
         raise
 
 
-def release_intent(intent: Intent) -> None:
+def _write_intent(intent: Intent, text: str) -> None:
+    """Put all on the disk, the script's text first."""
+    content = json.dumps(asdict(intent), indent=1) + "\n"
+    private = _holds_secret(text + content)
+    if text:
+        write_run_file(intent.script, text, private=private)
+    write_run_file(intent.path, content, private=private)
+    # Another process may have made these folders, and not have had them on the disk.
+    sync_folders(list(intent.script.parents)[1:4])
+
+
+def _release_intent(intent: Intent) -> None:
     """Let others settle it, however long this process lives: it does nothing more about it."""
     with contextlib.suppress(OSError):  # they know when it ends
-        _save(replace(intent, pid=0))
+        if intent.path.exists():  # otherwise it is settled, and this process was interrupted after
+            _write_intent(replace(intent, pid=0), "")
 
 
 def withdraw_script(intent: Intent) -> None:
@@ -201,6 +250,8 @@ def sweep_litter(name: str = "*") -> None:
     That are temporary files, and the files of a submission whose intent has gone.
     """
     for folder in Path(RUNS).glob(f"{name}/{FOLDER}"):
+        if folder.is_symlink() or folder.parent.is_symlink():  # it leads to another folder
+            continue
         with contextlib.suppress(OSError):
             litter = [
                 path
@@ -231,18 +282,13 @@ def list_rivals(intent: Intent) -> Iterator[Intent]:
             yield other
 
 
-def _save(intent: Intent) -> None:
-    private = _holds_secret(f"{intent.source or ''}{intent.diff}")
-    write_run_file(intent.path, json.dumps(asdict(intent), indent=1) + "\n", private=private)
-
-
 def _holds_secret(text: str) -> bool:
     from jobgen.spec.secrets import holds_secret  # of no use to who only looks
 
     return holds_secret(text)
 
 
-# The hand-over: who is at it, and what was answered.
+# Who is at it.
 
 
 def find_submitter(intent: Intent) -> Literal["alive", "gone", "elsewhere"]:
@@ -263,45 +309,6 @@ def find_command(intent: Intent) -> int | None:
     return None
 
 
-def begin_answer(intent: Intent) -> None:
-    """Have the files for the answer on the disk before the scheduler's command is run.
-
-    So their absence proves that it was not, but for a power cut on a file server that does not
-    keep its word. Each answer stands below a mark of its own.
-    """
-    for path, mark in ((intent.output, _MARK), (intent.errors, "")):
-        with open(path, "a") as file:
-            file.write(mark)
-            file.flush()
-            os.fsync(file.fileno())
-    sync_folder(intent.output.parent)
-
-
-def rewrite_answers(intent: Intent, ids: list[str]) -> None:
-    """Put ids that the scheduler's list has in the place of answers that were none."""
-    write_run_file(intent.output, "".join(f"{_MARK}{job_id}\n" for job_id in ids))
-
-
-def read_ids(intent: Intent) -> list[str]:
-    """Return the ids that the scheduler's commands have printed, up to an answer that is not one.
-
-    An answer is one id on a line that has its end: half of it may be another job's.
-    """
-    try:
-        answers = read_left(intent.output).split(_MARK)
-    except FileNotFoundError:
-        return []
-    parse = schedulers.get_batch_scheduler(intent.job.scheduler).parse_job_id
-    ids: list[str] = []
-    for answer in filter(None, answers):
-        lines = [line for line in answer.split("\n") if line.strip()]
-        job_id = parse(lines[0]) if len(lines) == 1 and answer.endswith("\n") else None
-        if not job_id or job_id in ids:
-            break
-        ids.append(job_id)
-    return ids[: intent.jobs]
-
-
 # The record that comes of it.
 
 
@@ -314,26 +321,42 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
             if count := _count_earlier(intent, folder):
                 earlier[folder.name] = count
     job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
-    path = intent.script if intent.script.exists() else intent.withdrawn
-    write_record(job, path.read_bytes(), intent)
+    paths = [path for path in (intent.script, intent.withdrawn) if path.exists()]
+    if paths:
+        try:
+            _write_record(job, paths[0].read_bytes(), intent)
+        except BaseException:
+            if job.local:  # its script does not run then
+                (job.run_dir / RECORD).unlink(missing_ok=True)
+            raise
+    elif not _is_recorded(job):  # a crash has lost the script, and there is a job all the same
+        job.save()
     return job
 
 
-def write_record(job: JobRecord, text: str | bytes, intent: Intent) -> None:
+def _is_recorded(job: JobRecord) -> bool:
+    """Return whether this submission's job has its record already."""
+    try:
+        return read_record(job.run_dir / RECORD).token == job.token
+    except UsageError:
+        return False
+
+
+def _write_record(job: JobRecord, script: bytes, intent: Intent) -> None:
     """Write the record of a job, and what was submitted beside it; all is on the disk then."""
     from jobgen.spec.secrets import mask_override
 
-    script = text if isinstance(text, str) else text.decode(errors="replace")
-    write_run_file(job.run_dir / "script", text, private=_holds_secret(script))
-    about = header.read(script)
-    if about is not None:
+    text = script.decode(errors="replace")
+    files = {"script": text, "job.yaml": intent.source, DIFF: intent.diff or None}
+    private = _holds_secret("\n".join(filter(None, files.values())))
+    if about := header.read(text):
         about = about._replace(overrides=tuple(map(mask_override, about.overrides)))
-        write_run_file(job.run_dir / PLAN, header.write_json(about) + "\n")
-    for name, content in (("job.yaml", intent.source), (DIFF, intent.diff or None)):
+        files[PLAN] = header.write_json(about) + "\n"
+    for name, content in files.items():
         if content is not None:
-            write_run_file(job.run_dir / name, content, private=_holds_secret(content))
+            write_run_file(job.run_dir / name, content, private=private and name != PLAN)
     job.save()
-    sync_folder(job.run_dir.parent)
+    sync_folders([job.run_dir.parent])
 
 
 def format_clock(seconds: float) -> str:

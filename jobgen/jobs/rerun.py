@@ -13,7 +13,6 @@ from jobgen.jobs.submission import TOKEN, Submission, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
-from jobgen.schedulers.base import folder_name
 from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 
 
@@ -61,8 +60,7 @@ def link_rerun(job: JobRecord, rerun: JobRecord) -> None:
 
 def find_whole(job: JobRecord) -> JobRecord:
     """Return the job as it is on record now; of a task, the array."""
-    folder = folder_name(job.array or job.id)
-    return read_record(job.run_dir.with_name(folder) / RECORD)
+    return read_record(job.whole_dir / RECORD)
 
 
 def _list_failed(job: JobRecord) -> list[int]:

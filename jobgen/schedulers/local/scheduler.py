@@ -1,19 +1,26 @@
-"""This machine as a scheduler: the script runs at once, as a process group of its own.
+"""This machine as a scheduler: the script runs at once, in its own process group.
 
-There is no queue and no daemon. What is known of a job stands in its run folder and in /proc.
+It has neither a queue nor a daemon. A job's state is in its run folder and in /proc.
 """
 
 from __future__ import annotations
 
 from jobgen.plan.plan import Plan
-from jobgen.schedulers.base import LaunchPieces
+from jobgen.schedulers.base import Advice, LaunchPieces, Scheduler
 
 
-class Local:
+class Local(Scheduler):
     """This machine."""
 
     name = "local"
     suffix = ".sh"
+    advice = Advice(
+        leave_out="look at this machine",
+        release="`kill -CONT PID`",
+        go_on="stop",
+        output="the script's output",
+        nodes="--nodes",
+    )
 
     def directives(self, plan: Plan) -> list[str]:
         """Nobody reads any."""
@@ -31,10 +38,6 @@ class Local:
     def output_file(self, name: str, job_id: str) -> str:
         """In the run folder, which is there before the job."""
         return f"runs/{name}/{job_id}/job.out"
-
-    def output_folders(self, script: str) -> list[str]:
-        """There are no directives."""
-        return []
 
 
 SCHEDULER = Local()

@@ -1,4 +1,4 @@
-"""Run folders that are no longer wanted: which they are, what they hold, and away with them."""
+"""Run folders that are no longer needed: find them, measure them, remove them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobgen.jobs.code import name_copy
 from jobgen.jobs.record import RUNS, JobRecord, read_run_file
-from jobgen.jobs.run_folder import get_end, read_traces
+from jobgen.jobs.run_folder import read_traces
 from jobgen.jobs.status import look
 from jobgen.schedulers.base import State
 
@@ -43,8 +43,8 @@ def find_waste(
     for job, state, *_ in look(jobs).jobs:
         if not state.ended or (failed and state.name == "done"):
             continue
-        parts = [job, *map(job.task, range(job.tasks))]
-        if max(job.submitted, *(get_end(read_traces(part)) for part in parts)) >= before:
+        parts = [job, *job.parts] if job.tasks else [job]
+        if max(job.submitted, *(read_traces(part).ended for part in parts)) >= before:
             continue
         folders = [part.run_dir for part in parts]
         if job.token:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jobgen import process, schedulers
+from jobgen import process
 from jobgen.errors import UsageError
 from jobgen.jobs.record import RUNS, JobRecord, write_run_file
 from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import look
 from jobgen.plan.plan import Plan
 from jobgen.rendering.render import render
+from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import Allocation
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_memory
@@ -30,6 +31,20 @@ def enter_job(
     `node` is a name or a number in the order of the ranks; the first by default. Raises UsageError
     if the job does not run, or has no such node.
     """
+    name = find_node(job, node)
+    shell = os.environ.get("SHELL") or "bash"
+    inner = ["bash", "-c", _ENTER, "bash", job.folder, job.run_folder, *(words or [shell])]
+    if job.local:
+        return inner
+    access = SCHEDULERS[job.scheduler].access
+    return access.shell_argv(job.id, name, inner, process.run, terminal=terminal)
+
+
+def find_node(job: JobRecord, node: str | None) -> str:
+    """Return the name of a node of a running job: by name or number, or the first.
+
+    Raises UsageError if the job is an array, is not running, or has no such node.
+    """
     if job.tasks:
         raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
     (one,) = look([job]).jobs
@@ -39,14 +54,9 @@ def enter_job(
     name = nodes[0] if nodes and node is None else node
     if name is not None and name.isdecimal() and int(name) < len(nodes):
         name = nodes[int(name)]
-    if name not in nodes:
+    if name is None or name not in nodes:
         raise UsageError(f"job {job.id} has no node {node!r}: it runs on {', '.join(nodes)}")
-    shell = os.environ.get("SHELL") or "bash"
-    inner = ["bash", "-c", _ENTER, "bash", job.folder, job.run_folder, *(words or [shell])]
-    if schedulers.is_local(job.scheduler):
-        return inner
-    access = schedulers.get_access(job.scheduler)
-    return access.shell_argv(job.id, str(name), inner, process.run, terminal=terminal)
+    return name
 
 
 def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
@@ -62,8 +72,8 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
         raise UsageError("what is run here uses the code as it is; give --set snapshot=false")
     alone, path = plan.nodes.total == 1, Path(RUNS, plan.name, "submissions", "held.sh").absolute()
     argv = ["bash", str(path)]
-    if not schedulers.is_local(plan.scheduler):
-        access = schedulers.get_access(plan.scheduler)
+    if plan.can.batch:
+        access = SCHEDULERS[plan.scheduler].access
         held = access.find_allocation(os.environ, process.run)
         if held is None:
             what = "salloc, qsub -I or the site's own command"
@@ -85,12 +95,12 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
     if not fewest <= len(held.nodes) <= most:
         yield f"nodes: {len(held.nodes)}, of the spec: {most}"
     # What the scheduler is not asked for, such as the GPUs of whole nodes, it does not tell of.
-    asked = "\n".join(schedulers.get_scheduler(plan.scheduler).directives(plan))
+    asked = "\n".join(SCHEDULERS[plan.scheduler].directives(plan))
     wanted = [group for group in plan.nodes.groups for _ in range(group.nodes)]
     amounts = (
         ("GPUs", r"gpus?(-per-node)?[=:]", "gpus", str),
         ("CPUs", r"cpus(-per-\w+)?=", "cpus", str),
-        ("memory", r"\bmem(-per-\w+)?=", "memory", _format_memory),
+        ("memory", r"\bmem(-per-\w+)?=", "memory", format_memory),
     )
     for what, pattern, key, write in amounts:
         if not re.search(pattern, asked):
@@ -105,8 +115,3 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
         for (given, amount), names in short.items():
             where = ", ".join(sorted(names)[:4]) + (", ..." if len(names) > 4 else "")
             yield f"{what} of {where}: {write(given)}, of the spec: {write(amount)}"
-
-
-def _format_memory(kib: int) -> str:
-    number, unit = format_memory(kib)
-    return f"{number}{unit}B"

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.schedulers.base import (
     NODES,
+    Access,
+    Advice,
+    Cluster,
     Directive,
     LaunchPieces,
+    Queue,
+    Scheduler,
     after_line,
     array_line,
     cpu_keys,
@@ -22,7 +28,11 @@ from jobgen.schedulers.base import (
     shell_line,
     site_lines,
 )
-from jobgen.spec.units import format_duration, format_memory
+from jobgen.schedulers.pbs import qstat
+from jobgen.spec.units import format_duration, split_memory
+
+if TYPE_CHECKING:
+    from jobgen.schedulers.usage import UsageReader
 
 _READ_BY_QSUB = {
     "PBS_DPREFIX": "is what begins a directive for qsub, in the place of #PBS",
@@ -33,11 +43,18 @@ _READ_BY_QSUB = {
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
 
 
-class Pbs:
+class Pbs(Scheduler):
     """OpenPBS and PBS Pro."""
 
     name = "pbs"
     suffix = ".pbs"
+    advice = Advice(
+        leave_out="ask for other nodes (PBS cannot leave one out)",
+        release="`qrls ID`",
+        go_on="resubmit",
+        output="-o and -e",
+        nodes="-l select",
+    )
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
@@ -67,11 +84,11 @@ class Pbs:
         lines += shell_line(plan, "#PBS -v ")
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
-        lines += _write_notice(plan)
+        lines += _write_mail(plan)
         if asked.after:
             lines.append(after_line(plan, "#PBS -W depend="))
         lines += site_lines(plan, "#PBS")
-        return merge_directives(lines, asked.directives)
+        return merge_directives(lines, asked.directives, plan.can.options)
 
     def launch(self, plan: Plan) -> LaunchPieces:
         """PBS names the nodes in a file, and may not tell which of a node's GPUs are the job's."""
@@ -112,9 +129,8 @@ class Pbs:
         )
 
     def parse_job_id(self, output: str) -> str | None:
-        """`123.server`, or `123[].server` for an array."""
-        match = re.fullmatch(r"\d+(\[\])?(\.\S+)?", output.strip())
-        return match[0] if match else None
+        """Read `123.server`, or `123[].server` of an array."""
+        return qstat.parse_job_id(output)
 
     def cancel_argv(self, ids: Sequence[str]) -> list[str]:
         """`qdel`."""
@@ -139,11 +155,40 @@ class Pbs:
                 folders.append(folder)
         return folders
 
+    @property
+    def queue(self) -> Queue:
+        """The module that asks for it."""
+        from jobgen.schedulers.pbs import queue
+
+        return queue
+
+    @property
+    def usage(self) -> UsageReader:
+        """The module that asks for it."""
+        from jobgen.schedulers.pbs import usage
+
+        return usage
+
+    @property
+    def access(self) -> Access:
+        """The module that asks for it."""
+        from jobgen.schedulers.pbs import access
+
+        return access
+
+    @property
+    def cluster(self) -> Cluster:
+        """The module that asks for it."""
+        from jobgen.schedulers.pbs import cluster
+
+        return cluster
+
 
 def _parts(plan: Plan) -> tuple[int, ...]:
     """The GPUs of each node; none where nodes are the job's alone, or the spec names devices."""
     site, gpus = plan.site, [group.gpus for group in plan.nodes.groups for _ in range(group.nodes)]
-    alone = site.pbs.gpus == "none" or site.node.full == "always"
+    node = plan.defaults.node
+    alone = site.pbs.gpus == "none" or node.whole or node.full == "always"
     alone = alone or plan.requests.exclusive
     all_of_them = site.node.gpus is not None and min(gpus) >= site.node.gpus
     if alone or all_of_them or "CUDA_VISIBLE_DEVICES" in plan.environment.variables:
@@ -152,7 +197,7 @@ def _parts(plan: Plan) -> tuple[int, ...]:
 
 
 def _format_memory(kib: int) -> str:
-    number, letter = format_memory(kib)
+    number, letter = split_memory(kib)
     return f"{number}{letter.lower()}b"
 
 
@@ -188,12 +233,22 @@ def _write_select(plan: Plan) -> list[Directive]:
         keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
     if asked.constraint:
         keys += ("resources.constraint", "site.pbs.constraint")
-    place = "every chunk on a host of its own: two agents on one host would share its GPUs"
-    scatter = _write_directive("-l place=scatter", place)
-    if asked.exclusive:
-        place += ", and no other job there"
-        scatter = _write_directive("-l place=scatter:excl", place, "resources.exclusive")
-    return [_write_directive(f"-l select={chunks}", why, *keys), scatter]
+    select = _write_directive(f"-l select={chunks}", why, *keys)
+    return [select] if plan.launch.body and not asked.exclusive else [select, _write_place(plan)]
+
+
+def _write_place(plan: Plan) -> Directive:
+    why = "each chunk on its own host: two agents on one host would share its GPUs"
+    place, keys = "-l place=scatter", []
+    if plan.requests.exclusive:
+        why += ", and no other job there"
+        place += ":excl"
+        keys.append("resources.exclusive")
+    if plan.site.pbs.group and plan.nodes.total > 1:
+        why += f"; all of one {plan.site.pbs.group}"
+        place += f":group={plan.site.pbs.group}"
+        keys.append("site.pbs.group")
+    return _write_directive(place, why, *keys)
 
 
 def _write_chunk(group: NodeGroup, plan: Plan) -> str:
@@ -211,6 +266,8 @@ def _write_chunk(group: NodeGroup, plan: Plan) -> str:
     chunk += own
     if group.memory is not None:
         chunk += f":mem={_format_memory(group.memory)}"
+    if plan.launch.body:  # which says itself how many lines of the node file it wants
+        return chunk
     processes = group.processes if plan.launch.numbers else 1
     return f"{chunk}:mpiprocs={processes}"
 
@@ -223,8 +280,8 @@ def _write_own(plan: Plan) -> str:
         own += f":{plan.requests.constraint}"
     elif plan.requests.constraint and site.constraint:
         own += f":{site.constraint}={plan.requests.constraint}"
-    if plan.requests.disk is not None and site.resources == "select":
-        own += f":{site.disk}={_format_memory(plan.requests.disk)}"
+    if plan.nodes.disk is not None and site.resources == "select":
+        own += f":{site.disk}={_format_memory(plan.nodes.disk)}"
     return own
 
 
@@ -245,14 +302,14 @@ def _write_totals(plan: Plan) -> list[Directive]:
         text = f"-l mem={_format_memory(group.memory * group.nodes)}"
         why = f"the whole job's memory: {group.nodes} x {_format_memory(group.memory)}"
         lines.append(_write_directive(text, why, *NODES, *memory_keys(plan), site))
-    if plan.requests.disk is not None:
-        text = f"-l {plan.site.pbs.disk}={_format_memory(plan.requests.disk * group.nodes)}"
-        why = f"the nodes' own disks: {group.nodes} x {_format_memory(plan.requests.disk)}"
+    if plan.nodes.disk is not None:
+        text = f"-l {plan.site.pbs.disk}={_format_memory(plan.nodes.disk * group.nodes)}"
+        why = f"the nodes' own disks: {group.nodes} x {_format_memory(plan.nodes.disk)}"
         lines.append(_write_directive(text, why, *NODES, "resources.disk_per_node", site))
     return lines
 
 
-def _write_notice(plan: Plan) -> list[Directive]:
+def _write_mail(plan: Plan) -> list[Directive]:
     mail = plan.requests.mail
     lines: list[Directive] = []
     if mail and mail.email:

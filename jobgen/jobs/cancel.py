@@ -1,0 +1,98 @@
+"""The end of jobs on the user's word."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from jobgen import process
+from jobgen.errors import RefusedError
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import note_cancel, read_traces
+from jobgen.jobs.status import split_ids
+from jobgen.schedulers import SCHEDULERS
+
+_PATIENCE_SECONDS = 60
+
+
+def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """End jobs, and return them. Local ones get a SIGTERM, and a SIGKILL after 60 s.
+
+    Raises RefusedError, with all reasons, if some cannot be ended; the others are.
+    """
+    ended: list[JobRecord] = []
+    refusals = []
+    plain: dict[str, list[JobRecord]] = {}
+    for job in jobs:
+        try:
+            if job.local:
+                _stop(job)
+                ended.append(job)
+            elif len(ids := read_traces(job).open_chain) > 1:
+                _cancel_all(ids, job.scheduler)
+                ended.append(job)
+            else:
+                plain.setdefault(job.scheduler, []).append(job)
+        except RefusedError as error:
+            refusals.append(str(error))
+    for name, some in plain.items():
+        wanted = [read_traces(job).open_chain[0] for job in some]
+        for ids in split_ids(wanted):
+            try:
+                process.run(SCHEDULERS[name].cancel_argv(ids))
+                ended += [job for job, id in zip(some, wanted, strict=True) if id in ids]
+            except RefusedError as error:
+                refusals.append(str(error))
+    for job in ended:
+        note_cancel(job)
+    if refusals:
+        refusal = RefusedError("\n".join(refusals))
+        refusal.cancelled = tuple(job.id for job in ended)
+        raise refusal
+    return ended
+
+
+def _stop(job: JobRecord) -> None:
+    """End a local job; of one whose script was killed, what that has left behind."""
+    if job.array:
+        raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
+    marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
+    if job.pid is not None and job.alive:
+        _send_signal([job.pid], signal.SIGTERM)
+    elif not (left := process.list_marked(marks)):
+        raise RefusedError(f"job {job.id} has ended already")
+    else:
+        _send_signal(left, signal.SIGTERM)
+    give_up = time.monotonic() + _PATIENCE_SECONDS
+    while job.alive or process.list_marked(marks):
+        if time.monotonic() > give_up:
+            if job.pid is not None and job.alive:
+                _send_signal([-job.pid], signal.SIGKILL)
+            _send_signal(process.list_marked(marks), signal.SIGKILL)
+            break
+        time.sleep(0.1)
+
+
+def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes, or to groups by negative numbers, as far as they are there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _cancel_all(ids: list[str], name: str) -> None:
+    """End jobs, the last first, so that none starts because the one before it has ended.
+
+    Those that have ended already do not matter, as long as one has not.
+    """
+    refusals = []
+    for job_id in reversed(ids):
+        try:
+            process.run(SCHEDULERS[name].cancel_argv([job_id]))
+        except RefusedError as error:
+            refusals.append(error)
+    if len(refusals) == len(ids):
+        raise refusals[-1]

@@ -1,0 +1,120 @@
+"""Jobs by what people call them: id, name or run folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from glob import escape, glob
+
+from jobgen.errors import UsageError
+from jobgen.jobs.by_hand import adopt_jobs
+from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_record
+
+
+def find_job(word: str | None = None) -> JobRecord:
+    """Find a job by its run folder, its id below ./runs, its name, or how its id alone begins.
+
+    Of several it is the latest, and so it is without a word. An id may be that of an array's task.
+    Raises UsageError if nothing matches, or the record is damaged.
+    """
+    adopt_jobs()
+    if word is None:
+        job = _read_latest("*/*")
+    else:
+        job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
+        job = job or _find_by_prefix(word)
+    if job is None:
+        wanted = "no job" if word is None else f"no job {word!r}"
+        raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
+    return job
+
+
+def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
+    """Find jobs by id, name or run folder (default: the latest).
+
+    Also returns one message for each word that matches nothing. Of many words the records are read
+    together.
+    """
+    known: dict[str, JobRecord] = {}
+    if len(words) > 20:
+        for job in list_jobs()[0]:
+            known.setdefault(folder_name(job.id), job)
+    jobs, problems = [], []
+    for word in words or (None,):
+        try:
+            jobs.append((word and known.get(folder_name(word))) or find_job(word))
+        except UsageError as error:
+            problems.append(str(error))
+    return jobs, problems
+
+
+def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[str]]:
+    """Return all jobs below ./runs, the latest first, and a message for each damaged record.
+
+    With `folders`, those below the `runs` of each.
+    """
+    jobs, damaged = [], []
+    for folder in folders:
+        adopt_jobs(folder)
+        for record in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}"):
+            try:
+                jobs.append(read_record(record))
+            except UsageError as error:
+                damaged.append(str(error))
+    return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
+
+
+def list_words() -> list[str]:
+    """Return what names the jobs below ./runs: their ids, then their names; each sorted."""
+    paths = [record.split(os.sep) for record in glob(f"{RUNS}/*/*/{RECORD}")]
+    return sorted(path[-2] for path in paths) + sorted({path[-3] for path in paths})
+
+
+def _find_by_id(word: str) -> JobRecord | None:
+    direct = os.path.join(word, RECORD)
+    if os.path.isfile(direct):
+        return read_record(direct)
+    if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
+        return None
+    records = (os.path.join(RUNS, name, folder, RECORD) for name in os.listdir(RUNS))
+    return _pick_newest(filter(os.path.isfile, records))
+
+
+def _find_by_prefix(word: str) -> JobRecord | None:
+    if not re.fullmatch(r"[0-9][0-9-]*", word):
+        return None
+    records = glob(f"{RUNS}/*/{word}*/{RECORD}")
+    if len(records) > 1:
+        ids = ", ".join(sorted(record.split(os.sep)[-2] for record in records)[:5])
+        raise UsageError(f"{len(records)} jobs have ids that begin with {word}, such as {ids}")
+    return read_record(records[0]) if records else None
+
+
+def _find_task(word: str) -> JobRecord | None:
+    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
+    array = _find_by_id(match[1]) if match else None
+    if match is None or array is None:
+        return None
+    index = int(match[2] or match[3])
+    return array.task(index) if index < array.tasks else None
+
+
+def _read_latest(pattern: str) -> JobRecord | None:
+    """Return the one submitted last of those whose folder, NAME/ID, matches `pattern`."""
+    if not re.fullmatch(r"[^/]+/[^/]+", pattern):
+        return None
+    return _pick_newest(glob(f"{RUNS}/{pattern}/{RECORD}"))
+
+
+def _pick_newest(records: Iterable[str]) -> JobRecord | None:
+    """Return the job submitted last; raise UsageError if all of several records are damaged."""
+    jobs, damage = [], None
+    for path in records:
+        try:
+            jobs.append(read_record(path))
+        except UsageError as error:
+            damage = error
+    if damage and not jobs:
+        raise damage
+    return max(jobs, key=lambda job: job.submitted, default=None)

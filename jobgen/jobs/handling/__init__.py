@@ -1,1 +1,0 @@
-"""What is done with jobs that are on record: again, inside, and away."""

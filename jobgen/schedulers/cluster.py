@@ -1,0 +1,69 @@
+"""What the `cluster` modules of several schedulers have in common: the profile of a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from jobgen.sites.profile import Node, Recognise
+from jobgen.spec.units import parse_clock
+
+Records = dict[str, dict[str, Any]]
+# The most that a profile can say of nodes, GPUs and CPUs: `spec.Count`.
+MOST = 100_000
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")  # of queues and types: `fields.Label`
+
+
+class HostShape(NamedTuple):
+    """What one host gives to jobs. Memory in KiB; `gpu_type` is None if unknown."""
+
+    gpus: int
+    gpu_type: str | None
+    cpus: int
+    memory: int
+    threads: int  # CPUs for each core, as the scheduler counts them; 0 where it does not tell
+    queues: frozenset[str] = frozenset()
+
+
+def make_title(cluster: str, version: str) -> str:
+    """Return what people call the cluster, with its scheduler's name and version."""
+    return f"{cluster}, {version}" if cluster else version
+
+
+def recognise_cluster(cluster: str, source: str) -> Recognise | None:
+    """Return how a machine of the cluster is recognised; None if its name does not fit."""
+    return Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else None
+
+
+def describe_node(hosts: list[HostShape], source: str) -> Node:
+    """Return the most that one of these hosts gives; of the CPUs of a GPU, the smallest share.
+
+    If their numbers of GPUs differ, it also says how many hosts have each number.
+    """
+    counts = Counter(
+        str(host.gpus) for host in sorted(hosts, key=lambda host: -host.gpus) if host.gpus
+    )
+    types = {host.gpu_type for host in hosts if host.gpus}
+    shares = [host.cpus // host.gpus for host in hosts if host.gpus]
+    threads = {host.threads for host in hosts}
+    return Node(
+        gpus=max(host.gpus for host in hosts) or None,
+        hosts=dict(counts) if len(counts) > 1 else None,
+        gpu=next(iter(types)) if len(types) == 1 else None,
+        cpus=max(host.cpus for host in hosts) or None,
+        cpu_unit=None if threads == {0} else "thread" if max(threads) > 1 else "core",
+        memory=max(host.memory for host in hosts) or None,
+        cpus_per_gpu=min(shares, default=0) or None,
+        source=source,
+    )
+
+
+def parse_number(value: object) -> int:
+    """Return a whole number; 0 for anything else, such as UNLIMITED or (null)."""
+    return int(str(value)) if re.fullmatch(r"[0-9]{1,15}", str(value)) else 0
+
+
+def parse_seconds(value: object) -> int | None:
+    """Read `[D-]HH:MM:SS`, as Slurm and PBS print it, or PBS's seconds; None means no limit."""
+    return int(parse_clock(value) or 0) or parse_number(value) or None
