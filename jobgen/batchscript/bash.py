@@ -1,6 +1,6 @@
 """Bash text to simple commands that know where they stand: as much of bash as job scripts use.
 
-Nothing is refused: what is no bash still comes out as words, so that a faulty script can be read.
+Nothing is refused: what is not bash still comes out as words, so that a faulty script can be read.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Heredoc(NamedTuple):
 
 
 class ShellBlock(NamedTuple):
-    """One compound command around others: the word that opens it, and a number of its own."""
+    """One compound command around others: the word that opens it, and its number."""
 
     opener: str
     number: int
@@ -427,6 +427,13 @@ class _Reader:
                 self.index += 1
         self.finish("\n")
         return self.commands
+
+
+def is_closed(text: str) -> bool:
+    """Whether every block that begins in a text ends in it, at its end."""
+    reader = _Reader(text, 1, 1, ())
+    reader.run()
+    return not reader.open
 
 
 def parse(

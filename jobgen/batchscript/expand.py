@@ -152,7 +152,8 @@ def write_field(field: Iterable[Segment]) -> str:
         (f'"{segment.text}"' if segment.quoted else segment.text)
         if segment.live
         else segment.text
-        if _SAFE.fullmatch(segment.text) and not (segment.quoted and segment.text[:1] == "~")
+        if _SAFE.fullmatch(segment.text)
+        and not (segment.quoted and re.search(r"[*?\[{~]", segment.text))
         else shlex.quote(segment.text)
         for segment in _merge(field)
     )
@@ -226,7 +227,9 @@ class ShellVariables:
             words = [item for command in inner for item in command.words][1:]
             fields = tuple(field for item in words for field in self.expand(item))
             before = old.fields if match[3] and old else ()
-            known = before is not None and not any(_mentions(item, name) for item in fields)
+            known = before is not None and not any(
+                _mentions(item, name) or is_open(item) for item in fields
+            )
             self._keep(
                 name, ((before or ()) + fields) if known else None, array=True, exported=exported
             )
@@ -350,15 +353,7 @@ class ShellVariables:
             known = NAME.fullmatch(name) and name in self.values
             return self._resolve(segment._replace(text=f"${name}")) if known else None
         if match := _ELEMENT.fullmatch(text):
-            variable = self.get(match[2])
-            if variable is None or variable.fields is None:
-                return None
-            if match[1]:
-                return ((Segment(str(len(variable.fields)), False, False),),)
-            if match[3] in "@*":
-                return variable.fields
-            index = int(match[3])
-            return variable.fields[index : index + 1] or ((),)
+            return self._resolve_element(match)
         if match := _DEFAULT.fullmatch(text):
             return self._resolve_default(match)
         if text.startswith("$((") and text.endswith("))"):
@@ -370,6 +365,18 @@ class ShellVariables:
             if form.search(text):
                 return ((Segment(answer, False, False),),)
         return None
+
+    def _resolve_element(self, match: re.Match[str]) -> tuple[Field, ...] | None:
+        """`${NAME[0]}`, `${NAME[@]}` and `${#NAME[@]}`."""
+        variable = self.get(match[2])
+        if variable is None or variable.fields is None:
+            return None
+        if match[1]:
+            return ((Segment(str(len(variable.fields)), False, False),),)
+        if match[3] in "@*":
+            return variable.fields
+        index = int(match[3])
+        return variable.fields[index : index + 1] or ((),)
 
     def _resolve_default(self, match: re.Match[str]) -> tuple[Field, ...] | None:
         """`${NAME:-value}`: the default counts where the script can tell that there is no value."""
@@ -446,6 +453,15 @@ def _read_atom(tokens: list[str]) -> tuple[int, list[str]]:
     if len(head) > 18:
         raise ValueError(head)
     return int(head), tokens
+
+
+def is_open(field: Field) -> bool:
+    """Whether only bash knows how many words a field becomes: a glob, or what it splits."""
+    return any(
+        (part.live and (not part.quoted or part.text in ("$@", "${@}") or "[@]" in part.text))
+        or (not part.live and not part.quoted and re.search(r"[*?\[]|\{.*[,.].*\}", part.text))
+        for part in field
+    )
 
 
 def _mentions(field: Field, name: str) -> bool:

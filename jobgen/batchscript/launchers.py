@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import split_segments
+from jobgen.spec.launchers import AGENT_MODULES, CONTAINERS, TORCHRUN_MODULES
 
 # Those that start a program once for each task or node, and their options that take no value.
 _FLAGS = {
@@ -33,7 +34,6 @@ _MPI_VALUES = re.compile(
     "|env|x|wdir|rmk|launcher|bootstrap|mca|genv|gmca|pernode|perhost)"
 )
 _TWO_VALUES = {"mca", "genv", "gmca"}
-CONTAINERS = {"singularity", "apptainer", "shifter", "podman-hpc", "enroot", "podman", "docker"}
 # Options of containers that take a value as a word of its own.
 _CONTAINER_VALUES = re.compile(
     r"-[BHWSovewumV]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
@@ -56,7 +56,6 @@ _RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
 _RUNNER_VALUES = {"--extra", "--group", "--project", "-p", "--python", "--no-group", "--package"}
 _RUNNER_FLAGS = {"--frozen", "--locked", "--no-sync", "--active", "--no-dev", "--dev", "-q"}
 _RUNNER_FLAGS |= {"--all-extras", "--all-groups", "--offline", "--quiet", "-v", "--inexact"}
-_TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch", "torchrun_jsc"}
 _TORCH_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
 
 
@@ -122,11 +121,6 @@ OTHER_AGENTS = (
         total=False,
     ),
 )
-_AGENT_MODULES = {
-    "accelerate.commands.launch": ("accelerate", "launch"),
-    "deepspeed.launcher.runner": ("deepspeed",),
-    "composer.cli": ("composer",),
-}
 
 
 class Launcher(NamedTuple):
@@ -333,7 +327,7 @@ def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
         return None
     if texts[0].rpartition("/")[2].startswith("python") and "-m" in texts[1:3]:
         at = texts.index("-m") + 1
-        called = _AGENT_MODULES.get(texts[at] if at < len(texts) else "")
+        called = AGENT_MODULES.get(texts[at] if at < len(texts) else "")
         for agent in OTHER_AGENTS:
             if agent.words == called:
                 return agent, at + 1
@@ -353,7 +347,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         start = 1
     elif texts and texts[0].rpartition("/")[2].startswith(("python", "$")):
         for index, text in enumerate(texts[:-1]):
-            if text == "-m" and texts[index + 1] in _TORCH_MODULES:
+            if text == "-m" and texts[index + 1] in TORCHRUN_MODULES:
                 start = index + 2
             value = index and texts[index - 1] in ("-W", "-X")
             if start or not (text.startswith("-") or not index or value):

@@ -12,7 +12,7 @@ from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import ShellVariables
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
 from jobgen.batchscript.walk import ExecutedCommand, Walk
-from jobgen.capabilities import get_capabilities
+from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
@@ -22,19 +22,9 @@ MAX_LINE = 20_000  # characters
 MAX_OPTIONS = 1_000  # of directives
 MAX_LAUNCHED = 3_000  # commands that are more than an assignment
 _PREFIX = {
-    "slurm": re.compile(r"#SBATCH(?=\s|$)"),
-    "pbs": re.compile(r"[ \t]*#PBS(?=\s|$)"),
-}
-_SHORT = {
-    "slurm": dict(
-        re.findall(
-            r"(\w) (--[\w-]+)",
-            "J --job-name A --account p --partition q --qos N --nodes n --ntasks c --cpus-per-task"
-            " t --time o --output e --error d --dependency D --chdir C --constraint w --nodelist"
-            " x --exclude L --licenses M --clusters G --gpus a --array H --hold k --no-kill",
-        )
-    ),
-    "pbs": {},
+    can.name: re.compile((r"[ \t]*" if can.indented else "") + can.sign + r"(?=\s|$)")
+    for can in list_capabilities()
+    if can.sign
 }
 # sbatch takes the beginning of a long option for the whole, where it is that of one alone.
 _LONG = re.findall(
@@ -122,15 +112,26 @@ class Script:
         best = max(counts, key=lambda name: counts[name])
         if counts[best]:
             return best
-        match = re.search(r"\$\{?(PBS|SLURM)_", self.text)
-        return {"PBS": "pbs", "SLURM": "slurm"}[match[1]] if match else None
+        variables = "|".join(map(str.upper, _PREFIX))
+        match = re.search(rf"\$\{{?({variables})_", self.text)
+        return match[1].lower() if match else None
+
+    @property
+    def target(self) -> str:
+        """Its scheduler, or the first of all if it does not say for which it is."""
+        return self.scheduler or next(iter(_PREFIX))
+
+    @property
+    def can(self) -> Capabilities:
+        """What its scheduler can do."""
+        return get_capabilities(self.target)
 
     def _body_line(self) -> int:
         """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
         for number, line in enumerate(self.lines, 1):
             bare = line.strip()
             # A lone colon does not end what qsub reads.
-            if bare and not bare.startswith("#") and not (self.scheduler == "pbs" and bare == ":"):
+            if bare and not bare.startswith("#") and not (self.can.chunks and bare == ":"):
                 return number
         return len(self.lines) + 1
 
@@ -152,13 +153,13 @@ class Script:
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
         column = start + len(line[start:]) - len(line[start:].lstrip()) + 1
         line = line[start:]
-        if self.scheduler and get_capabilities(self.scheduler).comments:
+        if self.can.comments:
             line = re.sub(r"\s#.*", "", line)
         try:
             words = shlex.split(line)
         except ValueError:  # a quote is open; the scheduler will complain
             words = line.split()
-        short = _SHORT[self.scheduler or "slurm"]
+        short = self.can.short_options
         index = 0
         while index < len(words):
             word = words[index]
@@ -242,7 +243,7 @@ class Script:
     @cached_property
     def given(self) -> dict[str, str]:
         """The variables of Slurm that follow from the directives."""
-        if self.scheduler != "slurm":
+        if not self.scheduler or self.can.chunks:
             return {}
         nodes, tasks, each = (
             self.nodes,
@@ -282,7 +283,7 @@ class Script:
     @cached_property
     def gpus_per_node(self) -> int | None:
         """How many GPUs the directives ask for on each node; None where they do not say."""
-        if self.scheduler == "pbs":
+        if self.can.chunks:
             text = self.resource("select") or self.resource("nodes") or ""
             chunk = re.search(r"\b(?:ngpus|gpus)=(\d{1,4})", text, re.ASCII)
             all_gpus = self.resource("ngpus") or ""
@@ -308,12 +309,12 @@ class Script:
         ]
 
     def value(self, *options: str) -> str | None:
-        """What the scheduler is told by one of these options; the last one counts."""
+        """The value that one of these options gives to the scheduler; the last one counts."""
         values = [item.value for item in self.directives if item.read and item.option in options]
         return values[-1] if values else None
 
     def resource(self, name: str) -> str | None:
-        """What PBS is told by `-l NAME=...`; the last one counts."""
+        """The value that `-l NAME=...` gives to PBS; the last one counts."""
         text = None
         for item in self.directives:
             if item.read and item.option == "-l":
@@ -346,7 +347,7 @@ class Script:
     @cached_property
     def nodes(self) -> int | None:
         """How many nodes the job has; None where the script does not say it plainly."""
-        if self.scheduler == "slurm":  # PBS counts chunks
+        if not self.can.chunks:
             nodes, tasks = self._count("--nodes"), self._count("--ntasks")
             each = self.value("--ntasks-per-node")
             # Slurm gives no more nodes than there are tasks.

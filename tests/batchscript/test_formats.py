@@ -77,7 +77,7 @@ def test_a_message_of_an_annotation_ends_no_command(tmp_path: Path) -> None:
 
 def test_fix_mends_the_file_and_lists_the_rest(script: Path) -> None:
     code, out, err = jobgen("lint", "--fix", script)
-    assert (code, err) == (0, f"{script}: mended\n")
+    assert (code, err) == (0, f"{script}: fixed\n")
     assert [line.split(": ")[1] for line in out.splitlines()[::2]] == ["note"]
     assert script.read_text() == TEXT.replace("srun python", "srun --kill-on-bad-exit=1 python")
     before = script.stat().st_mtime_ns

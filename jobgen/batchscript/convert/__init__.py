@@ -1,6 +1,7 @@
 """From a #PBS or #SBATCH script that somebody wrote to a spec.
 
-What a spec cannot say is kept verbatim in `directives` or `environment.setup`, or listed.
+Two things can come of it: a spec that a person would have written, if every statement of the script
+is understood; or a spec whose `run.body` is the script's own body, unchanged, which bash runs.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ import os
 import re
 from typing import NamedTuple
 
-from jobgen import process
-from jobgen.batchscript.convert.arguments import name_arguments
-from jobgen.batchscript.convert.body import settle_body
-from jobgen.batchscript.convert.directives import ARRAYS, settle, settle_range
-from jobgen.batchscript.convert.draft import Draft, Left
-from jobgen.batchscript.convert.launch import ImportRefusedError
-from jobgen.batchscript.convert.program import count_agents
-from jobgen.batchscript.convert.readable import refuse_unreadable
+from jobgen.batchscript.convert.body import advise, name_body, write_body
+from jobgen.batchscript.convert.clean import write_clean
+from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.directives import settle
+from jobgen.batchscript.draft import Draft, Left
+from jobgen.batchscript.readable import ImportRefusedError, refuse_unreadable
 from jobgen.batchscript.reader import Script
-from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.spec import yaml_nodes
@@ -28,79 +27,63 @@ from jobgen.spec.model import JobSpec
 
 
 class Imported(NamedTuple):
-    """The spec as YAML, and what of the script is not in it as it was."""
+    """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
+
+    `body` is the text of the file `body_file`; both are empty where the spec says everything.
+    """
 
     yaml: str
     left: tuple[Left, ...]
+    body: str = ""
+    body_file: str = ""
 
 
 def import_script(script: Script) -> Imported:
-    """The spec of a script, which jobgen can load and render.
+    """Return the spec of a script, which jobgen can load and render.
 
     Raises UsageError for a script that jobgen rendered, whose spec exists, and SpecError where the
-    script cannot become a spec.
+    text is not a job.
     """
     own = header.read(script.text)
     if own is not None:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
     script = Script(script.path, re.sub("[\ud800-\udfff]", "\ufffd", script.text))
     refuse_unreadable(script)
-    script, arguments = name_arguments(_rename_index(script))
     draft = Draft()
-    draft.put("environment.from_shell", list(arguments) or None)
-    draft.put("scheduler", script.scheduler or "slurm")
-    settle(script, draft, nodes=script.nodes or count_agents(script))
-    settle_body(script, draft)
-    draft.values.pop("tasks", None)
-    _keep_used(draft)
+    draft.put("scheduler", script.target)
+    settle(script, draft, nodes=script.nodes)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
-    _name(script, draft)
-    _drop_unreadable_setup(script, draft)
-    _drop_refused(script, draft)
+    _put_name(script, draft)
+    source = os.path.basename(script.path)
+    clean = draft.copy()
+    try:
+        write_clean(script, clean)
+        clean.values.pop("tasks", None)
+        _check(clean, script, drop=False)
+        body, comments, draft = "", [], clean
+    except NotStraightError as error:
+        body = write_body(script, draft)
+        comments = advise(script, error)
+        _check(draft, script, drop=True)
     draft.left.sort(key=lambda left: left.line)
-    return Imported(draft.yaml(os.path.basename(script.path)), tuple(draft.left))
+    text = draft.yaml(source, comments=comments)
+    return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
 
 
-def _rename_index(script: Script) -> Script:
-    """The script with jobgen's name for an array's index, where a spec can have its array."""
-    if not settle_range(script.value(*ARRAYS) or "", Draft()):
-        return script
-    text = re.sub(rf"\b({'|'.join(ARRAYS.values())})\b", "JOBGEN_TASK", script.text)
-    return Script(script.path, text)
-
-
-def _keep_used(draft: Draft) -> None:
-    """Of the script's arguments, those that the spec uses."""
-    names = draft.values.pop("environment.from_shell", [])
-    text = str(draft.values)
-    used = [name for name in names if re.search(rf"\b{name}\b", text)]
-    if used:
-        draft.put("environment.from_shell", used)
-        message = "arguments of the script: export them where you submit"
-        draft.check(1, ", ".join(used), message)
-
-
-def _name(script: Script, draft: Draft) -> None:
-    """A name, which every spec has: that of the file where the script does not say it."""
+def _put_name(script: Script, draft: Draft) -> None:
+    """Give the spec a name: that of the file where the script does not say one."""
     stem = os.path.splitext(os.path.basename(script.path))[0]
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("-._")[:100]
-    draft.values.setdefault("name", plain or "job")
+    if not draft.values.get("name"):
+        draft.put("name", plain or "job")
 
 
-def _drop_unreadable_setup(script: Script, draft: Draft) -> None:
-    """Refuse lines of `setup` that are not whole commands."""
-    setup = draft.values.get("environment.setup")
-    if setup:
-        try:
-            process.check_syntax(f"load_environment() {{\n{setup}\n}}\n", Position("setup"))
-        except SpecError:
-            message = "the lines before the program cannot be taken apart"
-            raise ImportRefusedError(script, script.body_line, message) from None
+def _check(draft: Draft, script: Script, *, drop: bool) -> None:
+    """Hold a spec to what jobgen takes; with `drop`, take out what it refuses, key by key.
 
-
-def _drop_refused(script: Script, draft: Draft) -> None:
-    """Take out, key by key, what jobgen refuses in a spec."""
+    Raises NotStraightError without `drop`, and ImportRefusedError where nothing helps.
+    """
     while True:
         try:
             node = yaml_nodes.parse(draft.yaml(script.path), file="job.yaml")
@@ -108,22 +91,22 @@ def _drop_refused(script: Script, draft: Draft) -> None:
             resolve(LoadedSpec(spec, "job.yaml", "", positions))
             return
         except SpecError as error:
-            before = draft.yaml(script.path)
+            first = error.problems[0]
+            message = f"jobgen refuses the spec: {first.path} {first.message}"
+            if not drop and not first.path.startswith("directives"):
+                raise NotStraightError(script.body_line, message) from None
+            before = dict(draft.values), list(draft.values.get("directives", []))
             for problem in sorted(error.problems, key=_count_index, reverse=True):
                 _take_out(problem.path, problem.message, draft)
-            if draft.yaml(script.path) == before or not any(
-                key.startswith("run.") for key in draft.values
-            ):
-                first = error.problems[0]
-                message = f"jobgen refuses the spec: {first.path} {first.message}"
+            if (draft.values, draft.values.get("directives", [])) == before:
                 raise ImportRefusedError(script, script.body_line, message) from None
             if "site" not in draft.values:
-                draft.values.setdefault("scheduler", script.scheduler or "slurm")
-            _name(script, draft)
+                draft.values.setdefault("scheduler", script.target)
+            _put_name(script, draft)
 
 
 def _count_index(problem: Problem) -> int:
-    """The index in a problem's path: the last of a list is taken out first."""
+    """Return the index in a problem's path: the last of a list is taken out first."""
     match = re.search(r"\[(\d+)\]", problem.path)
     return int(match[1]) if match else 0
 
@@ -131,7 +114,11 @@ def _count_index(problem: Problem) -> int:
 def _take_out(path: str, why: str, draft: Draft) -> None:
     own = re.fullmatch(r"directives\[(\d+)\]", path)
     if own and "directives" in draft.values:
-        draft.lose(1, draft.values["directives"].pop(int(own[1])), why)
+        directives = draft.values["directives"]
+        draft.lose(1, directives[int(own[1])], why)
+        draft.values["directives"] = [
+            text for index, text in enumerate(directives) if index != int(own[1])
+        ]
         if not draft.values["directives"]:
             del draft.values["directives"]
         return
@@ -139,5 +126,5 @@ def _take_out(path: str, why: str, draft: Draft) -> None:
         path = "site"  # what the site wants of every job is not there
     for key in list(draft.values):
         inside = path == key or path.startswith((f"{key}.", f"{key}["))
-        if inside or (path and key.startswith(f"{path}.")):
+        if not key.startswith("run.") and (inside or (path and key.startswith(f"{path}."))):
             draft.lose(1, f"{key}: {draft.values.pop(key)}", why)

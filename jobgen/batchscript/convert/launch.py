@@ -1,390 +1,434 @@
-"""From what starts a program to the launch of a spec: mode, launcher, processes, agents."""
+"""The line of a script that starts its program, as `run` and `launch`."""
 
 from __future__ import annotations
 
 import re
+from typing import Any, NamedTuple
 
-from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.draft import Draft
-from jobgen.batchscript.convert.options import MPI_LAUNCHERS, note_options
-from jobgen.batchscript.convert.program import (
-    Candidate,
-    name_program,
-    read_number,
-)
-from jobgen.batchscript.expand import write_field
-from jobgen.batchscript.launchers import Launcher
+from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.convert.straight import NotStraightError, Statement
+from jobgen.batchscript.convert.values import Reader, fold_arguments, make_value
+from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.launchers import Launcher, Started, Torchrun, read_torchrun, unwrap
 from jobgen.batchscript.reader import Script
-from jobgen.errors import Position, Problem, SpecError
+from jobgen.batchscript.walk import expand_command
 
-SPREADING = {"ssh", "pdsh", "clush", "pbsdsh", "pbs_tmrsh"}
-
-
-class ImportRefusedError(SpecError):
-    """A script that cannot become a spec, with the reason."""
-
-    def __init__(self, script: Script, line: int, message: str, hint: str = "") -> None:
-        super().__init__([Problem(Position(script.path, line, 1), "", message, hint)])
-
-
-class InseparableError(ImportRefusedError):
-    """A program that cannot be taken out of the lines around it."""
-
-
-class ImportedJob:
-    """What is known of the job while its spec is made."""
-
-    def __init__(self, script: Script, draft: Draft) -> None:
-        self.script = script
-        self.draft = draft
-        self.late: list[str] = []  # lines that each process runs before the program
-        self.path: str | None = None  # the folder of the interpreter
-        nodes = draft.values.get("resources.nodes", 1)
-        self.nodes: int = nodes["min"] if isinstance(nodes, dict) else nodes
-        self.tasks: int = draft.values.get("tasks") or 1
-
-    @property
-    def gpus(self) -> int:
-        """GPUs on each node; the most, where nodes differ."""
-        gpus = self.draft.values.get("resources.gpus_per_node") or 0
-        return max(gpus) if isinstance(gpus, list) else gpus
-
-    def count(self, item: Candidate) -> int:
-        """How many processes a command is started as, by its launchers alone."""
-        if not item.launched:
-            return 1
-        names = {launcher.name for launcher in item.started.launchers}
-        if item.step.loop and names & SPREADING:
-            return self.nodes
-        nodes = item.nodes or self.nodes
-        if item.total:
-            return item.total
-        if item.per_node:
-            return item.per_node * nodes
-        if names & {"pdsh", "clush", "pbsdsh"}:
-            return self.nodes
-        if names & SPREADING:
-            return 1
-        return self.tasks * nodes
-
-    def weigh(self, item: Candidate) -> int:
-        """How many processes run the program, those that an agent starts included."""
-        count = self.count(item)
-        if item.torchrun or item.agent:
-            return max(count, 1) * 1000
-        return count
-
-
-def settle_launch(job: ImportedJob, chosen: Candidate) -> None:
-    """The mode, launcher and number of processes."""
-    script, draft = job.script, job.draft
-    variables = script.variables
-    names = [launcher.name for launcher in chosen.started.launchers]
-    if chosen.nodes and chosen.nodes != job.nodes:
-        note = draft.check if chosen.step.loop else draft.lose
-        shown, reason = (
-            f"{chosen.nodes} of {job.nodes} nodes",
-            "the spec's program runs on all nodes",
-        )
-        if chosen.nodes > job.nodes:
-            note = draft.check
-            shown, reason = f"{chosen.nodes} nodes", f"the directives ask for {job.nodes}"
-        note(chosen.line, shown, reason)
-    _settle_step_resources(job, chosen)
-    note_options(job.draft, chosen)
-    if chosen.torchrun:
-        _settle_torchrun(job, chosen)
-        return
-    if chosen.agent:
-        draft.put("launch.mode", "direct")
-        draft.put("launch.processes_per_node", 1)
-        return
-    count = job.count(chosen)
-    if "resources.nodes" not in draft.values and chosen.nodes and chosen.nodes > 1:
-        draft.put("resources.nodes", chosen.nodes)
-        job.nodes = chosen.nodes
-    each = chosen.per_node or (count // job.nodes if count % job.nodes == 0 else None)
-    if chosen.per_node is None and chosen.total is None:
-        each = _settle_unknown_count(job, chosen) or each
-    if each is None or each == 0:
-        if chosen.launched and chosen.nodes in (None, job.nodes):
-            draft.lose(chosen.line, f"{count} processes", f"not a multiple of {job.nodes} nodes")
-        each = max(1, count // job.nodes)
-    elif chosen.total and each * (chosen.nodes or job.nodes) != chosen.total:
-        message = f"the spec starts {each} on each of {job.nodes} nodes"
-        draft.lose(chosen.line, f"{chosen.total} processes", message)
-    mpi = bool(MPI_LAUNCHERS & set(names))
-    if count > 1 or job.nodes > 1 or mpi:
-        draft.put("launch.mode", "direct")
-        if mpi:
-            draft.put("launch.launcher", "mpiexec")
-        if script.scheduler == "pbs" and not mpi:
-            draft.put("launch.launcher", "pbsdsh" if "pbsdsh" in names else None)
-        if each != max(1, job.gpus):
-            draft.put("launch.processes_per_node", each)
-    elif job.gpus > 1:
-        draft.put("launch.mode", "direct")
-        draft.put("launch.processes_per_node", 1)
-    if not chosen.launched and job.nodes > 1:
-        draft.lose(
-            chosen.line,
-            name_program(chosen.started.program),
-            f"the script runs it on the first node alone, the spec on all {job.nodes}",
-        )
-    for launcher in chosen.started.launchers:
-        one = read_number(launcher.value("--gpus-per-task"), variables)
-        bound = launcher.value("--gpu-bind") or script.value("--gpu-bind") or ""
-        one = one or read_number(script.value("--gpus-per-task"), variables)
-        narrow = one == 1 or re.match(r"(single:1|closest|map_gpu)", bound)
-        if each > 1 and narrow and bound != "none":
-            amd = "ROCR" in script.text or "rocm" in script.text.lower()
-            name = "ROCR_VISIBLE_DEVICES" if amd else "CUDA_VISIBLE_DEVICES"
-            # Names of GPUs, not their numbers, where Slurm gives those.
-            job.late += [
-                f"JOBGEN_GPUS=(${{{name}//,/ }})",
-                f"export {name}=${{JOBGEN_GPUS[LOCAL_RANK]:-$LOCAL_RANK}}",
-            ]
-
-
-def _settle_unknown_count(job: ImportedJob, chosen: Candidate) -> int | None:
-    """The processes of a node where a launcher is told a number that only the job knows."""
-    for launcher in chosen.started.launchers:
-        value = launcher.value("-n", "-np", "--np", "--ntasks", "-ppn", "--ppn", "--npernode")
-        if value is None or launcher.name in SPREADING:
-            continue
-        if not job.gpus:
-            message = f"how many processes start is known to the job alone: {value}"
-            raise ImportRefusedError(job.script, chosen.line, message, "write the number out")
-        reason = f"taken for the {job.gpus} GPUs of a node"
-        job.draft.check(chosen.line, f"{launcher.name} -n {value}", reason)
-        return job.gpus
-    return None
-
-
-def _settle_step_resources(job: ImportedJob, chosen: Candidate) -> None:
-    """What srun itself asks for, where the directives do not."""
-    values, variables = job.draft.values, job.script.variables
-    for launcher in chosen.started.launchers:
-        if launcher.name != "srun":
-            continue
-
-        def number(*names: str, of: Launcher = launcher) -> int | None:
-            return read_number(of.value(*names), variables)
-
-        gres = re.fullmatch(r"gpu(?::[\w.-]+)?:(\d{1,4})", launcher.value("--gres") or "")
-        each = number("--gpus-per-node") or (int(gres[1]) if gres else None)
-        nodes = number("-N", "--nodes")
-        if nodes and "resources.nodes" not in values and nodes > 1:
-            job.draft.put("resources.nodes", nodes)
-            job.nodes = nodes
-        tasks = chosen.per_node or max(1, job.count(chosen) // max(1, job.nodes))
-        per_task = number("--gpus-per-task")
-        each = each or (per_task * tasks if per_task else None)
-        if each and "resources.gpus_per_node" not in values:
-            job.draft.put("resources.gpus_per_node", each)
-        cpus = number("-c", "--cpus-per-task")
-        if cpus and not {"resources.cpus_per_node", "resources.cpus_per_gpu"} & values.keys():
-            job.draft.put("resources.cpus_per_node", cpus * tasks)
-
-
-def _settle_torchrun(job: ImportedJob, chosen: Candidate) -> None:
-    draft, values, variables = job.draft, job.draft.values, job.script.variables
-    agent = chosen.torchrun
-    assert agent is not None
-
-    def number(name: str) -> int | None:
-        word = agent.options.get(name)
-        return read_number(word.raw, variables) if word else None
-
-    nnodes = agent.options.get("--nnodes")
-    nodes = number("--nnodes")
-    rank = agent.options.get("--node-rank")
-    if rank and re.match(r"(\$\{ARG)?\d", write_field(variables.join(rank.raw))) and nodes != 1:
-        message = "the script is submitted for each node, the spec once for all"
-        draft.lose(chosen.line, f"--node-rank={rank.text}", message)
-    text = variables.tell(nnodes.raw) if nnodes else None
-    if "resources.nodes" not in values and nodes and nodes > 1 and job.script.scheduler:
-        draft.put("resources.nodes", nodes)
-        job.nodes = nodes
-    if nodes and nodes < job.nodes and not nodes > 1 and job.count(chosen) > 1:
-        message = f"each of {job.nodes} nodes trains alone; the spec's train together"
-        draft.lose(chosen.line, name_program(chosen.started.program), message)
-    elif nodes and nodes > job.nodes and not isinstance(values.get("resources.nodes"), dict):
-        draft.check(chosen.line, f"--nnodes={nodes}", f"the directives ask for {job.nodes} nodes")
-    elif nnodes and text is None:
-        shown, reason = f"--nnodes={nnodes.text}", f"taken for the {job.nodes} of the directives"
-        draft.check(chosen.line, shown, reason)
-    elif text and ":" in text:
-        draft.check(chosen.line, f"--nnodes={text}", "the spec's number of nodes does not change")
-    _note_one_agent(job, chosen, counted=nodes == job.nodes)
-    count = job.count(chosen)
-    if chosen.launched and count > job.nodes and not chosen.step.loop:
-        each = count // job.nodes
-        message = f"the script starts {each} agents on each node; the spec starts one"
-        draft.lose(chosen.line, name_program(chosen.started.program), message)
-    processes = number("--nproc-per-node")
-    word = agent.options.get("--nproc-per-node")
-    asked = variables.tell(word.raw) if word else "1"
-    if processes and processes != max(1, job.gpus):
-        if not job.gpus and processes > 1 and "resources.gpus_per_node" not in values:
-            draft.put("launch.processes_per_node", processes)
-        else:
-            draft.put("launch.processes_per_node", processes)
-    elif asked not in ("gpu", "auto") and processes is None:
-        if word is None:
-            draft.put("launch.processes_per_node", 1 if job.gpus > 1 else None)
-        elif job.gpus:
-            shown = f"--nproc-per-node={word.text}"
-            draft.check(chosen.line, shown, f"taken for the {job.gpus} GPUs of a node")
-        else:
-            raise ImportRefusedError(
-                job.script,
-                chosen.line,
-                f"how many processes a node has is known to the job alone: {word.text}",
-                "write the number out",
-            )
-    elif asked in ("gpu", "auto") and not job.gpus:
-        raise InseparableError(
-            job.script,
-            chosen.line,
-            f"--nproc-per-node={asked}, and the script does not say how many GPUs a node has",
-            "ask for GPUs in a directive",
-        )
-    restarts = number("--max-restarts")
-    draft.put("launch.max_restarts", restarts or None)
-    backend = agent.options.get("--rdzv-backend")
-    if backend and variables.tell(backend.raw) == "static":
-        draft.put("launch.rendezvous", "static")
-    if nnodes is None and chosen.launched and job.nodes > 1:
-        message = "without --nnodes torchrun is for one node; the spec's train together"
-        draft.check(chosen.line, name_program(chosen.started.program), message)
-    for option in agent.options:
-        if option in _TORCHRUN_LOGS:
-            draft.check(chosen.line, option, "jobgen keeps a log of each rank by itself")
-        elif option[0] == "$":
-            name = option.strip("${}[@]")
-            draft.check(chosen.line, option, f"options of torchrun that only the job knows: {name}")
-        elif option not in _TORCHRUN_SAID:
-            word = agent.options[option]
-            shown = f"{option}={word.text}" if word else option
-            draft.check(chosen.line, shown, "an option of torchrun that is not kept")
-
-
-def _note_one_agent(job: ImportedJob, chosen: Candidate, *, counted: bool) -> None:
-    """Say that the agent starts on the first node alone; `counted`: it is told of how many."""
-    if not chosen.launched and job.nodes > 1 and not chosen.step.loop:
-        reason = f"the script starts one agent, on the first node; the spec {job.nodes}, on all"
-        note = job.draft.check if counted else job.draft.lose
-        note(chosen.line, name_program(chosen.started.program), reason)
-
-
-_TORCHRUN_LOGS = {"--log-dir", "--redirects", "--tee", "-r", "-t", "--local-ranks-filter"}
-_TORCHRUN_SAID = {
-    *("--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port", "-m"),
-    *("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf", "--standalone", "--role"),
-    *(
-        "--module",
-        "--no-python",
-        "--use-env",
-        "--max-restarts",
-        "--local-addr",
-        "--monitor-interval",
-    ),
+_LONGEST_LINE = 100  # of a command for `bash -c`
+_MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
+# Options that say what jobgen's own launch says, or what makes no difference to a program.
+_SRUN_FLAGS = re.compile(
+    r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
+    r"|--job-name|--overlap|--exclusive|-ul|-lu"
+)
+_SRUN_NUMBERS = {
+    "-n": "tasks",
+    "--ntasks": "tasks",
+    "-N": "nodes",
+    "--nodes": "nodes",
+    "--ntasks-per-node": "each",
+    "-c": "cpus",
+    "--cpus-per-task": "cpus",
+    "-G": "gpus",
+    "--gpus": "gpus",
+    "--gpus-per-node": "gpus_of_node",
+    "--gres": "gpus_of_node",
+}
+_MPI_NUMBERS = dict.fromkeys(("n", "np", "c"), "tasks")
+_MPI_NUMBERS |= dict.fromkeys(("ppn", "N", "npernode", "perhost"), "each")
+_MPI_HOSTS = re.compile("(host|machine)file|f|hosts?|H")
+_TORCHRUN = {
+    *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
+    *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
+    *("-m", "--module"),
 }
 
 
-def rewrite_agent(job: ImportedJob, chosen: Candidate) -> tuple[Word, ...]:
-    """The words of accelerate and its like, with jobgen's node number and address."""
-    assert chosen.agent is not None
-    agent, count = chosen.agent
-    program = chosen.started.program
-    several = job.nodes > 1
-    words = list(program[:count])
-    index = count
-    own = {**dict.fromkeys(agent.rank, "$RANK"), **dict.fromkeys(agent.address, "$MASTER_ADDR")}
-    own |= dict.fromkeys(agent.port, "$MASTER_PORT")
-    missing = dict.fromkeys(own.values())
-    multi = False
-    while index < len(program) and program[index].text.startswith("-"):
-        word = program[index]
-        option, equals, _ = word.text.partition("=")
-        index += 1
-        if option in own or (option in agent.nodes and not several):
-            if not equals and index < len(program):
-                index += 1
-            if option in own and (several or option in agent.port):
-                missing.pop(own[option], None)
-                words.append(Word(f'{option}="{own[option]}"', word.line, word.column))
-            continue
-        if option == "--hostfile" and several:
-            raise ImportRefusedError(
-                job.script,
-                chosen.line,
-                "deepspeed's own launcher goes to the nodes by ssh",
-                "start one on each node by srun, or use torchrun",
-            )
-        words.append(word)
-        multi = multi or option in agent.nodes
-        takes = not equals and index < len(program) and not program[index].text.startswith("-")
-        if takes and option not in _AGENT_FLAGS:
-            words.append(program[index])
+class JobShape(NamedTuple):
+    """What the job has: nodes, tasks of each as the scheduler counts them, GPUs of each."""
+
+    nodes: int
+    tasks: int
+    gpus: int
+
+
+class LaunchedProgram(NamedTuple):
+    """How the program of a script starts: the values of `run` and `launch`, and what goes along.
+
+    `mode` is torchrun, direct or plain. `variables` are those of its own line.
+    """
+
+    mode: str
+    values: dict[str, Any]
+    container: dict[str, Any] | None
+    variables: tuple[tuple[str, str, bool], ...]
+    names: frozenset[str]  # variables that the line expands in the job
+
+
+def read_shape(script: Script, draft: Draft) -> JobShape:
+    """Return the shape of the job; raise NotStraightError where only the scheduler knows it."""
+    nodes = draft.values.get("resources.nodes", 1)
+    gpus = draft.values.get("resources.gpus_per_node") or 0
+    if not isinstance(nodes, int) or not isinstance(gpus, int):
+        raise NotStraightError(1, "its nodes are not alike, or their number is open")
+    tasks = draft.values.get("tasks", 1)
+    if script.scheduler and not script.can.chunks and "SLURM_NNODES" not in script.given:
+        if nodes != 1:
+            raise NotStraightError(1, "without --nodes, Slurm may spread its tasks")
+        tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
+    bound = re.search(r"--(gpus-per-task|ntasks-per-gpu|gpu-bind)", _list_options(script))
+    if bound and (tasks != 1 or nodes != 1):
+        raise NotStraightError(1, "Slurm gives each task its own GPUs")
+    return JobShape(nodes, tasks, gpus)
+
+
+def _list_options(script: Script) -> str:
+    return " ".join(item.option for item in script.directives if item.read)
+
+
+def read_launch(
+    script: Script,
+    statement: Statement,
+    *,
+    reader: Reader,
+    shape: JobShape,
+    moved: bool,
+    bare: bool,
+) -> LaunchedProgram:
+    """Return what a launch line starts; raise NotStraightError where that is not sure.
+
+    `moved` says that the script has left the folder of submission, `bare` that it has set up no
+    environment, whose python3 would be its python.
+    """
+    command = expand_command(statement.first, reader.variables)
+    started = unwrap(command.words)
+    if not started.program:
+        raise NotStraightError(statement.line, "no program was found")
+    line = _Line(script, statement, command, started, reader, shape)
+    launchers = [launcher.name for launcher in started.launchers]
+    torchrun = read_torchrun(started.program)
+    if len(launchers) > 1:
+        raise NotStraightError(statement.line, "a launcher starts another")
+    if launchers == ["srun"]:
+        container = line.read_srun(started.launchers[0])
+    elif launchers and shape.nodes > 1 and launchers[0] in _MPI:
+        return line.launch_by_mpi(started.launchers[0])
+    elif launchers and launchers[0] not in _MPI:
+        raise NotStraightError(statement.line, f"'{launchers[0]}' is left to bash")
+    else:
+        if shape.nodes > 1:
+            raise NotStraightError(statement.line, "it starts on the first of several nodes alone")
+        container, line.tasks = None, 1
+    if torchrun and (understood := line.launch_agents(torchrun, container, moved=moved)):
+        return understood
+    if shape.nodes == 1 and line.tasks == 1 and container is None:
+        return line.launch_one(moved=moved, bare=bare)
+    return line.launch_processes(container, moved=moved)
+
+
+class _Line:
+    """One launch line, and what the job around it has."""
+
+    def __init__(
+        self,
+        script: Script,
+        statement: Statement,
+        command: Command,
+        started: Started,
+        reader: Reader,
+        shape: JobShape,
+    ) -> None:
+        self.script, self.statement, self.command = script, statement, command
+        self.started, self.reader, self.shape = started, reader, shape
+        self.tasks = shape.tasks  # of each node
+
+    def refuse(self, reason: str) -> NotStraightError:
+        return NotStraightError(self.statement.line, reason)
+
+    def count(self, text: str) -> int:
+        value = self.reader.variables.tell(text)
+        if value is None or not re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII):
+            raise self.refuse(f"only bash knows what {text} comes to")
+        return int(value)
+
+    def read_srun(self, srun: Launcher) -> dict[str, Any] | None:
+        """Take over the options of srun; returns the container of the step, if it has one."""
+        numbers: dict[str, int] = {}
+        container: dict[str, str] = {}
+        for option, value in srun.options:
+            if option in _SRUN_NUMBERS:
+                number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value) if option == "--gres" else value
+                numbers[_SRUN_NUMBERS[option]] = self.count(number)
+            elif option in ("--container-image", "--container-mounts"):
+                container[option] = value
+            elif (
+                not _SRUN_FLAGS.fullmatch(option)
+                and (option, value) not in (("--export", "ALL"), ("--mpi", "none"), ("--mem", "0"))
+                and not (option == "--jobid" and re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value))
+            ):
+                raise self.refuse(f"srun's {option} is left to bash")
+        self._check_numbers(numbers)
+        if self.script.value("--container-image") or "--container-mounts" in container.keys() - {
+            "--container-image"
+        }:
+            container.setdefault("--container-image", "")
+        return self._make_pyxis(container) if container else None
+
+    def _check_numbers(self, numbers: dict[str, int]) -> None:
+        """Hold the numbers of srun to those of the job."""
+        shape = self.shape
+        if not shape.tasks:
+            raise self.refuse("without --nodes, Slurm may spread its tasks")
+        nodes = numbers.get("nodes", shape.nodes)
+        tasks = numbers.get("tasks", numbers.get("each", shape.tasks) * nodes)
+        if nodes != shape.nodes or tasks < nodes or tasks % nodes:
+            raise self.refuse("srun starts on a part of the job's nodes")
+        if numbers.get("each", tasks // nodes) * nodes != tasks:
+            raise self.refuse("the numbers of srun do not agree")
+        gpus = numbers.get("gpus_of_node", numbers.get("gpus", shape.gpus * nodes) // nodes)
+        if gpus != shape.gpus:
+            raise self.refuse("srun's GPUs are not those of the job")
+        asked = self.script.value("--cpus-per-task")
+        if "cpus" in numbers and str(numbers["cpus"]) != (asked or "1"):
+            raise self.refuse("srun's CPUs are not those of the job")
+        self.tasks = tasks // nodes
+
+    def _make_pyxis(self, given: dict[str, str]) -> dict[str, Any]:
+        image = given.get("--container-image")
+        if not image or self.script.value("--container-image"):
+            raise self.refuse("the container's image stands elsewhere")
+        container: dict[str, Any] = {"image": self._read_text(image), "runtime": "pyxis"}
+        if mounts := given.get("--container-mounts"):
+            container["binds"] = [self._read_text(bind) for bind in mounts.split(",")]
+        return container
+
+    def _read_text(self, text: str) -> str:
+        """Return a path of a container, in which $NAME expands."""
+        names = list_names(text)
+        if re.search(r"\$\(|`", text) or names & self.reader.free:
+            raise self.refuse(f"only bash knows what '{text}' comes to")
+        read, _ = self.reader.read_word(Word(f'"{text}"', self.statement.line, 1))
+        return read
+
+    def launch_agents(
+        self, torchrun: Torchrun, container: dict[str, Any] | None, *, moved: bool
+    ) -> LaunchedProgram | None:
+        """One torchrun on each node; None where one node can run it as it is."""
+        try:
+            self._refuse_output()
+            return self._launch_understood_agents(torchrun, container, moved=moved)
+        except NotStraightError:
+            if self.shape.nodes == 1 and self.tasks == 1 and container is None:
+                return None
+            raise
+
+    def _launch_understood_agents(
+        self, torchrun: Torchrun, container: dict[str, Any] | None, *, moved: bool
+    ) -> LaunchedProgram:
+        if self.tasks != 1:
+            raise self.refuse(f"{self.tasks} torchrun agents start on each node")
+        if self.started.assignments or set(self.started.wrappers) - {"exec", "nohup", "time"}:
+            raise self.refuse("torchrun is started by another command")
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
+        if unknown or torchrun.passes_rank or not torchrun.program:
+            raise self.refuse(f"torchrun's {unknown[0] if unknown else 'use'} is left to bash")
+        nnodes = torchrun.options.get("--nnodes")
+        if (self.count(nnodes.raw) if nnodes else 1) != self.shape.nodes:
+            raise self.refuse("torchrun's --nnodes is not the number of the job's nodes")
+        processes = self._count_processes(torchrun.options.get("--nproc-per-node"))
+        values: dict[str, Any] = {}
+        if processes != (self.shape.gpus or 1):
+            values["launch.processes_per_node"] = processes
+        if restarts := torchrun.options.get("--max-restarts"):
+            text = self.reader.variables.tell(restarts.raw) or ""
+            if text != "0":
+                values["launch.max_restarts"] = self.count(restarts.raw)
+        container = container or self._enter_container()
+        first, *rest = torchrun.program
+        text, expands = self.reader.read_word(first)
+        if expands and torchrun.module:
+            raise self.refuse("only bash knows which module it is")
+        moved = moved or bool(list_names(text) & self.reader.variables.assigned)
+        if moved and not torchrun.module:
+            arguments = [make_value(*self.reader.read_word(word)) for word in rest]
+            values["run.command"] = ["python3", make_value(text, expands), *arguments]
+        else:
+            values["run.module" if torchrun.module else "run.script"] = text
+            values |= self._make_arguments(rest)
+        return self._finish("torchrun", values, container)
+
+    def _count_processes(self, word: Word | None) -> int:
+        if word is None:
+            return 1
+        if word.text in ("gpu", "auto"):
+            if not self.shape.gpus:
+                raise self.refuse("the script does not say how many GPUs a node has")
+            return self.shape.gpus
+        return self.count(word.raw)
+
+    def launch_processes(self, container: dict[str, Any] | None, *, moved: bool) -> LaunchedProgram:
+        """Processes that srun starts, each told its rank."""
+        self._refuse_output()
+        container = container or self._enter_container()
+        if not re.fullmatch(r"python[\d.]*", self.started.name):
+            raise self.refuse(f"'{self.started.name}' is left to bash")
+        if self.started.assignments or set(self.started.wrappers) - {"exec", "nohup", "time"}:
+            raise self.refuse("the program is started by another command")
+        values = self._name_program(self.started.program, moved=moved, bare=False)
+        values["launch.mode"] = "direct"
+        if self.tasks != (self.shape.gpus or 1):
+            values["launch.processes_per_node"] = self.tasks
+        return self._finish("direct", values, container)
+
+    def launch_by_mpi(self, mpi: Launcher) -> LaunchedProgram:
+        """Processes that mpiexec starts on every node."""
+        if self.started.wrapper or self.started.assignments or self.started.wrappers:
+            raise self.refuse(f"what {mpi.name} starts is left to bash")
+        numbers: dict[str, int] = {}
+        for option, value in mpi.options:
+            name = option.lstrip("-")
+            if name in _MPI_NUMBERS:
+                numbers[_MPI_NUMBERS[name]] = self.count(value)
+            elif not (_MPI_HOSTS.fullmatch(name) and "PBS_NODEFILE" in value):
+                raise self.refuse(f"{mpi.name}'s {option} is left to bash")
+        tasks = numbers.get("tasks", 0)
+        each = numbers.get("each", tasks // self.shape.nodes)
+        if not each or each * self.shape.nodes != tasks:
+            raise self.refuse(f"the numbers of {mpi.name} do not agree with the job's")
+        self.tasks = each
+        launch = self.launch_processes(None, moved=False)
+        return launch._replace(values={**launch.values, "launch.launcher": "mpiexec"})
+
+    def launch_one(self, *, moved: bool, bare: bool) -> LaunchedProgram:
+        """One process on one node: the command as it stands."""
+        started, line = self.started, self.statement.line
+        words = self.command.words
+        if started.launchers and started.launchers[0].name == "srun":
+            at = next(i for i, word in enumerate(words) if word is started.launchers[0].word)
+            if at:
+                raise self.refuse("srun is started by another command")
+            wrapped = (*started.wrapper, *started.runner)
+            words = (*wrapped, *started.program)
+            if started.assignments or started.wrappers:
+                raise self.refuse("srun starts another command")
+        else:
+            while words and words[0].text in ("exec", "nohup", "time"):
+                words = words[1:]
+        if len(self.statement.commands) > 1 or self._list_output():
+            names = _list_all_names(self.statement.text) & self.reader.variables.assigned
+            if names - self.reader.free or not self._is_short(self.statement.text):
+                raise NotStraightError(line, "its output goes to files")
+            pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
+            text = re.sub(r"^(time|nohup|exec)\s+|\s*&$", "", self.statement.text)
+            values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
+            values["launch.mode"] = "plain"
+            return self._finish("plain", values, None)
+        container = None
+        if started.wrapper and not started.launchers:
+            container = self._try_container()
+        program = started.program if container else words
+        values = self._name_program(program, moved=moved, bare=bare and not container)
+        values["launch.mode"] = "plain"
+        return self._finish("plain", values, container)
+
+    def _is_short(self, text: str) -> bool:
+        return "\n" not in text and len(text) <= _LONGEST_LINE and "#" not in text
+
+    def _list_output(self) -> list[str]:
+        return [item.operator for item in self.command.redirects]
+
+    def _refuse_output(self) -> None:
+        if len(self.statement.commands) > 1 or self._list_output():
+            raise self.refuse("its output goes to files")
+
+    def _try_container(self) -> dict[str, Any] | None:
+        try:
+            return self._enter_container()
+        except NotStraightError:
+            return None
+
+    def _enter_container(self) -> dict[str, Any] | None:
+        """Return the container that a command enters; raise where its options are not known."""
+        words = [word for word in self.started.wrapper]
+        if not words:
+            return None
+        runtime = words[0].text.rpartition("/")[2]
+        if runtime not in ("singularity", "apptainer") or [w.text for w in words[1:2]] != ["exec"]:
+            raise self.refuse(f"{runtime} is left to bash")
+        binds: list[str] = []
+        image = ""
+        index = 2
+        while index < len(words):
+            option, equals, value = words[index].text.partition("=")
             index += 1
-    _note_one_agent(job, chosen, counted=multi)
-    if several:
-        if chosen.launched and not multi and "--config_file" not in [word.text for word in words]:
-            name = " ".join(agent.words)
-            message = f"without {agent.nodes[0]} {name} is for one node; the spec's train together"
-            job.draft.check(chosen.line, name_program(chosen.started.program), message)
-        if agent.words == ("deepspeed",) and "--no_ssh" not in [word.text for word in words]:
-            raise ImportRefusedError(
-                job.script,
-                chosen.line,
-                "deepspeed's own launcher goes to the nodes by ssh",
-                "start one on each node by srun, or use torchrun",
-            )
-        for value in missing:
-            option = {"$RANK": agent.rank, "$MASTER_ADDR": agent.address}.get(value, agent.port)[0]
-            words.insert(count, Word(f'{option}="{value}"', chosen.line, 1))
-        if not multi:
-            words.insert(count, Word(f"{agent.nodes[0]}={job.nodes}", chosen.line, 1))
-        if agent.total:
-            asked = next((w for w in words if w.text.partition("=")[0] in agent.processes), None)
-            if asked is None and job.gpus:
-                total = job.nodes * job.gpus
-                words.insert(count, Word(f"{agent.processes[0]}={total}", chosen.line, 1))
-    return (*words, *program[index:])
+            if option in ("-B", "--bind"):
+                if not equals:
+                    value = words[index].text if index < len(words) else ""
+                    index += 1
+                binds += [self._read_text(bind) for bind in value.split(",")]
+            elif option not in ("--nv", "--rocm"):
+                image = self._read_text(words[index - 1].text)
+                if option.startswith("-") or index < len(words):
+                    raise self.refuse(f"{runtime}'s {option} is left to bash")
+        container: dict[str, Any] = {"image": image, "runtime": runtime}
+        return container | ({"binds": binds} if binds else {})
+
+    def _name_program(
+        self, program: tuple[Word, ...], *, moved: bool, bare: bool
+    ) -> dict[str, Any]:
+        """Return the keys of `run` for the words of a program."""
+        words = list(program)
+        python = words[0].text in ("python", "python3")
+        if python and len(words) > 1 and words[1].text == "-u":
+            del words[1]
+        if python and not bare and len(words) > 2 and words[1].text == "-m":
+            text, expands = self.reader.read_word(words[2])
+            if not expands and re.fullmatch(r"[A-Za-z_][\w.]*", text, re.ASCII):
+                return {"run.module": text, **self._make_arguments(words[3:])}
+        if python and not bare and not moved and len(words) > 1 and words[1].text.endswith(".py"):
+            text, _ = self.reader.read_word(words[1])
+            moved = bool(list_names(text) & self.reader.variables.assigned)
+        if python and not bare and not moved and len(words) > 1 and words[1].text.endswith(".py"):
+            return {"run.script": text, **self._make_arguments(words[2:])}
+        read = [make_value(*self.reader.read_word(word)) for word in program]
+        if isinstance(read[0], dict) and not re.match(r"\$\{?(HOME|[A-Z]+)\}?/", read[0]["value"]):
+            raise self.refuse("only bash knows which program it is")
+        return {"run.command": read}
+
+    def _make_arguments(self, words: list[Word]) -> dict[str, Any]:
+        read = [make_value(*self.reader.read_word(word)) for word in words]
+        return {"run.args": fold_arguments(read)} if read else {}
+
+    def _finish(
+        self, mode: str, values: dict[str, Any], container: dict[str, Any] | None
+    ) -> LaunchedProgram:
+        variables = []
+        for word in (*self.command.assignments, *self.started.assignments):
+            name, _, raw = word.raw.partition("=")
+            if mode == "plain" and word in self.started.assignments:
+                continue  # `env NAME=value` stays in the command
+            field = self.reader.variables.join(raw)
+            text, expands = self.reader.read_field(field, self.statement.line, assigned=True)
+            if not name.isidentifier() or name == name.lower() or name.endswith("PATH"):
+                raise self.refuse(f"{name} of the launch line is left to bash")
+            variables.append((name, text, expands))
+        names = set()
+        for value in _flatten(values):
+            names |= list_names(value["value"]) if isinstance(value, dict) else set()
+        if values.get("run.command", [""])[0] == "bash":
+            names |= _list_all_names(self.statement.text)
+        return LaunchedProgram(mode, values, container, tuple(variables), frozenset(names))
 
 
-_AGENT_FLAGS = frozenset(
-    [
-        "--multi_gpu",
-        "--multi-gpu",
-        "--use_deepspeed",
-        "--use-deepspeed",
-        "--use_fsdp",
-        "--use-fsdp",
-        "--cpu",
-        "--mps",
-        "--quiet",
-        "-q",
-        "-m",
-        "--module",
-        "--no_python",
-        "--no-python",
-        "--tpu",
-        "--same_network",
-        "--no_ssh",
-        "--force_multi",
-        "--debug",
-        "--use_megatron_lm",
-        "--no_local_rank",
-        "--enable_each_rank_log",
-        "--autotuning",
-        "-v",
-        "--verbose",
-        "--fsdp_offload_params",
-        "--use_xpu",
-        "--ipex",
-        "--multi_cpu",
-    ]
-)
+def _list_all_names(text: str) -> set[str]:
+    """Return the names that a line of bash may expand, whatever its quotes are."""
+    return set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)", text, re.ASCII))
+
+
+def _flatten(value: Any) -> list[Any]:
+    """Return the values inside lists and mappings, one that the job expands as it is."""
+    if isinstance(value, dict) and value.keys() != {"value", "expand"}:
+        return [item for inner in value.values() for item in _flatten(inner)]
+    if isinstance(value, list):
+        return [item for inner in value for item in _flatten(inner)]
+    return [value]

@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.convert.readable import find_template
-from jobgen.batchscript.lint import body, directives, launching, rendezvous, sites
-from jobgen.batchscript.lint.rule import Fault, Finding, Rule
+from jobgen.batchscript.lint import (
+    body,
+    directives,
+    launching,
+    nodes,
+    rendezvous,
+    shellcheck,
+    sites,
+)
+from jobgen.batchscript.lint.rule import Finding, Rule
+from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
 RULES = (
     *directives.RULES,
+    *nodes.RULES,
     *launching.RULES,
     *rendezvous.RULES,
     *body.RULES,
     sites.RULE,
+    shellcheck.RULE,
 )
+# True of most scripts: they come after what is rarer, and dearer.
+_LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
 _OWN_RULES = (*directives.RULES, sites.RULE)
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 # What an inner script cannot be asked: its directives were expanded, and it is not a file.
-_OUTER_ONLY = {"directive-variable", "no-shebang", "late-directive"}
+_OUTER_ONLY = {"directive-variable", "no-shebang", "late-directive", "shellcheck"}
 
 
 def check(script: Script, site: str | None = None) -> list[Finding]:
     """Every fault that the rules know in a script, by line, and what is worth a note.
 
     `site` names the profile that the script is held to; where it is None, the one that the script
-    is recognised to be for, if it is. Raises SpecError where there is no such site.
+    is recognised to be for, if it is. Raises SpecError if there is no such site.
     """
     rules: tuple[Rule, ...] = RULES if header.read(script.text) is None else _OWN_RULES
     if find_template(script):
@@ -40,12 +52,17 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         findings += _check_rules(inner, inner_rules, site)
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
-    return sorted(findings, key=lambda finding: (finding.line, finding.column, finding.rule.id))
+    return sorted(findings, key=_get_order)
+
+
+def _get_order(finding: Finding) -> tuple[int, int, int, str]:
+    rule = finding.rule.id
+    return (_LAST.index(rule) + 1 if rule in _LAST else 0, finding.line, finding.column, rule)
 
 
 def _check_rules(script: Script, rules: tuple[Rule, ...], site: str | None) -> list[Finding]:
     return [
-        Finding(script.path, *Fault(*fault)[:2], rule, *Fault(*fault)[2:])
+        Finding(script.path, fault.line, fault.column, rule, fault.message, fault.note, fault.fix)
         for rule in rules
         for fault in (
             sites.find_site_faults(script, site)

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.convert.program import HARMLESS, PREPARING, REPEATABLE
-from jobgen.batchscript.convert.readable import PLACEHOLDER, find_template
 from jobgen.batchscript.launchers import find_agent, unwrap
 from jobgen.batchscript.lint.launching import count_nodes
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, Rule
+from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
+from jobgen.batchscript.readable import PLACEHOLDER, find_template
 from jobgen.batchscript.reader import LaunchCommand, Script
-from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, SpecError
 
 _PLACEHOLDERS = re.compile(PLACEHOLDER.pattern, re.IGNORECASE)
@@ -66,7 +65,7 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
     if not script.directives or script.text.startswith("#!"):
         return
     line = next((i for i, text in enumerate(script.lines, 1) if _SHEBANG.match(text)), None)
-    if script.scheduler == "slurm":
+    if script.scheduler and script.can.needs_shebang:
         where = f"; it stands in line {line}" if line else ""
         yield Fault(1, 1, f"sbatch refuses a script without #! in line 1{where}")
     elif line and line > 1:
@@ -74,11 +73,12 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
 
 
 def _check_workdir(script: Script) -> Iterator[Fault]:
-    can = get_capabilities(script.scheduler or "slurm")
+    can = script.can
     if not can.starts_at_home or not script.directives:
         return
     options = {item.option for item in script.directives if item.read}
-    if "-d" in options or any("sandbox" in item.value for item in script.directives):
+    stays = any("sandbox" in item.value or item.value == "wd" for item in script.directives)
+    if "-d" in options or stays:
         return
     for step in script.steps:
         name = step.command.name
@@ -185,7 +185,7 @@ def _check_array(script: Script) -> Iterator[Fault]:
     )
     if array is None or not array.read or re.fullmatch(r"(\d+)(-\1)?", array.value):
         return
-    if array.option == "-t" and script.scheduler != "pbs":
+    if array.option == "-t" and not script.can.chunks:
         return
     body = "\n".join(line for line in script.lines if not re.match(r"\s*#(SBATCH|PBS)", line))
     if not re.search(r"ARRAY|TASK_ID", body) and "%" not in array.value:
@@ -252,7 +252,7 @@ RULES = (
     Rule(
         "placeholder",
         "A place left to fill in",
-        "The scheduler takes it as it stands, and refuses the job or charges nobody's account.",
+        "The scheduler takes it as it stands, and refuses the job or charges no account.",
         "write the value, or lint what the template becomes",
         SBATCH,
         _find_placeholders,

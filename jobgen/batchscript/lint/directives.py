@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen import schedulers
-from jobgen.batchscript.convert.readable import PLACEHOLDER
 from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, Rule
+from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
-from jobgen.capabilities import get_capabilities
+from jobgen.schedulers import SCHEDULERS
 
 # Look like a space or a hyphen, and are none to any program.
 _DASHES = "\u2010-\u2015\u2212"
@@ -27,8 +26,10 @@ def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
 
 
 def _find_variables(script: Script) -> Iterator[Fault]:
+    comments = script.can.comments
     for item, line in _read_lines(script):
-        if match := re.search(r"\$\{?[A-Za-z_(]|`", line):
+        line = re.sub(r"\s#.*", "", line) if comments else line
+        if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
 
@@ -43,12 +44,12 @@ def _find_lookalikes(script: Script) -> Iterator[Fault]:
 
 
 def _find_late(script: Script) -> Iterator[Fault]:
-    seen = set()
-    for item in script.directives:
-        if not item.read and item.line not in seen:
-            seen.add(item.line)
-            message = f"'{item.text}' comes after the first command, in line {script.body_line}"
-            yield Fault(item.line, 1, message)
+    late = {item.line: item.text for item in script.directives if not item.read}
+    for line, text in list(late.items())[:1]:  # one command is the cause of all
+        more = f", and {len(late) - 1} more," if len(late) > 1 else ""
+        come = "come" if more else "comes"
+        message = f"'{text}'{more} {come} after the first command, in line {script.body_line}"
+        yield Fault(line, 1, message)
 
 
 def _find_spaced(script: Script) -> Iterator[Fault]:
@@ -60,7 +61,7 @@ def _find_spaced(script: Script) -> Iterator[Fault]:
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.scheduler is None:
         return
-    scheduler = schedulers.get_scheduler(script.scheduler)
+    scheduler = SCHEDULERS[script.scheduler]
     folders = set()
     for item, line in _read_lines(script):
         for folder in scheduler.output_folders(line.strip() + "\n"):
@@ -69,12 +70,13 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
             folders.add(folder)
             if "$" not in folder and not _is_folder(folder):
                 # What becomes of the job is measured, for each of the two.
-                end = "fails without a word" if script.scheduler == "slurm" else "loses its output"
                 column = line.find(folder) + 1
                 parts = folder.rstrip("/").split("/")  # /home, and whose folder is there
                 known = "/".join(parts[: 3 if len(parts) > 3 else 2])
                 elsewhere = folder.startswith("/") and not _is_folder(known)
-                message = f"there is no folder {folder!r} here, so the job {end}"
+                message = (
+                    f"there is no folder {folder!r} here, so the job {script.can.without_output}"
+                )
                 yield Fault(item.line, column, message, elsewhere)
 
 
@@ -101,7 +103,7 @@ def _check_walltime(script: Script) -> Iterator[Fault]:
         elif item.option != "--time":
             continue
         if item.read and re.fullmatch(r"\d+(:\d\d)?", value):
-            unit = get_capabilities(script.scheduler or "slurm").bare_walltime
+            unit = script.can.bare_walltime
             means = "minutes and seconds" if ":" in value else unit
             note = unit == "minutes" and ":" not in value
             yield Fault(item.line, item.column, f"a walltime of {value} is read as {means}", note)
@@ -121,7 +123,7 @@ RULES = (
         "directive-lookalike",
         "A no-break space or a dash in a directive",
         "Copied from a web page or a PDF, it separates no words and begins no option.",
-        "type the space or the hyphen anew",
+        "type the space or the hyphen again",
         SBATCH,
         _find_lookalikes,
     ),

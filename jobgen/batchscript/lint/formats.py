@@ -32,7 +32,7 @@ def format_sarif(findings: Iterable[Finding]) -> str:
         {
             "ruleId": item.rule.id,
             "level": _LEVELS[item.level],
-            "message": {"text": f"{item.message}; {item.rule.fix}"},
+            "message": {"text": f"{item.message}; {item.fix}"},
             "locations": [
                 {
                     "physicalLocation": {
@@ -57,7 +57,7 @@ def format_github(findings: Iterable[Finding]) -> str:
     return "".join(
         format_annotation(
             "notice" if item.note else "error",
-            f"{item.message}; {item.rule.fix}",
+            f"{item.message}; {item.fix}",
             file=item.file,
             line=item.line,
             column=item.column,

@@ -14,7 +14,7 @@ from jobgen.batchscript.reader import LaunchCommand, Script
 # Programs that nobody minds to run on one CPU, or to fail.
 _HELPER = re.compile(
     "|hostname|echo|printf|date|mkdir|rm|cp|mv|ls|cat|true|ip|nvidia-smi|rocm-smi|uname|env|printenv"
-    "|sleep|touch|df|du|which|id|nproc|lscpu|rsync|tar|sync|chmod|ln|kill|pkill"
+    "|sleep|touch|df|du|which|id|nproc|lscpu|rsync|tar|sync|chmod|ln|kill|pkill|killall|sbcast|dcgmi"
 )
 # Other programs are MPI's, whose library may end them all by itself.
 _MAY_BE_TORCH = re.compile(r"torch|python|accelerate|deepspeed|\.(py|sh)\b|^\$|^(ba)?sh ")
@@ -32,6 +32,8 @@ def _list_sruns(script: Script) -> Iterator[tuple[LaunchCommand, Launcher]]:
                 seen.add(key)
                 inner = list_inner(launch.started, launch.command)
                 programs = [unwrap(item.words).name for item in inner] or [launch.started.name]
+                if [word.text for word in launch.started.program[:2]] == ["ray", "stop"]:
+                    continue
                 open_ = any(option[0] == "$" for option, _ in launcher.options)
                 if not all(_HELPER.fullmatch(name) for name in programs) and not open_:
                     yield launch, launcher
@@ -191,7 +193,8 @@ def _find_early(script: Script) -> Iterator[Fault]:
             match = pattern.search(_INNER.sub(_hide_quoted, word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
-                yield Fault(word.line, word.column, message)
+                fix = "" if launched else "set it inside what srun starts: srun bash -c 'NAME=$...'"
+                yield Fault(word.line, word.column, message, fix=fix)
 
 
 _INNER = re.compile(r"\$\([^()]*(\([^()]*\)[^()]*)*\)|`[^`]*`")

@@ -1,4 +1,4 @@
-"""The findings that have one safe mend, mended."""
+"""Fixes for the findings that have one safe fix."""
 
 from __future__ import annotations
 

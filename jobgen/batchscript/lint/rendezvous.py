@@ -88,7 +88,7 @@ def _reads_ports(script: Script) -> bool:
 
 
 def _list_agent_values(script: Script, options: tuple[str, ...]) -> Iterator[Word]:
-    """What is told to accelerate and its like by these options."""
+    """The values that these options give to accelerate and similar launchers."""
     for launch in script.launches:
         program = launch.started.program
         if find_agent(program):

@@ -26,10 +26,11 @@ class Fault(NamedTuple):
     column: int
     message: str
     note: bool = False
+    fix: str = ""  # instead of the rule's, where that one does not fit the place
 
 
 class Rule(NamedTuple):
-    """One fault that scripts have: its name, why it is one, how to mend it, where to read on.
+    """One fault that scripts have: its name, why it is one, how to fix it, where to read on.
 
     `reference` is a public page; jobgen's own is `docs`.
     """
@@ -56,6 +57,12 @@ class Finding(NamedTuple):
     rule: Rule
     message: str
     note: bool = False
+    own_fix: str = ""
+
+    @property
+    def fix(self) -> str:
+        """What to write instead."""
+        return self.own_fix or self.rule.fix
 
     @property
     def level(self) -> str:
@@ -65,7 +72,7 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}"
         note = "note: " if self.note else ""
-        line = f"{place}: {note}{self.rule.id}: {self.message}; {self.rule.fix}"
+        line = f"{place}: {note}{self.rule.id}: {self.message}; {self.fix}"
         return f"{line}\n    {self.rule.why} [{self.rule.docs}]"
 
     def as_dict(self) -> dict[str, str | int]:
@@ -76,5 +83,5 @@ class Finding(NamedTuple):
         return (
             place
             | what
-            | {"why": rule.why, "fix": rule.fix, "docs": rule.docs, "reference": rule.reference}
+            | {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.convert.directives import settle
-from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.directives import settle
+from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import SBATCH, Fault, Rule
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -98,9 +98,9 @@ def _lists(script: Script, profile: SiteProfile) -> bool:
 
 
 def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
-    """What the site called `name` refuses of a script; nothing where it is None.
+    """What the site called `name` refuses of a script; nothing if it is None.
 
-    Raises SpecError where there is no such site.
+    Raises SpecError if there is no such site.
     """
     profile = search.load(name) if name else None
     if profile is None or profile.scheduler != script.scheduler:
@@ -111,7 +111,11 @@ def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
         return
     # No rule is too old to be told, as each says of when it is.
     decision = site_defaults.decide(Context(loaded, profile, today="2000-01-01"))
+    # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
+    on_cpus = not loaded.spec.resources.gpus_per_node
     for problem in decision.problems:
+        if on_cpus and problem.path.startswith("resources.cpus"):
+            continue
         place = _find_place(script, problem.path)
         if place:
             yield Fault(place.line, place.column, f"{name}: {problem.message}")
@@ -179,7 +183,7 @@ RULE = Rule(
     "site-limit",
     "What the site refuses",
     "The queue or node cannot give what is asked for: the scheduler refuses the job, or lets it "
-    "wait for ever, or charges for the GPUs that its CPUs or memory keep from others.",
+    "wait forever, or charges for the GPUs that its CPUs or memory keep from others.",
     "ask for what the site has; 'jobgen sites show NAME' prints it with its sources",
     SBATCH,
     _find_recognised_faults,

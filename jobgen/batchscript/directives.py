@@ -6,7 +6,8 @@ import math
 import re
 import shlex
 
-from jobgen.batchscript.convert.draft import Draft
+from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.readable import find_place
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.sites import search
@@ -62,7 +63,7 @@ _DEPENDENCIES = rf"(afterok|afterany|afternotok|after)({_JOB})+"
 
 
 def read_walltime(text: str, scheduler: str) -> str | None:
-    """HH:MM:SS of what sbatch or qsub reads; None where that is no time."""
+    """HH:MM:SS of what sbatch or qsub reads; None if that is not a time."""
     match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text, re.ASCII)
     if not match:
         return None
@@ -86,8 +87,7 @@ def read_memory(text: str, *, parts: int = 1) -> str | None:
         return None
     if kib % parts:
         return None
-    number, letter = format_memory(kib // parts)
-    return f"{number}{letter}B"
+    return format_memory(kib // parts)
 
 
 def _with_unit(text: str) -> str:
@@ -96,14 +96,18 @@ def _with_unit(text: str) -> str:
 
 def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
     """Put what the directives say into `draft`; `nodes` is known where directives cannot say it."""
-    scheduler = script.scheduler or "slurm"
+    scheduler = script.target
     site = _find_site_of_totals(script)
     draft.put("site", site)
-    profile = search.load(site) if site else SiteProfile(scheduler)  # type: ignore[arg-type]
+    profile = search.load(site) if site else SiteProfile(scheduler)
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
-    read = _drop_repeated([item for item in script.directives if item.read and item.option])
+    read = [item for item in script.directives if item.read and item.option]
+    for item in read:
+        if place := find_place(item):
+            draft.lose(item.line, item.text, f"{place} is a place to fill in")
+    read = _drop_repeated([item for item in read if not find_place(item)])
     read = [item for item in read if (item.option, item.value) not in _OWN]
     read = [item for item in read if not _belongs_to_site(item, script, profile)]
     keys = dict(_KEYS[scheduler])
@@ -123,14 +127,13 @@ def settle(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
             draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
         elif item.option in unsaid or not _take_request(item, scheduler, draft):
             rest.append(item)
-    if scheduler == "slurm":  # every option has a reader of its own
-        rest = _settle_slurm(script, rest, draft)
+    if not script.can.chunks:  # every option has a reader of its own
+        rest = _settle_slurm(rest, draft)
     else:
         rest = _settle_pbs(rest, draft, nodes if nodes is not None else script.nodes or 1, profile)
-    if "environment.from_shell" in draft.values:  # which hands on all the others, too
-        rest = [item for item in rest if (item.option, item.value) != ("--export", "ALL")]
+    rest = [item for item in rest if (item.option, item.value) != ("--export", "ALL")]
     for item in rest:
-        _keep_verbatim(script, item, draft)
+        keep_verbatim(script, item, draft)
 
 
 def _find_unsaid(items: list[DirectiveOption]) -> set[str]:
@@ -180,17 +183,17 @@ def _belongs_to_site(item: DirectiveOption, script: Script, profile: SiteProfile
     return item.text.partition(" ")[2].strip() in own
 
 
-def _keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
+def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     others = [other for other in script.directives if other.line == item.line]
     text = item.text
     if len(others) > 1:
         joint = "=" if item.option.startswith("--") and item.value else " "
-        sign = get_capabilities(script.scheduler or "slurm").sign
+        sign = script.can.sign
         value = shlex.quote(item.value) if re.search(r"\s", item.value) else item.value
         text = f"{sign} {item.option}{joint}{value}".rstrip()
     else:
         text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
-        comments = get_capabilities(script.scheduler or "slurm").comments
+        comments = script.can.comments
         text = re.sub(r"\s+#.*", "", text) if comments else text
     if re.fullmatch(r"#(PBS|SBATCH) [\x20-\x7e]*[\x21-\x7e]", text):
         draft.directive(text)
@@ -224,79 +227,105 @@ def _fewest_nodes(numbers: dict[str, int]) -> int:
     return max(1, *(math.ceil(total / each) if total and each else 1 for total, each in amounts))
 
 
-def _settle_slurm(
-    script: Script, items: list[DirectiveOption], draft: Draft
-) -> list[DirectiveOption]:
-    """The resources of each component of the job; what is left goes on as it is."""
-    components: list[dict[str, int]] = [{}]
-    rest, fewest_to_most = [], None
-    shares: dict[str, DirectiveOption] = {}
-    for item in items:
-        now = components[-1]
-        number = int(item.value) if re.fullmatch(r"\d{1,6}", item.value, re.ASCII) else None
-        typed = re.fullmatch(_GPUS.get(item.option, "(?!)"), item.value, re.ASCII)
-        if item.option == "hetjob":
-            components.append({})
-        elif number and item.option in _NUMBERS:
-            now[item.option] = number
-        elif item.option == "--nodes" and (match := _RANGE.fullmatch(item.value)):
-            now["--nodes"] = int(match[1])
-            if match[1] != match[2]:
-                fewest_to_most = {"min": int(match[1]), "max": int(match[2])}
+class _SlurmRequest:
+    """What the options of a Slurm job ask for: the numbers of each component, and the rest."""
+
+    def __init__(self) -> None:
+        self.components: list[dict[str, int]] = [{}]
+        self.rest: list[DirectiveOption] = []
+        self.shares: dict[str, DirectiveOption] = {}  # memory by CPU or GPU
+        self.node_range: dict[str, int] | None = None
+
+    def take(self, item: DirectiveOption, draft: Draft) -> None:
+        """Take over one option."""
+        now = self.components[-1]
+        option, value = item.option, item.value
+        number = int(value) if re.fullmatch(r"\d{1,6}", value, re.ASCII) else None
+        typed = re.fullmatch(_GPUS.get(option, "(?!)"), value, re.ASCII)
+        bounds = _RANGE.fullmatch(value) if option == "--nodes" else None
+        if option == "hetjob":
+            self.components.append({})
+        elif number and option in _NUMBERS:
+            now[option] = number
+        elif bounds:
+            now["--nodes"] = int(bounds[1])
+            if bounds[1] != bounds[2]:
+                self.node_range = {"min": int(bounds[1]), "max": int(bounds[2])}
         elif typed:
-            option = "--gpus-per-node" if item.option == "--gres" else item.option
-            now[option] = int(typed[2] or 1)
+            now["--gpus-per-node" if option == "--gres" else option] = int(typed[2] or 1)
             draft.put("resources.gpu_type", typed[1])
-        elif item.option in ("--mem-per-cpu", "--mem-per-gpu") and read_memory(item.value):
-            shares[item.option] = item
-        elif item.option == "--mem" and item.value != "0" and read_memory(item.value):
-            draft.put("resources.memory_per_node", read_memory(item.value))
-        elif item.option == "--time" and read_walltime(item.value, "slurm"):
-            draft.put("resources.walltime", read_walltime(item.value, "slurm"))
-        elif len(components) == 1 or item.option not in ("--partition", "--account"):
-            rest.append(item)
+        elif option in ("--mem-per-cpu", "--mem-per-gpu") and read_memory(value):
+            self.shares[option] = item
+        elif option == "--mem" and value != "0" and read_memory(value):
+            draft.put("resources.memory_per_node", read_memory(value))
+        elif option == "--time" and read_walltime(value, "slurm"):
+            draft.put("resources.walltime", read_walltime(value, "slurm"))
+        elif len(self.components) == 1 or option not in ("--partition", "--account"):
+            self.rest.append(item)
+
+
+def _settle_slurm(items: list[DirectiveOption], draft: Draft) -> list[DirectiveOption]:
+    """The resources of each component of the job; what is left goes on as it is."""
+    request = _SlurmRequest()
+    for item in items:
+        request.take(item, draft)
     counts, gpus, cpus = [], [], []
-    for now in components:
-        nodes = now.get("--nodes") or _fewest_nodes(now)
-        if now.get("--ntasks", nodes) < nodes and "--ntasks-per-node" not in now:
-            line = next((item.line for item in items if item.option == "--ntasks"), 1)
-            shown = f"--nodes={nodes} --ntasks={now['--ntasks']}"
-            draft.check(line, shown, "Slurm gives no more nodes than there are tasks")
-            nodes = now["--ntasks"]
-        tasks = now.get("--ntasks-per-node") or math.ceil(now.get("--ntasks", nodes) / nodes)
-        gpu = now.get("--gpus-per-node") or now.get("--gpus-per-task", 0) * tasks
-        gpu = gpu or now.get("--gpus", 0) // nodes
-        cpu = now.get("--cpus-per-task", 1 if tasks > 1 else 0) * tasks
-        if "--cpus-per-gpu" in now:
-            cpu = now["--cpus-per-gpu"] * gpu
+    for now in request.components:
+        nodes, gpu, cpu = _count_component(now, items, draft)
         counts.append(nodes)
         gpus += [gpu] * nodes if nodes <= 1000 else [gpu]
         cpus += [cpu] * nodes if nodes <= 1000 else [cpu]
-        draft.put("tasks", tasks if tasks > 1 else None)
-    now = components[0]
-    for option in ("--ntasks", "--gpus"):
-        if "--nodes" not in now and now.get(option, 1) > 1 and now.get("--ntasks") != 1:
-            line = next((item.line for item in items if item.option == option), 1)
-            taken = f"{counts[0]} nodes" if counts[0] > 1 else "one node"
-            message = f"taken for {taken}; without --nodes, Slurm may spread them"
-            draft.check(line, f"{option}={now[option]}", message)
-            break
+    now = request.components[0]
+    _note_spread(now, counts[0], items, draft)
     if "--cpus-per-gpu" in now and not any(gpus):
         item = next(item for item in items if item.option == "--cpus-per-gpu")
         draft.check(item.line, item.text, "the script does not say how many GPUs a node has")
-        rest.append(item)
+        request.rest.append(item)
     _shape(draft, sum(counts), gpus, cpus)
-    for option, item in shares.items():
+    for option, item in request.shares.items():
         share = parse_memory(_with_unit(item.value))
         count = (cpus if option == "--mem-per-cpu" else gpus)[0] or (option == "--mem-per-cpu")
         if count and len(set(cpus)) == 1:
-            number_, letter = format_memory(share * int(count))
-            draft.put("resources.memory_per_node", f"{number_}{letter}B")
+            draft.put("resources.memory_per_node", f"{format_memory(share * int(count))}")
         else:
-            rest.append(item)
-    if fewest_to_most and len(components) == 1:
-        draft.put("resources.nodes", fewest_to_most)
-    return rest
+            request.rest.append(item)
+    if request.node_range and len(request.components) == 1:
+        draft.put("resources.nodes", request.node_range)
+    return request.rest
+
+
+def _count_component(
+    now: dict[str, int], items: list[DirectiveOption], draft: Draft
+) -> tuple[int, int, int]:
+    """Nodes of a component, and GPUs and CPUs of each."""
+    nodes = now.get("--nodes") or _fewest_nodes(now)
+    if now.get("--ntasks", nodes) < nodes and "--ntasks-per-node" not in now:
+        line = next((item.line for item in items if item.option == "--ntasks"), 1)
+        shown = f"--nodes={nodes} --ntasks={now['--ntasks']}"
+        draft.check(line, shown, "Slurm gives no more nodes than there are tasks")
+        nodes = now["--ntasks"]
+    tasks = now.get("--ntasks-per-node") or math.ceil(now.get("--ntasks", nodes) / nodes)
+    tasks = min(tasks, math.ceil(now.get("--ntasks", tasks * nodes) / nodes))
+    gpu = now.get("--gpus-per-node") or now.get("--gpus-per-task", 0) * tasks
+    gpu = gpu or now.get("--gpus", 0) // nodes
+    cpu = now.get("--cpus-per-task", 1 if tasks > 1 else 0) * tasks
+    if "--cpus-per-gpu" in now:
+        cpu = now["--cpus-per-gpu"] * gpu
+    draft.put("tasks", tasks if tasks > 1 else None)
+    return nodes, gpu, cpu
+
+
+def _note_spread(
+    now: dict[str, int], nodes: int, items: list[DirectiveOption], draft: Draft
+) -> None:
+    """Note that Slurm may spread what no number of nodes goes with."""
+    for option in ("--ntasks", "--gpus"):
+        if "--nodes" not in now and now.get(option, 1) > 1 and now.get("--ntasks") != 1:
+            line = next((item.line for item in items if item.option == option), 1)
+            taken = f"{nodes} nodes" if nodes > 1 else "one node"
+            message = f"taken for {taken}; without --nodes, Slurm may spread them"
+            draft.check(line, f"{option}={now[option]}", message)
+            return
 
 
 def _shape(draft: Draft, nodes: int, gpus: list[int], cpus: list[int]) -> None:
@@ -399,8 +428,6 @@ def _take_request(item: DirectiveOption, scheduler: str, draft: Draft) -> bool:
         return _take_dependencies(item.value.removeprefix("depend="), draft)
     elif item.option in ARRAYS:
         return settle_indices(item.value, draft, ARRAYS[item.option])
-    elif item.option == "--signal":
-        return _take_signal(item, draft)
     elif item.option == "--kill-on-invalid-dep":
         return item.value == "yes" and any(key.startswith("after") for key in draft.values)
     else:
@@ -442,7 +469,7 @@ def _take_dependencies(text: str, draft: Draft) -> bool:
 
 
 def settle_range(text: str, draft: Draft) -> bool:
-    """Put `0-9%2` into `draft`; False where it is no such range."""
+    """Put `0-9%2` into `draft`; False if it is not such a range."""
     match = re.fullmatch(r"0-(\d{1,4})(?:%(\d{1,5}))?", text, re.ASCII)
     if not match or int(match[1]) == 0 or match[2] == "0":
         return False
@@ -483,16 +510,4 @@ def settle_indices(text: str, draft: Draft, name: str) -> bool:
         words = " ".join(map(str, indices))
         lines = [f"INDICES=({words})", f"export {name}=${{INDICES[JOBGEN_TASK]}}"]
     draft.setup(lines)
-    return True
-
-
-def _take_signal(item: DirectiveOption, draft: Draft) -> bool:
-    match = re.fullmatch(r"(?:[RB]+:)?(\w+)(?:@(\d{1,5}))?", item.value, re.ASCII)
-    if not match:
-        return False
-    draft.put("on_walltime.notice", format_duration(int(match[2] or 60)))
-    message = (
-        f"no signal at the notice: the file STOP appears, and SIGTERM comes later, not {match[1]}"
-    )
-    draft.lose(item.line, item.text, message)
     return True

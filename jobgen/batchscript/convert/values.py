@@ -1,0 +1,121 @@
+"""Words of bash as values of a spec: literal text, or text with $NAME that the job expands."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jobgen.batchscript.bash import Word
+from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.expand import Field, Segment, ShellVariables, split_segments
+from jobgen.spec.value_types import make_words
+
+_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+# What every job has, on every node.
+_EVERYWHERE = re.compile(
+    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_(JOB|TASK)_ID|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
+    r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME)|SLURM_TMPDIR|PBS_(JOBID|O_WORKDIR|JOBNAME)"
+)
+# What a task of srun has for itself, and the script's own shell has of the first node.
+_OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NODENAME|HOSTNAME")
+# Folders that a site gives to all its users; the job ends where one is not set.
+_FOLDER = re.compile(
+    r"(?!SLURM_|PBS_)[A-Z0-9_]*(SCRATCH|WORK|PROJECT|STORE|TMP|DATA|HOME|DIR|ROOT)"
+)
+_COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
+
+
+class Reader:
+    """Reads words at the place of the script where its variables are `variables`.
+
+    `free` are the names that only the job knows, and that its setup exports.
+    """
+
+    def __init__(self, variables: ShellVariables, *, free: set[str], sourced: bool) -> None:
+        self.variables = variables
+        self.free = free
+        self.sourced = sourced  # whether a file of somebody's may have set any variable
+
+    def read_word(self, word: Word) -> tuple[str, bool]:
+        """Return the text of one word, and whether the job has to expand it."""
+        return self.read_field(split_segments(word.raw), word.line)
+
+    def read_field(self, field: Field, line: int, *, assigned: bool = False) -> tuple[str, bool]:
+        """Return the text of one field, and whether the job has to expand it."""
+        text, expands, dollar = "", False, False
+        for index, part in enumerate(field):
+            piece, live = self._read_part(part, line, first=index == 0, assigned=assigned)
+            follows = field[index + 1].text[:1] if index + 1 < len(field) else ""
+            if live and piece[0] == "$" and re.match(r"\w", follows):
+                piece = f"${{{piece.strip('${}')}}}"
+            expands = expands or live
+            dollar = dollar or (not live and bool(re.search(r"[$`\\]", piece)))
+            text += piece
+        if expands and dollar:
+            raise NotStraightError(line, "a value holds a dollar sign beside a variable")
+        if "\n" in text or not text.isprintable():
+            raise NotStraightError(line, "a value has several lines")
+        return text, expands
+
+    def _read_part(
+        self, part: Segment, line: int, *, first: bool, assigned: bool
+    ) -> tuple[str, bool]:
+        if part.live:
+            return self._read_live(part, line, quoted=part.quoted or assigned), True
+        if part.quoted:
+            return part.text, False
+        if re.match(r"~(/|$)", part.text) and first:
+            return f"$HOME{part.text[1:]}", True
+        odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
+        if re.search(odd, part.text):
+            raise NotStraightError(line, f"bash expands '{part.text}'")
+        return part.text, False
+
+    def _read_live(self, part: Segment, line: int, *, quoted: bool) -> str:
+        if match := re.fullmatch(r"\$\(([^()]*)\)|`([^`]*)`", part.text):
+            inner = (match[1] or match[2] or "").strip()
+            if inner in _COMMANDS:
+                return _COMMANDS[inner]
+        match = _NAME.fullmatch(part.text)
+        if not match:
+            raise NotStraightError(line, f"only bash knows what {part.text} comes to")
+        name = match[1] or match[2]
+        if _OF_TASK.fullmatch(name):
+            raise NotStraightError(line, f"${name} is another on every node or in every task")
+        if name in self.free or _EVERYWHERE.fullmatch(name):
+            return f"${name}"
+        if name in self.variables.assigned or name in self.variables.values:
+            raise NotStraightError(line, f"only bash knows what ${name} comes to")
+        if self.sourced or not _FOLDER.fullmatch(name):
+            raise NotStraightError(line, f"the script does not say what ${name} is")
+        return f"${name}"
+
+
+def make_value(text: str, expands: bool) -> Any:
+    """Return the value of a spec for a text."""
+    return {"value": text, "expand": True} if expands else text
+
+
+def fold_arguments(words: list[Any]) -> Any:
+    """Return arguments as keys and values where they all are `--key value`; else as they are."""
+    pairs: dict[str, Any] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if not isinstance(word, str) or not re.fullmatch(r"--[A-Za-z][\w.-]*", word):
+            return words
+        value = words[index + 1] if index + 1 < len(words) else None
+        text = value["value"] if isinstance(value, dict) else value
+        alone = text is None or text.startswith("--")
+        if word[2:] in pairs or (not alone and (not text or text.startswith("-"))):
+            return words
+        pairs[word[2:]] = True if alone else value
+        index += 1 if alone else 2
+    if len(pairs) < 3:
+        return words
+    again = [
+        item
+        for key, value in pairs.items()
+        for item in ([f"--{key}", value] if isinstance(value, dict) else make_words(key, value))
+    ]
+    return pairs if again == words else words

@@ -1,0 +1,132 @@
+"""A spec in the making, and its YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from jobgen.spec.yaml_text import write_data
+
+# What is listed, and under which words; what is `kept` is listed only for who asks.
+HEADINGS = {
+    "lost": "Lost: here the job of this spec differs from the script.",
+    "check": "Check: here it may differ.",
+}
+_ORDER = {
+    "": (
+        "name",
+        "site",
+        "scheduler",
+        "account",
+        "queue",
+        "resources",
+        "environment",
+        "run",
+        "launch",
+    ),
+    "resources": ("nodes", "gpus_per_node", "cpus_per_node", "memory_per_node", "walltime"),
+    "environment": ("modules", "container", "venv", "conda", "variables", "setup"),
+}
+
+
+class Left(NamedTuple):
+    """Something of the script that the spec does not say as it was.
+
+    `kind` is `lost` where the job will differ, `check` where it may, `kept` where it does not.
+    """
+
+    kind: str
+    line: int
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {make_printable(self.text)}  ({self.reason})"
+
+
+class Draft:
+    """Values by their path in the spec, such as `resources.nodes`, and what found no place."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.left: list[Left] = []
+
+    def put(self, path: str, value: Any) -> None:
+        """Set a value; None sets nothing."""
+        if value is not None:
+            self.values[path] = value
+
+    def lose(self, line: int, text: str, reason: str) -> None:
+        """Note that the job will differ."""
+        self._leave("lost", line, text, reason)
+
+    def check(self, line: int, text: str, reason: str) -> None:
+        """Note what its user should look at: the job may differ."""
+        self._leave("check", line, text, reason)
+
+    def keep(self, line: int, text: str, reason: str) -> None:
+        """Note what another part of the spec, or jobgen itself, does."""
+        self._leave("kept", line, text, reason)
+
+    def _leave(self, kind: str, line: int, text: str, reason: str) -> None:
+        left = Left(kind, line, text.strip(), reason)
+        if left not in self.left:
+            self.left.append(left)
+
+    def directive(self, text: str) -> None:
+        """Keep a directive as it is."""
+        own = self.values.setdefault("directives", [])
+        if text not in own:
+            own.append(text)
+
+    def setup(self, lines: Iterable[str]) -> None:
+        """Keep lines of bash as they are."""
+        old = self.values.get("environment.setup", "")
+        self.values["environment.setup"] = old + "".join(f"{line}\n" for line in lines)
+
+    def copy(self) -> Draft:
+        """Another draft with the same values, to try something on."""
+        other = Draft()
+        other.values = dict(self.values)
+        other.values |= (
+            {"directives": list(self.values["directives"])} if ("directives" in self.values) else {}
+        )
+        other.left = list(self.left)
+        return other
+
+    def tree(self) -> dict[str, Any]:
+        """The values as keys in keys, in the order of the manual."""
+        tree: dict[str, Any] = {}
+        for path, value in self.values.items():
+            outer, _, inner = path.partition(".")
+            if inner:
+                tree.setdefault(outer, {})[inner] = value
+            else:
+                tree[outer] = value
+        tree.setdefault("resources", {})
+        for outer, order in _ORDER.items():
+            keys = tree if not outer else tree.get(outer)
+            if isinstance(keys, dict):
+                known = [key for key in order if key in keys]
+                ordered = {key: keys[key] for key in [*known, *(k for k in keys if k not in known)]}
+                keys.clear()
+                keys.update(ordered)
+        return tree
+
+    def yaml(self, source: str, *, comments: Iterable[str] = ()) -> str:
+        """The spec as YAML, with what was left out as comments at its end."""
+        lines = [f"# imported by jobgen from {make_printable(source)}"]
+        lines += write_data(self.tree(), block=("directives",)).splitlines()
+        for kind, heading in HEADINGS.items():
+            entries = [left for left in self.left if left.kind == kind]
+            if entries:
+                lines += ["", f"# {heading}"]
+                lines += [f"#   {left}" for left in entries]
+        lines += [f"# {line}".rstrip() for line in comments]
+        return "\n".join(lines) + "\n"
+
+
+def make_printable(text: str) -> str:
+    """`text` on one line of a YAML comment."""
+    text = " ".join(text.split("\n"))
+    return "".join(char if char.isprintable() and char < "\ufff0" else "?" for char in text)

@@ -1,0 +1,43 @@
+"""What shellcheck calls an error in a script, passed on where it is on the PATH."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from jobgen import process
+from jobgen.batchscript.lint.rule import Fault, Rule
+from jobgen.batchscript.readable import find_shell
+from jobgen.batchscript.reader import Script
+
+# Two of its warnings are faults in every script: commas in an array, and a flag taken for a word.
+_MORE = (2054, 2215)
+# What bash itself is asked about, by another rule; and two that are a matter of style: words that
+# are meant to split, and a loop over ls.
+_OTHERS = {*range(1000, 2000), 2045, 2068}
+
+
+def _run_shellcheck(script: Script) -> Iterator[Fault]:
+    if find_shell(script) not in ("bash", "sh", "dash", "ksh"):
+        return
+    text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
+    answer = process.filter_text(["shellcheck", "--shell=bash", "--format=json", "-"], text)
+    try:
+        comments = json.loads(answer or "[]")
+    except ValueError:
+        return
+    for comment in comments:
+        fault = comment["level"] == "error" or comment["code"] in _MORE
+        if fault and comment["code"] not in _OTHERS:
+            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
+            yield Fault(comment["line"], comment["column"], message)
+
+
+RULE = Rule(
+    "shellcheck",
+    "An error that shellcheck finds",
+    "shellcheck reads scripts as bash does; jobgen passes on its errors if it is on the PATH.",
+    "see its page on the number: https://www.shellcheck.net/wiki/",
+    "https://www.shellcheck.net/wiki/",
+    _run_shellcheck,
+)

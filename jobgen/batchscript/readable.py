@@ -1,0 +1,78 @@
+"""What is not a job at all: templates, scripts of other schedulers, what bash cannot read."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen import process
+from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.errors import Position, Problem, SpecError
+
+_SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
+# Places that a generator or a reader of the manual is to fill in.
+PLACEHOLDER = re.compile(
+    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
+    r"|@[A-Z_]+@|\[[A-Z][A-Z_ ]+\]"
+    r"|\b(?:your|my)[-_](?:account|project|partition|email|queue|allocation|name)\w*\b",
+    re.IGNORECASE,
+)
+_NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
+# A generator's own lines: no reader of the manual fills those in.
+_TEMPLATE = re.compile(r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$")
+# Directives of schedulers that jobgen does not know.
+_OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
+_OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
+_SUBMITTERS = ("sbatch", "qsub")
+
+
+class ImportRefusedError(SpecError):
+    """A text that is not a job that jobgen could run."""
+
+    def __init__(self, script: Script, line: int, message: str, hint: str = "") -> None:
+        super().__init__([Problem(Position(script.path, line, 1), "", message, hint)])
+
+
+def find_shell(script: Script) -> str:
+    """Return the name of the shell or program that runs a script."""
+    match = _SHELL.match(script.lines[0] if script.lines else "")
+    asked = script.value(script.can.shell_option) if script.can.shell_option else None
+    return (asked or (match[1] if match else "bash")).rpartition("/")[2]
+
+
+def find_template(script: Script) -> int | None:
+    """Return the first line by which a text is seen to be a generator's template."""
+    return next((i for i, line in enumerate(script.lines, 1) if _TEMPLATE.search(line)), None)
+
+
+def find_place(item: DirectiveOption) -> str | None:
+    """Return the place to fill in that a directive holds."""
+    match = PLACEHOLDER.search(f"{item.option} {item.value}")
+    return match[0] if match and item.option not in ("--constraint", "-C") else None
+
+
+def refuse_unreadable(script: Script) -> None:
+    """Raise ImportRefusedError for a text that is not a job."""
+    read = [item for item in script.directives if item.read]
+    for line, text in enumerate(script.lines, 1):
+        word, _, rest = text.partition(" ")
+        if not read and word in _OTHERS and rest.lstrip().startswith("-"):
+            message = f"this is a script for {_OTHERS[word]}"
+            raise ImportRefusedError(script, line, message, "jobgen reads #SBATCH and #PBS")
+        if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
+            message = "this is a template of Jinja, not a script"
+            raise ImportRefusedError(script, line, message, "import what it renders")
+    for item in read if script.can.chunks else ():
+        if _NQSV.match(f"{item.option} {item.value}"):
+            message = f"{item.text} belongs to NQSV, not to PBS"
+            raise ImportRefusedError(script, item.line, message)
+    submits = [item for item in script.commands if item.name in _SUBMITTERS]
+    if submits and not read:
+        message = f"this script submits others by {submits[0].name}, and is not a job itself"
+        raise ImportRefusedError(script, submits[0].line, message, "import what it submits")
+    if find_shell(script) in ("bash", "sh", "dash", "ksh"):
+        try:
+            process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
+        except SpecError as error:
+            message = f"bash cannot read the script: {error.problems[0].message}"
+            line = error.problems[0].where.line or 1
+            raise ImportRefusedError(script, line, message) from None

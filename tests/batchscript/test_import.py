@@ -1,0 +1,296 @@
+"""What import writes: a spec as a person would have written it, or one that keeps the body."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from importing import import_body, make_script, refusal_of, spec_of
+from support import ROOT, jobgen, working_in
+
+from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.reader import Script
+
+ONE_GPU = "#SBATCH --nodes=1 --gpus-per-node=1 --cpus-per-task=8"
+TWO_NODES = "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32"
+EACH_GPU = "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4"
+SPREAD = {"mode": "direct", "processes_per_node": 1}
+
+
+def kept(body: str, *directives: str) -> str:
+    """Why the body of a script is kept."""
+    imported = import_body(body, *directives)
+    assert imported.body, imported.yaml
+    assert yaml.safe_load(imported.yaml)["run"] == {"body": imported.body_file}
+    (line,) = [line for line in imported.yaml.splitlines() if "The body is kept" in line]
+    return line.partition(": ")[2].rstrip(".")
+
+
+def import_pbs(text: str) -> Imported:
+    return import_script(Script("job.pbs", f"#!/bin/bash\n{text}\n"))
+
+
+def test_a_script_of_two_nodes_becomes_the_spec_that_one_would_write() -> None:
+    body = """\
+module purge
+module load cuda/12.4
+source $HOME/venv/bin/activate
+export NCCL_DEBUG=WARN
+nodes=( $(scontrol show hostnames $SLURM_JOB_NODELIST) )
+head=$(srun --nodes=1 --ntasks=1 -w "${nodes[0]}" hostname --ip-address)
+export MASTER_ADDR=$head MASTER_PORT=29500
+echo "starts on $head"
+MODEL=gpt-small
+srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_backend c10d \\
+    --rdzv_endpoint $head:29500 train.py --model $MODEL --lr 3e-4 --out runs/$SLURM_JOB_ID
+echo done"""
+    imported = import_body(body, TWO_NODES, "#SBATCH --account=abc --time=2:00:00")
+    assert (
+        imported.yaml
+        == """\
+# imported by jobgen from job.sbatch
+name: job
+scheduler: slurm
+account: abc
+resources:
+  nodes: 2
+  gpus_per_node: 4
+  cpus_per_node: 32
+  walltime: 02:00:00
+environment:
+  modules:
+    first: purge
+    load: [cuda/12.4]
+  venv: $HOME/venv
+  variables:
+    NCCL_DEBUG: WARN
+run:
+  script: train.py
+  args:
+    model: gpt-small
+    lr: '3e-4'
+    out:
+      value: runs/$SLURM_JOB_ID
+      expand: true
+"""
+    )
+    assert not [left for left in imported.left if left.kind != "kept"]
+
+
+@pytest.mark.parametrize(
+    ("body", "directive", "run", "launch"),
+    [
+        ("module load a\npython t.py", ONE_GPU, {"script": "t.py"}, {"mode": "plain"}),
+        ("python t.py", ONE_GPU, {"command": ["python", "t.py"]}, {"mode": "plain"}),
+        ("srun python t.py", EACH_GPU, {"script": "t.py"}, {"mode": "direct"}),
+        ("srun -n 2 python -m a.b", EACH_GPU, {"module": "a.b"}, SPREAD),
+        ("torchrun --nproc-per-node=1 t.py", ONE_GPU, {"script": "t.py"}, None),
+        (
+            "torchrun --nproc-per-node=gpu --log_dir x t.py",
+            ONE_GPU,
+            {"command": ["torchrun", "--nproc-per-node=gpu", "--log_dir", "x", "t.py"]},
+            {"mode": "plain"},
+        ),
+        (
+            "accelerate launch --num_processes 4 t.py",
+            ONE_GPU,
+            {"command": ["accelerate", "launch", "--num_processes", "4", "t.py"]},
+            {"mode": "plain"},
+        ),
+        (
+            "python t.py 2>&1 | tee log",
+            ONE_GPU,
+            {"command": ["bash", "-c", "python t.py 2>&1 | tee log"]},
+            {"mode": "plain"},
+        ),
+        (
+            "PY=/opt/env/bin/python\n$PY t.py --x",
+            ONE_GPU,
+            {"command": ["/opt/env/bin/python", "t.py", "--x"]},
+            {"mode": "plain"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_launch_line_becomes_run_and_launch(
+    body: str, directive: str, run: dict[str, Any], launch: dict[str, Any] | None
+) -> None:
+    spec = spec_of(body, directive)
+    assert spec["run"] == run
+    assert spec.get("launch") == launch
+
+
+def test_mpiexec_on_pbs_starts_each_process() -> None:
+    imported = import_pbs(
+        "#PBS -l select=2:ncpus=8:mpiprocs=4:ngpus=4\ncd $PBS_O_WORKDIR\nmodule load a\n"
+        "mpiexec -n 8 --ppn 4 --hostfile $PBS_NODEFILE python t.py"
+    )
+    spec = yaml.safe_load(imported.yaml)
+    assert spec["launch"] == {"mode": "direct", "launcher": "mpiexec"}
+    assert spec["run"] == {"script": "t.py"}
+
+
+@pytest.mark.parametrize(
+    ("launch", "container"),
+    [
+        (
+            "srun --container-image=a+1.sqsh --container-mounts=/d:/d:ro,$PWD:/w python t.py",
+            {"image": "a+1.sqsh", "runtime": "pyxis", "binds": ["/d:/d:ro", "$PWD:/w"]},
+        ),
+        (
+            "srun apptainer exec --nv -B $SCRATCH/d:/d --bind=/e i.sif python t.py",
+            {"image": "i.sif", "runtime": "apptainer", "binds": ["$SCRATCH/d:/d", "/e"]},
+        ),
+    ],
+)
+def test_a_container_stays_one(launch: str, container: dict[str, Any]) -> None:
+    spec = spec_of(f"export A=1\n{launch}", EACH_GPU)
+    assert spec["environment"] == {"container": container, "variables": {"A": "1"}}
+    assert spec["run"] == {"script": "t.py"}
+
+
+def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
+    body = "export PATH=/x:$PATH\nmodule load a\nulimit -n 4096\ncd work\npython t.py"
+    environment = spec_of(body, ONE_GPU)["environment"]
+    assert environment["variables"] == {"PATH": {"value": "/x:$PATH", "expand": True}}
+    first, *lines = environment["setup"].splitlines()
+    assert first.startswith("set +e ")
+    assert lines == ["module load a", "ulimit -n 4096", "cd work"]
+
+
+@pytest.mark.parametrize(
+    ("body", "directive", "reason"),
+    [
+        ("for i in 1 2; do python t.py $i; done", ONE_GPU, "loops, conditions and groups"),
+        ("python a.py\npython b.py\npython c.py", ONE_GPU, "several programs run one after"),
+        ("srun python a.py\nsrun python b.py", EACH_GPU, "several programs run one after"),
+        ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, "first of several nodes alone"),
+        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, "--nnodes is not the"),
+        ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
+        ("srun -N 1 python t.py", EACH_GPU, "a part of the job's nodes"),
+        ("srun --mpi=pmix python t.py", EACH_GPU, "srun's --mpi"),
+        ("srun ./wrf.exe", EACH_GPU, "'wrf.exe' is left to bash"),
+        ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "is another on every node"),
+        ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, "RANK is set before"),
+        ("export T=$(date)\nsrun python t.py", EACH_GPU, "a value may differ between nodes"),
+        ("cp -r data /tmp\nsrun python t.py", EACH_GPU, "would run on every node"),
+        ("srun python t.py", "#SBATCH --ntasks=8 --gpus-per-task=1", "each task its own GPUs"),
+        ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
+        ("python t.py $1", ONE_GPU, "the script takes arguments"),
+        ("python t.py *.npy", ONE_GPU, "bash expands '*.npy'"),
+        ("python t.py --n $N", ONE_GPU, "does not say what $N is"),
+        ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
+        ("python t.py < in", ONE_GPU, ""),
+        ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, "'trap' is left to bash"),
+        ("python t.py", "#SBATCH --signal=B:USR1@60", "for the script itself"),
+        ("python t.py <(cat x)", ONE_GPU, "process substitution"),
+        ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
+        ("module load a\nsrun docker run i python t.py", EACH_GPU, "docker is left to bash"),
+        ("a=1\nsource conf.sh\npython t.py $a", ONE_GPU, "only bash knows what $a"),
+    ],
+)
+def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:
+    if reason:
+        assert reason in kept(body, directive)
+    else:
+        assert spec_of(body, directive)["run"] == {"command": ["bash", "-c", body]}
+
+
+def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:
+    text = "#!/bin/bash -l\n#SBATCH --nodes=2\n# a comment\nsrun a; srun b  # two\n"
+    (tmp_path / "old.sbatch").write_text(text)
+    with working_in(tmp_path):
+        ended = jobgen("import", "old.sbatch", "-o", "job.yaml")
+        assert ended.code == 0, ended.err
+        assert Path("old.body.sh").read_text() == text.replace("#SBATCH --nodes=2\n", "")
+        rendered = jobgen("render", "job.yaml")
+        assert rendered.code == 0, rendered.err
+        again = jobgen("import", "old.sbatch", "-o", "job.yaml")
+    assert again.code == 2
+    assert "already exists" in again.err
+
+
+def test_a_kept_body_has_the_directives_in_their_own_words() -> None:
+    asked = "#SBATCH -N 2 -n 8 --gres=gpu:a100:4 -c 8 --mem-per-cpu=4G -t 30 --signal=B:USR1@60"
+    spec = spec_of("srun a &\nsrun b &\nwait", asked, "#SBATCH --exclude=n7")
+    assert spec["resources"] == {
+        "nodes": 2,
+        "gpus_per_node": 4,
+        "cpus_per_node": 32,
+        "memory_per_node": "128GB",
+        "walltime": "00:30:00",
+        "gpu_type": "a100",
+    }
+    assert sorted(spec["directives"]) == [
+        "#SBATCH --cpus-per-task=8",
+        "#SBATCH --exclude=n7",
+        "#SBATCH --gres=gpu:a100:4",
+        "#SBATCH --mem-per-cpu=4G",
+        "#SBATCH --ntasks=8",
+        "#SBATCH --signal=B:USR1@60",
+    ]
+
+
+def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
+    (first, second) = [
+        yaml.safe_load(import_pbs(f"#PBS -l select=2{more}\nmpirun a\nmpirun b").yaml)
+        for more in ("", "\n#PBS -l wd")
+    ]
+    assert first["environment"]["setup"].startswith("cd ")
+    assert "environment" not in second
+
+
+def test_indices_of_an_array_are_those_of_the_script(tmp_path: Path) -> None:
+    for asked, third in {"3-9:2%2": "7", "5,1,8": "8", "0-4": ""}.items():
+        spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
+        setup = spec.get("environment", {}).get("setup", "")
+        shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
+        ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
+        assert ended.stdout == f"{third}\n"
+        assert spec["array"]["tasks"] == (4 if ":" in asked else 3 if "," in asked else 5)
+
+
+def test_a_place_to_fill_in_is_left_out_and_named() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=<account>")
+    assert "account" not in yaml.safe_load(imported.yaml)
+    (lost,) = [left for left in imported.left if left.kind == "lost"]
+    assert (lost.text, lost.reason) == (
+        "#SBATCH --account=<account>",
+        "<account> is a place to fill in",
+    )
+
+
+def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
+    imported = import_body("python t.py $1\nsbatch $0", ONE_GPU)
+    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (make_script("python {{ script }}"), "a template of Jinja"),
+        (make_script('python t.py "open'), "bash cannot read the script"),
+        (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
+        (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others by sbatch"),
+    ],
+)
+def test_what_is_not_a_job_is_refused(script: Script, reason: str) -> None:
+    assert reason in refusal_of(script)
+
+
+def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:
+    page = (ROOT / "docs" / "guides" / "existing-scripts.md").read_text()
+    pairs = re.findall(r"```bash\n(#!.*?)```\n\n```yaml\n(.*?)```", page, re.S)
+    assert len(pairs) == 10
+    for text, spec in pairs:
+        with subtests.test(text.splitlines()[-1]):
+            imported = import_script(Script("job.sbatch", text))
+            lines = imported.yaml.splitlines()[1:]
+            assert "\n".join(lines) == spec.rstrip()
+
+
+def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
+    imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
+    assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
+    assert "#   run: {script: t.py, args: [...]}" in imported.yaml
