@@ -1,53 +1,36 @@
-"""How fast is the trainer on this node's GPUs, and what does each of its choices bring?
+"""The first hour of the trainer on a GPU: is it right, and how fast is it?
 
-    python benchmarks/trainer_gpu.py             # one GPU: under ten minutes
-    python benchmarks/trainer_gpu.py --small     # on a CPU: shows that all of this runs, no more
+    python benchmarks/trainer_gpu.py --minutes 8 --json gpu.json
+    python benchmarks/trainer_gpu.py --small       # on a CPU: shows that it runs, no more
 
-GPT-2 of 124 million parameters, bf16, compiled, sequences of 1,024, on tokens drawn at random. One
-table, and the same as JSON in `--json FILE`:
+Each row is a process with a time limit: one that is late is killed, and the next one runs. The JSON
+file is written after every row. First what must be right, on GPT-2 124M and 20 steps:
 
-- the trainer, a plain loop with the same model (as nanoGPT's: fused AdamW, TF32, pinned batches),
-  and Hugging Face's Trainer with its own GPT-2, in alternating turns, each in a process of its own;
-- the trainer with its choices undone, one by one;
-- where the node has several GPUs, one against all of them, with `ddp` and `fsdp`.
+- bf16 and compiled learn as fp32 uncompiled does; fsdp as ddp
+- killed and continued with --deterministic, the same bits; a checkpoint has the model's parameters
 
-Tokens a second are medians over steps after the first ones; MFU is as the trainer's documentation
-says; memory is the most that torch has allocated.
+Then how fast: the default batch of 524,288 tokens, a plain loop beside it with as many samples, a
+sweep of micro-batches, and a trace with the ten longest kernels. Tokens a second are medians over
+steps after the first ones; MFU is as the trainer's documentation says: on an H200, 46 to 48
+expected, unmeasured.
 """
 
 import argparse
 import json
 import os
-import socket
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from itertools import pairwise
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-TRAINER, PLAIN, HF = "trainer", "plain loop", "Hugging Face's Trainer"
-# The trainer's choices undone: the flags that do it, or the name of a function below.
-UNDONE: dict[str, tuple[str, ...]] = {
-    "fp32 with TF32": ("--dtype", "fp32"),
-    "not compiled": ("--no-compile",),
-    "attention in torch's order": (),
-    "residual stream in fp32": (),
-    "batches not pinned": (),
-    "waiting in each step": (),
-    "garbage collected at any time": (),
-    "sharded on one": ("--strategy", "fsdp"),
-    "sharded, head and loss not compiled": ("--strategy", "fsdp"),
-    "a checkpoint every 10 steps": ("--save-every", "10"),
-    "the same, not pinned": ("--save-every", "10"),
-}
 
 
 class Scale(NamedTuple):
@@ -55,380 +38,316 @@ class Scale(NamedTuple):
 
     model: str
     context: int
-    micro_batch: int
-    accumulation: int
-    steps: int
+    batch_tokens: int
+    micro_batches: tuple[int, ...]  # of the sweep; the first is the default
     warm: int  # steps that do not count
-    rounds: int
+    steps: int  # that count
     device: str
-    vocabulary: int
-    timeout: int  # seconds for a process
+    row_s: float  # seconds for a row
 
-    @property
-    def flags(self) -> list[str]:
-        """The trainer's flags for it."""
-        batch = self.context * self.micro_batch * self.accumulation
+    def list_flags(self, folder: Path, out: str) -> list[str]:
+        """Return the trainer's flags for a run of 20 steps, each with a line."""
         return [
             *("--model", self.model, "--context", str(self.context), "--device", self.device),
-            *("--batch-tokens", str(batch), "--micro-batch", str(self.micro_batch)),
-            *("--steps", str(self.steps), "--log-every", "1", "--val-every", "0"),
-            *("--save-every", "1000000", "--sample-tokens", "0"),
+            *("--tokens", str(folder / "tokens"), "--out", str(folder / out), "--steps", "20"),
+            *("--batch-tokens", str(self.micro_batches[0] * self.context), "--log-every", "1"),
+            *("--micro-batch", str(self.micro_batches[0]), "--val-every", "0"),
+            *("--save-every", "1000000", "--schedule", "constant"),
         ]
 
 
-LARGE = Scale("gpt2-124m", 1024, 32, 2, 40, 15, 2, "cuda", 50257, 240)
-SMALL = Scale("gpt-tiny", 16, 4, 2, 6, 2, 1, "cpu", 257, 240)
+LARGE = Scale("gpt2-124m", 1024, 524288, (32, 16, 64), 5, 25, "cuda", 90.0)
+SMALL = Scale("gpt-tiny", 16, 256, (4, 8), 1, 3, "cpu", 60.0)
 
 
-class Result(NamedTuple):
-    """What one process has measured."""
-
-    tokens_per_s: float
-    step_s: float
-    memory_gb: float
-    mfu: float | None
-
-
-def make_tokens(folder: Path, scale: Scale) -> None:
-    """Write tokens drawn at random, as a folder that is prepared."""
+def prepare_tokens(folder: Path, scale: Scale) -> None:
+    """Write a text drawn at random as tokens, with the size of GPT-2's vocabulary on a GPU."""
     import numpy as np
 
-    from jobgen.trainer.text.preparation import make_tokens
-    from jobgen.trainer.text.source import Source
+    from jobgen.trainer.flags import parse_flags
+    from jobgen.trainer.text.preparation import prepare_text
 
-    numbers = np.random.default_rng(0).integers(0, 257, scale.context * 4096).astype("<u2")
-    numbers.tofile(folder / "random.bin")
-    make_tokens(Source(str(folder / "random.bin")), "byte", folder / "tokens")
-    # So many as GPT-2 has make the model's head as large as GPT-2's; which ones occur is all the
-    # same. No tokenizer need be fetched.
-    manifest = json.loads((folder / "tokens" / "manifest.json").read_text())
-    manifest["vocabulary"] = scale.vocabulary
-    (folder / "tokens" / "manifest.json").write_text(json.dumps(manifest))
+    letters = np.random.default_rng(0).integers(97, 123, scale.context * 4096).astype("u1")
+    (folder / "text").write_bytes(letters.tobytes())
+    flags = ["--data", str(folder / "text"), "--tokens", str(folder / "tokens")]
+    prepare_text(parse_flags([*flags, "--tokenizer", "byte"]), tokenizer="byte", fetch=False)
+    manifest = folder / "tokens" / "manifest.json"
+    vocabulary = 50257 if scale is LARGE else 257
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"vocabulary": vocabulary}))
 
 
-def measure_trainer(folder: Path, scale: Scale, more: Sequence[str]) -> Result:
-    """Run the trainer in this process; a rank other than 0 measures nothing."""
+def train(flags: Sequence[str]) -> list[dict[str, Any]]:
+    """Run the trainer in this process; returns its lines of steps."""
     from jobgen.trainer.distributed.world import leave
     from jobgen.trainer.flags import parse_flags
-    from jobgen.trainer.loop import run
+    from jobgen.trainer.run import run
 
-    out = folder / f"run-{time.monotonic_ns() if 'RANK' not in os.environ else os.environ['RUN']}"
-    tokens = ("--tokens", str(folder / "tokens"), "--out", str(out))
+    config = parse_flags(flags)
     try:
-        run(parse_flags([*scale.flags, *tokens, *more]))
+        run(config)
     finally:
         leave()
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    steps = [line for line in lines if line["kind"] == "step" and line["step"] > scale.warm]
-    return Result(
-        statistics.median(line["tokens_per_s"] for line in steps),
-        statistics.median(line["step_s"] for line in steps),
-        max(line["mem_gb"] for line in steps),
-        statistics.median(line["mfu"] for line in steps) if steps[0]["mfu"] else None,
+    lines = map(json.loads, (config.out / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["kind"] == "step"]
+
+
+def list_losses(folder: Path, scale: Scale, out: str, *flags: str) -> list[float]:
+    return [line["loss"] for line in train([*scale.list_flags(folder, out), *flags])]
+
+
+def compare_losses(folder: Path, scale: Scale, name: str, *flags: str) -> dict[str, Any]:
+    """Compare the losses of 20 steps with those in fp32, uncompiled, which come first."""
+    losses = list_losses(folder, scale, name.replace(" ", "-"), *flags)
+    reference = folder / "losses.json"
+    if not reference.exists():
+        reference.write_text(json.dumps(losses))
+    pairs = zip(losses, json.loads(reference.read_text()), strict=True)
+    worst = max(abs(one - other) / other for one, other in pairs)
+    return {"right": worst < 0.02, "largest difference": round(worst, 6), "last loss": losses[-1]}
+
+
+def check_fp32(folder: Path, scale: Scale) -> dict[str, Any]:
+    return compare_losses(folder, scale, "fp32", "--dtype", "fp32", "--no-compile")
+
+
+def check_bf16(folder: Path, scale: Scale) -> dict[str, Any]:
+    return compare_losses(folder, scale, "bf16", "--dtype", "bf16", "--no-compile")
+
+
+def check_compiled(folder: Path, scale: Scale) -> dict[str, Any]:
+    return compare_losses(folder, scale, "compiled", "--dtype", "bf16", "--compile")
+
+
+def check_fsdp(folder: Path, scale: Scale) -> dict[str, Any]:
+    flags = ("--dtype", "fp32", "--no-compile", "--strategy", "fsdp")
+    return compare_losses(folder, scale, "fsdp", *flags)
+
+
+def check_resume(folder: Path, scale: Scale) -> dict[str, Any]:
+    """Train 20 steps at once, and 10 and 10; the second half must be the same to the bit."""
+    import torch
+
+    from jobgen.trainer.checkpoint import Checkpoints, read_whole
+
+    flags = ("--deterministic", "--save-every", "10", "--no-async-save")
+    whole = list_losses(folder, scale, "whole", *flags)
+    list_losses(folder, scale, "halves", *flags, "--steps", "10")
+    halves = list_losses(folder, scale, "halves", *flags)
+    ends = [Checkpoints(folder / name).all()[-1] for name in ("whole", "halves")]
+    one, other = (read_whole(end) for end in ends)
+    same = all(torch.equal(one[name], other[name]) for name in one)
+    return {"right": same and whole == halves, "same parameters": same}
+
+
+def check_checkpoint(folder: Path, scale: Scale) -> dict[str, Any]:
+    """Compare what was saved with the model's parameters."""
+    import torch
+
+    from jobgen.trainer import run as module
+    from jobgen.trainer.checkpoint import Checkpoints, read_whole
+
+    kept: list[Any] = []
+
+    class Kept(module.Stepper):
+        def collect_tensors(self) -> dict[str, Any]:
+            kept[:] = [{n: t.detach().cpu().clone() for n, t in self.model.state_dict().items()}]
+            return super().collect_tensors()
+
+    module.Stepper = Kept  # type: ignore[misc]
+    list_losses(folder, scale, "saved")
+    saved = read_whole(Checkpoints(folder / "saved").all()[-1])
+    return {"right": all(torch.equal(saved[name], each) for name, each in kept[0].items())}
+
+
+def measure(folder: Path, scale: Scale, out: str, *flags: str) -> dict[str, Any]:
+    """Return speed, memory and MFU of the trainer with the default batch."""
+    steps = str(scale.warm + scale.steps)
+    given = ["--batch-tokens", str(scale.batch_tokens), "--steps", steps, *flags]
+    lines = train([*scale.list_flags(folder, out), *given])[scale.warm :]
+    return summarise(
+        [line["step_s"] for line in lines],
+        scale.batch_tokens,
+        memory_gb=max(line["mem_gb"] for line in lines),
+        mfu=lines[-1]["mfu"] and statistics.median(line["mfu"] for line in lines),
     )
 
 
-def measure_steps(
-    scale: Scale, batches: Iterator[Any], step: Callable[[Any], Any], task: Any, model: Any
-) -> Result:
-    """Time a loop's steps; every tenth reads the loss, as loops do."""
-    import torch
-
-    from jobgen.trainer.distributed.device import name_device
-    from jobgen.trainer.output.metrics import look_up_peak, measure_memory
-
-    device = torch.device(scale.device)
-    seconds, began, last = [], time.perf_counter(), 0
-    for number in range(1, scale.steps + 1):
-        loss = step(batches)
-        if number % 10 == 0 or number <= scale.warm or number == scale.steps:
-            float(loss)
-            if number > scale.warm:
-                seconds.append((time.perf_counter() - began) / (number - last))
-            began, last = time.perf_counter(), number
+def summarise(seconds: Sequence[float], tokens: int, **more: Any) -> dict[str, Any]:
     step_s = statistics.median(seconds)
-    speed = scale.context * scale.micro_batch * scale.accumulation / step_s
-    peak = look_up_peak(name_device(device))
-    flops = task.flops_per_unit(model)
-    return Result(speed, step_s, measure_memory(device), speed * flops / peak if peak else None)
+    spread = [round(1000 * each, 2) for each in (min(seconds), max(seconds))]
+    return {"tokens_per_s": tokens / step_s, "step_s": step_s, "samples": len(seconds)} | {
+        "step_ms_range": spread,
+        **more,
+    }
 
 
-def measure_plain(folder: Path, scale: Scale) -> Result:
-    """Run a plain loop with the trainer's model."""
+def measure_default(folder: Path, scale: Scale) -> dict[str, Any]:
+    return measure(folder, scale, "default")
+
+
+def measure_micro_batch(folder: Path, scale: Scale, size: str) -> dict[str, Any]:
+    return measure(folder, scale, f"micro-{size}", "--micro-batch", size)
+
+
+def measure_plain(folder: Path, scale: Scale) -> dict[str, Any]:
+    """Return the speed of a plain loop with the trainer's model; every step reads the loss."""
     import torch
 
     from jobgen.trainer import tasks
     from jobgen.trainer.distributed.strategy import fill_in
     from jobgen.trainer.flags import parse_flags
+    from jobgen.trainer.output.metrics import measure_memory
 
-    cuda = scale.device == "cuda"
-    config = parse_flags([*scale.flags, "--tokens", str(folder / "tokens")])
-    task = tasks.load_task(config)
+    cuda, size = scale.device == "cuda", scale.micro_batches[0]
+    task: Any = tasks.load_task(parse_flags(scale.list_flags(folder, "plain")))
     torch.set_float32_matmul_precision("high")
     with torch.device("meta"):
         model = task.build()
     fill_in(task, model, torch.device(scale.device))
     compiled = torch.compile(model) if cuda else model
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True
-    )
-
-    def draw_batches() -> Iterator[Any]:
-        chance = torch.Generator().manual_seed(0)
-        while True:
-            items = torch.randint(task.train_items, (scale.micro_batch,), generator=chance)
-            windows = task.batch(items.tolist(), training=True).long()
-            parts = windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1, fused=True)
+    often, generator = scale.batch_tokens // scale.context // size, torch.Generator()
+    seconds = []
+    for _ in range(scale.warm + scale.steps):
+        began = time.perf_counter()
+        for _ in range(often):
+            items = torch.randint(task.train_items, (size,), generator=generator).tolist()
+            windows = task.batch(items, training=True).long()
+            inputs, targets = windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
             if cuda:
-                parts = tuple(part.pin_memory().cuda(non_blocking=True) for part in parts)
-            yield parts
-
-    def step(batches: Iterator[Any]) -> Any:
-        for _ in range(scale.accumulation):
-            inputs, targets = next(batches)
+                inputs, targets = (
+                    each.pin_memory().cuda(non_blocking=True) for each in (inputs, targets)
+                )
             with torch.autocast(scale.device, torch.bfloat16, enabled=cuda):
-                loss = compiled(inputs, targets) / (targets.numel() * scale.accumulation)
+                loss = compiled(inputs, targets) / (targets.numel() * often)
             loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        return loss
+        float(loss)
+        seconds.append(time.perf_counter() - began)
+    memory = measure_memory(torch.device(scale.device))
+    return summarise(seconds[scale.warm :], scale.batch_tokens, memory_gb=memory)
 
-    return measure_steps(scale, draw_batches(), step, task, model)
 
-
-def measure_hf(folder: Path, scale: Scale) -> Result:
-    """Run Hugging Face's Trainer with its own GPT-2 of the same shape."""
+def trace_kernels(folder: Path, scale: Scale) -> dict[str, Any]:
+    """Return the ten longest kernels of a run of 20 steps: name, calls, milliseconds."""
     import torch
-    import transformers
 
-    from jobgen.trainer import tasks
-    from jobgen.trainer.distributed.device import name_device
-    from jobgen.trainer.flags import parse_flags
-    from jobgen.trainer.output.metrics import look_up_peak, measure_memory
-
-    task = tasks.load_task(parse_flags([*scale.flags, "--tokens", str(folder / "tokens")]))
-    shape, cuda = task.shape, scale.device == "cuda"
-    form = transformers.GPT2Config(
-        n_layer=shape.layers,
-        n_head=shape.heads,
-        n_embd=shape.width,
-        n_positions=shape.context,
-        vocab_size=shape.rows,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        use_cache=False,
-    )
-    items = task.batch(range(256), training=True).long()[:, :-1]
-    rows = [{"input_ids": row, "labels": row} for row in items]
-    ends: list[float] = []
-
-    class Clock(transformers.TrainerCallback):
-        def on_step_end(self, *args: Any, **more: Any) -> None:
-            if cuda:
-                torch.cuda.synchronize()
-            ends.append(time.perf_counter())
-
-    settings = transformers.TrainingArguments(
-        output_dir=str(folder / "hf"),
-        max_steps=scale.steps,
-        per_device_train_batch_size=scale.micro_batch,
-        gradient_accumulation_steps=scale.accumulation,
-        bf16=cuda,
-        tf32=True if cuda else None,
-        torch_compile=cuda,
-        use_cpu=not cuda,
-        optim="adamw_torch_fused",
-        logging_steps=10,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-    )
-    model = transformers.GPT2LMHeadModel(form)
-    transformers.Trainer(model, settings, train_dataset=rows * 64, callbacks=[Clock()]).train()
-    step_s = statistics.median(b - a for a, b in pairwise(ends[scale.warm :]))
-    speed = scale.context * scale.micro_batch * scale.accumulation / step_s
-    device = torch.device(scale.device)
-    peak = look_up_peak(name_device(device))
-    used = (
-        sum(weight.numel() for weight in model.parameters()) - model.transformer.wpe.weight.numel()
-    )
-    flops = 6 * used + 12 * shape.layers * shape.width * shape.context
-    return Result(speed, step_s, measure_memory(device), speed * flops / peak if peak else None)
+    with torch.profiler.profile() as profile:
+        train(scale.list_flags(folder, "trace"))
+    key = "self_device_time_total" if scale.device == "cuda" else "self_cpu_time_total"
+    events = sorted(profile.key_averages(), key=lambda event: -getattr(event, key))[:10]
+    return {"kernels": [[e.key[:80], e.count, round(getattr(e, key) / 1000, 2)] for e in events]}
 
 
-@contextmanager
-def undo(name: str) -> Iterator[None]:
-    """Undo one of the trainer's choices that no flag undoes."""
-    from torch.distributed.checkpoint.staging import BlockingAsyncStager
-
-    from jobgen.trainer.step import Stepper
-
-    usual = Stepper.step
-
-    def step_and_wait(self: Any, requests: Sequence[float]) -> Any:
-        usual(self, requests)
-        return self.read_numbers()
-
-    replaced: dict[str, list[tuple[str, Any]]] = {
-        "attention in torch's order": [("loop.prefer_attention", lambda device: nullcontext())],
-        "residual stream in fp32": [("text.transformer.cast_to_autocast", lambda x: x)],
-        "batches not pinned": [("data.feed.pin_batch", lambda batch: batch)],
-        "waiting in each step": [("step.Stepper.step", step_and_wait)],
-        "garbage collected at any time": [("loop.gc.disable", lambda: None)],
-        "sharded, head and loss not compiled": [
-            ("tasks.gpt.Text.compiled_parts", lambda self, model: ())
-        ],
-        "the same, not pinned": [
-            ("checkpoint._choose_copier", lambda device: BlockingAsyncStager().stage)
-        ],
-    }
-    with ExitStack() as stack:
-        for place, function in replaced.get(name, []):
-            stack.enter_context(patch(f"jobgen.trainer.{place}", function))
-        yield
+def hang(folder: Path, scale: Scale) -> dict[str, Any]:
+    """Never end: a row for the test of this program."""
+    time.sleep(10_000)
+    return {}
 
 
-def work(names: Sequence[str], folder: Path, scale: Scale, more: Sequence[str]) -> None:
-    """Measure these in turn, in this process; print a line of JSON for each."""
-    for name in names:
+ROWS: dict[str, Callable[..., dict[str, Any]]] = {
+    "fp32, uncompiled": check_fp32,
+    "bf16": check_bf16,
+    "bf16, compiled": check_compiled,
+    "fsdp": check_fsdp,
+    "killed and continued": check_resume,
+    "checkpoint": check_checkpoint,
+    "the default batch": measure_default,
+    "plain loop": measure_plain,
+    "micro-batch": measure_micro_batch,
+    "trace": trace_kernels,
+    "hang": hang,
+}
+
+
+def run_row(row: str, folder: Path, scale: Scale, *, seconds: float) -> dict[str, Any]:
+    """Run a row in its own process and session; kill all of it when the seconds are over."""
+    began = time.monotonic()
+    argv = [sys.executable, __file__, "--row", row, "--in", str(folder)]
+    argv += ["--small"] if scale is SMALL else []
+    with (folder / "output").open("w+") as output:
+        process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
         try:
-            if name == PLAIN:
-                result = measure_plain(folder, scale)
-            elif name == HF:
-                result = measure_hf(folder, scale)
-            else:
-                with undo(name):
-                    result = measure_trainer(folder, scale, [*UNDONE.get(name, ()), *more])
-            line: dict[str, Any] = {"name": name} | result._asdict()
-        except ImportError as error:
-            line = {"name": name, "missing": str(error).splitlines()[0]}
-        print(f"RESULT {json.dumps(line)}", flush=True)
+            process.wait(seconds)
+            state = {} if process.returncode == 0 else {"failed": process.returncode}
+        except subprocess.TimeoutExpired:
+            state = {"timeout": round(seconds)}
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        lines = output.read().splitlines()
+    results = [line.removeprefix("RESULT ") for line in lines if line.startswith("RESULT ")]
+    line = {"row": row, "seconds": round(time.monotonic() - began, 1)} | state
+    if results:
+        return line | json.loads(results[-1])
+    return line | {"said": lines[-8:]}
 
 
-def start(
-    names: Sequence[str], folder: Path, scale: Scale, *, ranks: int = 1, more: Sequence[str] = ()
-) -> list[dict[str, Any]]:
-    """Measure these in a process of their own, or several ranks; returns what rank 0 prints."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = [sys.executable, __file__, "--work", json.dumps(list(names)), "--in", str(folder)]
-    program += ["--small"] if scale is SMALL else []
-    program += ["--flags", json.dumps(list(more))]
-    environment = dict(os.environ)
-    if scale.device == "cpu":
-        environment["OMP_NUM_THREADS"] = "1"
-    processes = []
-    for rank in range(ranks):
-        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
-        own |= {"LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
-        own |= {"MASTER_PORT": str(port), "RUN": str(port)}
-        processes.append(
-            subprocess.Popen(
-                program,
-                env=environment | (own if ranks > 1 else {}),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
-    outputs = [process.communicate(timeout=scale.timeout * len(names))[0] for process in processes]
-    if any(process.returncode for process in processes):
-        return [{"name": name, "missing": f"failed: {outputs[0][-300:]!r}"} for name in names]
-    lines = [line for line in outputs[0].splitlines() if line.startswith("RESULT ")]
-    return [json.loads(line.removeprefix("RESULT ")) for line in lines]
+def describe_machine() -> dict[str, Any]:
+    """Return what a figure depends on: device, versions, clocks and power."""
+    import torch
+
+    about: dict[str, Any] = {"torch": torch.__version__, "time": time.strftime("%Y-%m-%d %H:%M")}
+    if torch.cuda.is_available():
+        about |= {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+        about["cudnn"] = torch.backends.cudnn.version()
+    with suppress(OSError, subprocess.SubprocessError):
+        query = "clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,temperature.gpu"
+        ask = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+        about["clocks"] = subprocess.run(ask, capture_output=True, text=True, timeout=10).stdout
+    return about
 
 
-def show(line: dict[str, Any], first: float | None) -> None:
-    """Print a row of the table; `first` are the tokens a second of its first row."""
-    if "missing" in line:
-        print(f"{line['name']:42} {line['missing']}", flush=True)
-        return
-    mfu = f"{line['mfu']:6.1%}" if line["mfu"] else "      "
-    share = f"{line['tokens_per_s'] / first:7.1%}" if first else ""
-    print(
-        f"{line['name']:42} {line['tokens_per_s']:12,.0f} {line['step_s'] * 1000:9.1f} {mfu} "
-        f"{line['memory_gb']:8.2f} {share}",
-        flush=True,
-    )
-
-
-def gather_medians(turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return one line of several turns of the same contender."""
-    measured = [turn for turn in turns if "missing" not in turn]
-    if not measured:
-        return turns[0]
-    line = {"name": measured[0]["name"], "turns": [turn["tokens_per_s"] for turn in measured]}
-    for key in ("tokens_per_s", "step_s", "memory_gb", "mfu"):
-        values = [turn[key] for turn in measured if turn[key] is not None]
-        line[key] = statistics.median(values) if values else None
-    return line
+def list_rows(scale: Scale, extra: Sequence[str]) -> Iterator[str]:
+    """Yield the rows, those that must be right first."""
+    names = [name for name in ROWS if name not in ("hang", "micro-batch", "trace")]
+    yield from names[:1]
+    yield from extra
+    yield from names[1:]
+    yield from (f"micro-batch {size}" for size in scale.micro_batches[1:])
+    yield "trace"
 
 
 def main() -> int:
-    """Measure, print a table, write JSON; exit status 1 when the trainer itself does not run."""
+    """Run the rows; exit status 1 when one that must be right is not, or did not run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=8.0, help="rows that are left do not run")
     parser.add_argument("--small", action="store_true", help="on a CPU, a few steps of all")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path, metavar="FILE", default=Path("trainer-gpu.json"))
+    parser.add_argument("--row-seconds", type=float, help="for each row")
+    parser.add_argument("--extra", nargs="*", default=[], help="more rows, such as: hang")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--flags", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     scale = SMALL if options.small else LARGE
-    if options.work:
-        work(options.work, options.folder, scale, options.flags)
+    if options.row:
+        name, _, size = options.row.partition(" ") if "micro" in options.row else (options.row,) * 3
+        more = (size,) if name == "micro-batch" else ()
+        print("RESULT", json.dumps(ROWS[name](options.folder, scale, *more)), flush=True)
         return 0
-
-    import torch
-
-    if scale is LARGE and not torch.cuda.is_available():
+    end = time.monotonic() + 60 * options.minutes
+    report: dict[str, Any] = {"before": describe_machine(), "scale": scale._asdict(), "rows": []}
+    if scale is LARGE and "device" not in report["before"]:
         print("no GPU is visible; --small runs on a CPU", file=sys.stderr)
         return 1
-    device = torch.cuda.get_device_name() if scale is LARGE else "CPU: these are no measurements"
-    print(f"{scale.model} on {device}, torch {torch.__version__}")
-    print(f"{'':42} {'tokens/s':>12} {'step, ms':>9} {'MFU':>6} {'GB':>8}")
     with tempfile.TemporaryDirectory(prefix="trainer-gpu-") as name:
         folder = Path(name)
-        make_tokens(folder, scale)
-        lines = list(measure_all(folder, scale, torch.cuda.device_count()))
-    if options.json:
-        about = {"device": device, "torch": torch.__version__, "scale": scale._asdict()}
-        options.json.write_text(json.dumps(about | {"lines": lines}, indent=1) + "\n")
-    return 1 if "missing" in lines[0] else 0
-
-
-def measure_all(folder: Path, scale: Scale, gpus: int) -> Iterator[dict[str, Any]]:
-    """Measure everything; yields, and prints, a line for each row."""
-    contenders = [TRAINER, PLAIN, HF]
-    if scale is SMALL:  # Starting torch takes longer than what is shown: all in one process.
-        names = [*contenders, *UNDONE]
-        turns = {line["name"]: [line] for line in start(names, folder, scale)}
-    else:
-        turns = {name: [] for name in contenders}
-        for _ in range(scale.rounds):
-            for name in contenders:
-                turns[name] += start([name], folder, scale)
-    own = gather_medians(turns[TRAINER])
-    first = own.get("tokens_per_s")
-    for name in contenders:
-        line = gather_medians(turns[name])
-        show(line, first)
-        yield line
-    for name in UNDONE:
-        (line,) = turns.get(name) or start([name], folder, scale)
-        show(line, first)
-        yield line
-    ranks = 2 if scale is SMALL else gpus
-    for strategy in ("ddp", "fsdp") if ranks > 1 else ():
-        more = ["--strategy", strategy]
-        batch = scale.context * scale.micro_batch * scale.accumulation * ranks
-        more += ["--batch-tokens", str(batch)]
-        (line,) = start([TRAINER], folder, scale, ranks=ranks, more=more)
-        line["name"] = f"{ranks} ranks, {strategy}"
-        show(line, first * ranks if first else None)
-        yield line
+        prepare_tokens(folder, scale)
+        for row in list_rows(scale, options.extra):
+            left = end - time.monotonic()
+            line: dict[str, Any] = {"row": row, "left out": "no time is left"}
+            if left > 5:
+                limit = min(options.row_seconds or scale.row_s, left)
+                line = run_row(row, folder, scale, seconds=limit)
+            report["rows"].append(line)
+            report["after"] = describe_machine()
+            options.json.write_text(json.dumps(report, indent=1) + "\n")
+            print(json.dumps(line), flush=True)
+    wrong = [line for line in report["rows"] if line.get("right") is False or "said" in line]
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

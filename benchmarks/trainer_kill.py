@@ -40,7 +40,7 @@ FLAGS = (
     "--batch-tokens",
     "96",
 )
-FLAGS += ("--val-every", "1000000", "--val-items", "3", "--sample-tokens", "0", "--log-every", "50")
+FLAGS += ("--val-every", "1000000", "--val-items", "3", "--log-every", "50")
 FLAGS += ("--save-every", str(SAVE_EVERY), "--keep", "3", "--device", "cpu")
 NODES = ((0, 2), (1, 1))  # number of the node, and its ranks
 PATIENCE = 120.0  # seconds for a start to show progress

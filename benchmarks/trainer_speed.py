@@ -108,7 +108,7 @@ def in_turns(flags: list[str]) -> None:
 
     Prints, for each pair of turns, what both took and how much memory they have held.
     """
-    from jobgen.trainer import __main__, loop
+    from jobgen.trainer import __main__, run
     from jobgen.trainer.step import Stepper
 
     other = subprocess.Popen(
@@ -124,16 +124,16 @@ def in_turns(flags: list[str]) -> None:
     turns: list[tuple[Seconds, list[str], Seconds]] = []  # asked at, the answer, went on at
 
     class InTurns(Stepper):
-        def step(self, requests: Sequence[float]) -> Any:
+        def step(self) -> Any:
             if self.done % TURN == 0:
                 asked = Seconds.now()
                 print(file=ask, flush=True)
                 os.kill(other.pid, signal.SIGCONT)
                 os.kill(os.getpid(), signal.SIGSTOP)
                 turns.append((asked, answer.readline().split(), Seconds.now()))
-            return super().step(requests)
+            return super().step()
 
-    loop.Stepper = InTurns  # type: ignore[misc]
+    run.Stepper = InTurns  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
     os.kill(other.pid, signal.SIGCONT)
@@ -146,17 +146,17 @@ def in_turns(flags: list[str]) -> None:
 
 def step_by_step(flags: list[str]) -> None:
     """Be one rank of the trainer, which prints when each step began."""
-    from jobgen.trainer import __main__, loop
+    from jobgen.trainer import __main__, run
     from jobgen.trainer.step import Stepper
 
     begun: list[tuple[int, float, Seconds]] = []
 
     class Noted(Stepper):
-        def step(self, requests: Sequence[float]) -> Any:
+        def step(self) -> Any:
             begun.append((self.done + 1, time.time(), Seconds.now()))
-            return super().step(requests)
+            return super().step()
 
-    loop.Stepper = Noted  # type: ignore[misc]
+    run.Stepper = Noted  # type: ignore[misc]
     sys.argv[1:] = flags
     status = __main__.main()
     for step, at, now in begun:
@@ -208,12 +208,12 @@ def measure_noting(flags: list[str]) -> float:
     folder = Path(tempfile.mkdtemp())
     config = parse_flags([*flags, "--out", str(folder), "--log-every", "10", "--steps", "100000"])
     log = Log(config, step=0, writes=True)
-    log.say = lambda text, passing=False: None  # type: ignore[method-assign]
+    log.say = lambda text: None  # type: ignore[method-assign]
     facts: dict[str, Any] = {"unit": "tokens", "units_per_item": 64, "world_size": 1}
     log.start(0, **facts, parameters=1, flops_per_unit=None, peak_flops=None)
     began = time.process_time()
     for step in range(1, 2001):
-        log.step(StepNumbers(step, step, 1.0, 1.0, 1.0, [], None, 1.0), seconds=1.0)
+        log.step(StepNumbers(step, step, 1.0, loss=1.0, grad_norm=1.0, memory_gb=1.0), seconds=1.0)
     return (time.process_time() - began) / 2000
 
 
@@ -253,7 +253,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="trainer-speed-"))
     common = ["--device", "cpu", "--model", MODEL, "--tokens", str(folder / "tokens")]
-    common += ["--val-every", "0", "--sample-tokens", "0"]
+    common += ["--val-every", "0"]
     # Made before, as the plain loop reads them too.
     prepare = [sys.executable, "-m", "jobgen.trainer", "prepare", *common]
     subprocess.run([*prepare, "--out", str(folder / "prepare")], cwd=ROOT, check=True)

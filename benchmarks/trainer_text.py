@@ -1,9 +1,8 @@
 """How much memory does it take to make a large text tokens, with each kind of tokenizer?
 
 A text of 1 GB is written, and `prepare` run on it in a process of its own for each tokenizer: the
-text's characters, bytes, an encoding of tiktoken, a tokenizer of Hugging Face. The last two are
-made here, of 8,000 tokens learnt from Python's manual and with GPT-2's way to cut words: nothing is
-fetched.
+text's characters, bytes, an encoding of tiktoken. The last one is made here, of 8,000 tokens
+learned from Python's manual and with GPT-2's way to cut words: nothing is fetched.
 
     python benchmarks/trainer_text.py [--megabytes 1000] [--only byte]
 
@@ -101,14 +100,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--only", metavar="TOKENIZER", help="char, byte, tiktoken or hf")
+    parser.add_argument("--only", metavar="TOKENIZER", help="char, byte or tiktoken")
     options = parser.parse_args()
     worst = 0.0
     with tempfile.TemporaryDirectory(prefix="trainer-text-") as name:
         folder = Path(name)
         write_text(folder / "text", options.megabytes)
         make_tokenizer(folder / "model")
-        for tokenizer in ("char", "byte", "tiktoken:manual", f"hf:{folder / 'model'}"):
+        for tokenizer in ("char", "byte", "tiktoken:manual"):
             kind = tokenizer.partition(":")[0]
             if options.only not in (None, kind):
                 continue

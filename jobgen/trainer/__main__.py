@@ -1,4 +1,4 @@
-"""`python -m jobgen.trainer [train|prepare|eval|sample|export]`: read the flags, do it.
+"""`python -m jobgen.trainer [train|prepare|sample]`: read the flags, do it.
 
 An error file is left when training fails. Exit status: 0 completed or stopped on request, 1
 failed, 2 wrong flags. torchrun turns all of them into 0 or 1: read `status.json` instead.
@@ -9,11 +9,13 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from importlib import import_module
 
 from .config import FlagError, TrainerError
 from .flags import parse_flags
 
-COMMAND_NAMES = ("train", "prepare", "eval", "sample", "export")
+COMMAND_NAMES = ("train", "prepare", "sample")
+_OLDEST_TORCH = (2, 6)
 _END_WITHIN = 60  # seconds; ending the process group can hang where a peer has died
 
 
@@ -25,9 +27,10 @@ def main() -> int:
     faulthandler.enable()
     try:
         if command not in COMMAND_NAMES:
-            raise FlagError(f"no command {command!r}; there are {', '.join(COMMAND_NAMES)}")
+            raise FlagError(f"{command!r} is not a command; use {', '.join(COMMAND_NAMES)}")
         # Torch is imported below, or for a task's defaults: --help and a wrong flag come first.
-        config = parse_flags(arguments, recorded=command in ("eval", "sample", "export"))
+        config = parse_flags(arguments, recorded=command == "sample")
+        _check_torch()
         from .commands import COMMANDS
 
         COMMANDS[command](config)
@@ -50,6 +53,13 @@ def main() -> int:
             world.leave()
             faulthandler.cancel_dump_traceback_later()
     return 0
+
+
+def _check_torch() -> None:
+    """Raise TrainerError if torch is older than what the trainer uses."""
+    version = import_module("torch").__version__
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_TORCH:
+        raise TrainerError(f"torch {version} is too old: the trainer needs 2.6 or newer")
 
 
 def _record(error: BaseException) -> None:

@@ -1,8 +1,9 @@
-"""From flags, and a file of settings, to a Config. Flags win over the file; it, over defaults."""
+"""From flags to a Config."""
 
 import argparse
 import dataclasses
 import difflib
+import json
 import math
 import os
 from argparse import ArgumentTypeError
@@ -20,10 +21,7 @@ _COMMANDS = """
 commands, before the flags; the same settings serve all of them:
   train     (or nothing) train, or continue the run in --out
   prepare   make the task's data ready, on a node that may use the network
-  eval      measure the validation loss of the newest checkpoint of the run in --out
-  sample    write text with that checkpoint
-  export    write its weights as one safetensors file, and as Hugging Face's libraries read
-            them, into the folder `export` of --out
+  sample    write text with the newest checkpoint of the run in --out
 """
 
 
@@ -33,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
-    """Return the settings that the flags, and a file they name, ask for.
+    """Return the settings that the flags ask for.
 
     With `recorded`, they start from those that the run in --out was started with. Raises
     FlagError for one that is unknown or wrong, and SystemExit after printing the help.
@@ -44,70 +42,40 @@ def parse_flags(arguments: Sequence[str], *, recorded: bool = False) -> Config:
         flags = [f"--{name.replace('_', '-')}" for name in _FIELDS]
         hint = next(filter(None, (_suggest(word.split("=")[0], flags) for word in unknown)), "")
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    given = vars(known)
-    file = given.pop("config", None)
     settings: dict[str, Any] = {"out": Path(os.environ.get("JOBGEN_RUN_DIR") or "runs/trainer")}
-    settings |= (read_file(file) if file else {}) | given
-    if recorded:
-        record = settings["out"] / "config.json"
-        if not record.exists():
-            raise FlagError(f"--out {settings['out']}: no run was started there")
-        settings = read_file(record) | settings
-    return _settle(settings)
+    settings |= vars(known)
+    return _settle(_read_record(settings["out"]) | settings if recorded else settings)
 
 
-def read_file(path: Path) -> dict[str, Any]:
-    """Return the settings in a YAML or JSON file, each read as the flag of its name is.
-
-    Raises FlagError, with line and column, for an unknown setting or a wrong value.
-    """
-    import yaml
-
-    def refuse(mark: Any, problem: object) -> NoReturn:
-        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise FlagError(f"{path}{at}: {problem}")
-
+def _read_record(out: Path) -> dict[str, Any]:
+    """Return the settings of the run in a folder; FlagError if there is no run."""
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise FlagError(f"--config {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
-        refuse(mark, f"not YAML: {problem or error}")
-    if root is not None and not isinstance(root, yaml.MappingNode):
-        refuse(root.start_mark, "write settings as `name: value`, one a line")
-    settings: dict[str, Any] = {}
-    for key, value in root.value if root else ():
-        name = str(key.value).replace("-", "_")
-        if name not in _FIELDS:
-            refuse(key.start_mark, f"no setting {key.value!r}" + _suggest(name, _FIELDS))
-        if name in settings:
-            refuse(key.start_mark, f"{key.value} is here twice")
-        if not isinstance(value, yaml.ScalarNode):
-            refuse(value.start_mark, f"{key.value} takes one value")
-        try:
-            settings[name] = _read_value(name, value.value)
-        except ArgumentTypeError as error:
-            refuse(value.start_mark, f"{key.value}: {error}")
-    return settings
+        record = json.loads((out / "config.json").read_text(encoding="utf-8"))
+        return {
+            name: value if isinstance(value, bool) else _read_value(name, str(value))
+            for name, value in record.items()
+        }
+    except FileNotFoundError:
+        raise FlagError(f"--out {out}: no run was started there") from None
+    except (OSError, ValueError, KeyError, ArgumentTypeError) as error:
+        raise FlagError(f"{out / 'config.json'} cannot be read: {error}") from error
 
 
 def _get_type(name: str) -> type:
-    """Return the type of a setting's value, when it has one."""
+    """Return the type of a setting's value, if it has one."""
     kind: type = (get_args(_FIELDS[name].type) or (_FIELDS[name].type,))[0]
     return kind
 
 
 def _read_value(name: str, text: str) -> object:
-    """Return the setting's value; ArgumentTypeError when the text does not say one."""
+    """Return the setting's value; ArgumentTypeError if the text is not one."""
     kind, about = _get_type(name), _FIELDS[name].metadata
     if about["read"]:
         return about["read"](text)
-    words = ("true", "false") if kind is bool else about["words"]
-    if words and text not in words:
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(words)}")
+    if about["words"] and text not in about["words"]:
+        raise ArgumentTypeError(f"{text!r} is not one of {', '.join(about['words'])}")
     if kind not in (int, float):
-        return text == "true" if kind is bool else kind(text)
+        return kind(text)
     try:
         number: float = kind(text)
     except ValueError:
@@ -121,7 +89,7 @@ def _read_value(name: str, text: str) -> object:
 def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m jobgen.trainer",
-        usage="%(prog)s [train|prepare|eval|sample|export] [FLAG ...]",
+        usage="%(prog)s [train|prepare|sample] [FLAG ...]",
         description=f"Train a model, on one process or many. Tasks: "
         f"{', '.join(tasks.list_names())}.",
         epilog=_COMMANDS,
@@ -133,28 +101,23 @@ def _make_parser() -> argparse.ArgumentParser:
             group = parser.add_argument_group(TOPICS[name])
         text, words = item.metadata["help"], ",".join(item.metadata["words"])
         if item.default is not None:
-            default = item.default
-            if isinstance(default, tuple):
-                default = ":".join(map(str, default))
-            text += f" (default: {default!r})"
+            text += f" (default: {item.default!r})"
         how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
         if _get_type(name) is not bool:
             metavar = f"{{{words}}}" if words else None
             how = {"type": partial(_read_value, name), "metavar": metavar}
         flag = "--" + name.replace("_", "-")
         group.add_argument(flag, default=argparse.SUPPRESS, help=text, **how)
-    text = "YAML file of these settings; flags win over it"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
     return parser
 
 
 def _settle(given: dict[str, Any]) -> Config:
-    """Add what the task, or its model, has for settings that were not given, and compare them."""
+    """Add the defaults of the task, and of its model, and compare the settings with each other."""
     task = tasks.read_defaults(given.get("task", "gpt"))
     model: str = given.get("model") or next(iter(task.models), "")
     if task.models and model not in task.models:
         hint = _suggest(model, task.models) or f"; it has {', '.join(task.models)}"
-        raise FlagError(f"--model: the task has no {model!r}{hint}")
+        raise FlagError(f"--model: the task does not have {model!r}{hint}")
     usual: dict[str, Any] = {"model": model or None, "lr": 1e-3}
     usual |= {**task.defaults, **task.models.get(model, {})}
     batches = {"batch_tokens", "batch_samples"}

@@ -1,4 +1,4 @@
-"""The learning rate of each step, and what makes steps of gradients: AdamW, or Muon beside it."""
+"""The learning rate of each step, AdamW, and the scale of the loss in fp16."""
 
 import dataclasses
 import math
@@ -7,37 +7,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .config import Config, TrainerError
+from .config import Config
 from .tasks import Task
 
-_WARMUP_STEPS = 20  # at most, where only --epochs are given
-_FINAL_SHARE = 0.1  # of --lr, where --min-lr is not given
-_DECAY_SHARE = 0.2  # of --steps, where --decay-steps is not given
+_WARMUP_STEPS = 20  # at most, with --epochs
+_FINAL_SHARE = 0.1  # of --lr, without --min-lr
 
 
 def compute_learning_rate(step: int, config: Config) -> float:
     """Return the rate of a step, counted from 0: up linearly, then as --schedule says.
 
-    cosine: half a cosine down to --min-lr; linear: a line down; wsd (warmup, stable, decay): level,
-    and a line down over the last --decay-steps; constant: level.
+    cosine: half a cosine down to --min-lr; linear: a line down; constant: level.
     """
     highest, warmup = config.lr, config.warmup_steps or 0
     lowest = _FINAL_SHARE * highest if config.min_lr is None else config.min_lr
     if step < warmup:
         return highest * (step + 1) / warmup
-    first = warmup
-    if config.schedule == "wsd":
-        decay = config.decay_steps or max(1, round(_DECAY_SHARE * config.steps))
-        first = max(warmup, config.steps - decay)
-    if config.schedule == "constant" or step < first:
+    if config.schedule == "constant":
         return highest
-    way = (step - first) / max(1, config.steps - first)
+    way = (step - warmup) / max(1, config.steps - warmup)
     left = 0.5 * (1 + math.cos(math.pi * way)) if config.schedule == "cosine" else 1 - way
     return lowest + (highest - lowest) * left
 
 
 def fix_length(config: Config, task: Task) -> Config:
-    """Return the settings with the steps that --epochs come to, and a warmup that suits them."""
+    """Return the settings with --epochs as steps, and a warmup that suits them."""
     if config.epochs is None:
         return config
     items = config.batch_units // task.units_per_item
@@ -49,78 +43,76 @@ def fix_length(config: Config, task: Task) -> Config:
 
 
 class Optimizer:
-    """One or two of torch's optimizers, stepped together, unless the gradient is bad."""
+    """AdamW, which leaves everything as it is after a bad gradient."""
 
-    def __init__(self, model: nn.Module, task: Task, config: Config) -> None:
-        """Take the model's weights; TrainerError where --optimizer cannot be had."""
-        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
-        inner = _list_inner_matrices(model, task) if config.optimizer == "muon" else []
-        apart = {id(weight) for weight in inner}
-        rest = [weight for weight in self.weights if id(weight) not in apart]
-        matrices: dict[str, Any] = {"params": [weight for weight in rest if weight.dim() >= 2]}
-        # Biases and norms do not decay.
-        vectors: dict[str, Any] = {
-            "params": [weight for weight in rest if weight.dim() < 2],
-            "weight_decay": 0.0,
-        }
+    def __init__(self, model: nn.Module, config: Config) -> None:
+        """Take the model's parameters; biases and norms do not decay."""
+        self.model = model
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        matrices: dict[str, Any] = {"params": [p for p in self.parameters if p.dim() >= 2]}
+        vectors: dict[str, Any] = {"params": [p for p in self.parameters if p.dim() < 2]}
         self.adamw = torch.optim.AdamW(
-            [matrices, vectors],
+            [matrices, vectors | {"weight_decay": 0.0}],
             lr=config.lr,
-            betas=config.betas,
+            betas=(0.9, 0.95),
             weight_decay=config.weight_decay,
             fused=True,
         )
-        self.all: list[torch.optim.Optimizer] = [self.adamw]
-        if config.optimizer == "muon":
-            self.all.append(_make_muon(inner, config))
 
     def set_learning_rate(self, rate: float) -> None:
         """Let the next step take this rate."""
-        for optimizer in self.all:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-
-    def name_state(self, model: nn.Module) -> dict[str, dict[str, Tensor]]:
-        """Return what is kept of each weight, by its name in the model."""
-        states = {weight: state for each in self.all for weight, state in each.state.items()}
-        return {name: states[w] for name, w in model.named_parameters() if w in states}
+        for group in self.adamw.param_groups:
+            group["lr"] = rate
 
     def step(self, *, bad: Tensor) -> None:
-        """Change the weights, and forget the gradients; a bad step changes nothing.
+        """Change the parameters, and clear the gradients; a bad step changes nothing.
 
-        Whether it is bad is known to the device alone: the host does not wait for it.
+        Only the device knows whether it is bad: the host does not wait for it.
         """
-        # Fused AdamW reads this on the device, where a gradient scaler would have left it.
+        # Fused AdamW reads this on the device, where a GradScaler would have left it.
         self.adamw.found_inf = bad.float()  # type: ignore[attr-defined]
         self.adamw.step()
-        for muon in self.all[1:]:
-            if not bad:  # It cannot skip a step by itself: here the host waits.
-                muon.step()
-        for optimizer in self.all:
-            optimizer.zero_grad()
+        self.adamw.zero_grad()
+
+    def collect_state(self) -> dict[str, Tensor]:
+        """Return what is kept of each parameter, as NAME.exp_avg and so on; zeros before a step."""
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.model.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            state = self.adamw.state[parameter]
+            if not state:
+                state["step"] = torch.zeros((), device=parameter.device)
+                state |= {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
+            tensors |= {f"{name}.{key}": each for key, each in state.items()}
+        return tensors
 
 
-def _list_inner_matrices(model: nn.Module, task: Task) -> list[nn.Parameter]:
-    """Return the matrices of the repeated layers: all but embeddings and head."""
-    inner = [
-        weight
-        for block in task.blocks(model)
-        for weight in block.parameters()
-        if weight.dim() == 2 and weight.requires_grad
-    ]
-    if not inner:
-        raise TrainerError(
-            "--optimizer muon is for the matrices of layers; this task has no layers"
-        )
-    return inner
+class LossScale:
+    """The factor that keeps fp16 gradients from vanishing, on the device as the rest of a step.
 
+    As torch's GradScaler: halved by a gradient that is not finite, doubled after many that are. The
+    norm of the whole gradient is the same on every rank, so the scale is, too.
+    """
 
-def _make_muon(weights: list[nn.Parameter], config: Config) -> torch.optim.Optimizer:
-    if not hasattr(torch.optim, "Muon"):
-        raise TrainerError(f"--optimizer muon: torch {torch.__version__} does not have it")
-    if config.strategy != "ddp":
-        raise TrainerError("--optimizer muon needs whole matrices: --strategy ddp")
-    # Scaled so that its steps are as large as AdamW's: one learning rate suits both.
-    return torch.optim.Muon(
-        weights, lr=config.lr, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
+    _DOUBLE_AFTER = 2000  # good steps
+
+    def __init__(self, device: torch.device) -> None:
+        self.scale = torch.tensor(2.0**12, device=device)
+        self.good = torch.tensor(0.0, device=device)
+
+    def update(self, bad: Tensor) -> None:
+        """Take note of a step."""
+        self.good = torch.where(bad, 0.0, self.good + 1)
+        double = self.good >= self._DOUBLE_AFTER
+        factor = torch.where(bad, 0.5, torch.where(double, 2.0, 1.0))
+        self.scale, self.good = self.scale * factor, torch.where(double, 0.0, self.good)
+
+    def as_json(self) -> list[float]:
+        """Return the scale and the good steps since it changed."""
+        return [float(self.scale), float(self.good)]
+
+    def restore(self, numbers: list[float]) -> None:
+        """Continue from a checkpoint's."""
+        self.scale.fill_(numbers[0])
+        self.good.fill_(numbers[1])

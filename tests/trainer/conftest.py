@@ -127,36 +127,3 @@ def start(started: list[Run]) -> Start:
         return started[-1]
 
     return start
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Hugging Face model and tokenizer, built here: nothing is fetched."""
-    transformers = pytest.importorskip("transformers", reason="the task needs the extra hf")
-    tokenizers = pytest.importorskip("tokenizers")
-    torch = pytest.importorskip("torch")
-    place = str(tmp_path_factory.mktemp("model") / "tiny")
-    words = tokenizers.Tokenizer(tokenizers.models.BPE())
-    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=["<end>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    words.train_from_iterator([TEXT], trainer)
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>")
-    form = transformers.GPT2Config(
-        n_layer=2,
-        n_head=2,
-        n_embd=32,
-        n_positions=32,
-        vocab_size=len(fast),
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    torch.manual_seed(0)
-    transformers.GPT2LMHeadModel(form).save_pretrained(place)
-    fast.save_pretrained(place)
-    return place

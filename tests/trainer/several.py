@@ -16,7 +16,7 @@ import torch
 
 from jobgen.trainer.distributed.world import leave
 from jobgen.trainer.flags import parse_flags
-from jobgen.trainer.loop import run
+from jobgen.trainer.run import run
 from jobgen.trainer.tasks.gpt import MODELS
 
 

@@ -26,19 +26,17 @@ pytestmark = pytest.mark.torch
 TEXT_FLAGS = ("--context", "16", "--batch-tokens", "192")
 TASKS = {
     "gpt": TEXT_FLAGS,
-    "hf-causal-lm": TEXT_FLAGS,
     "digits": ("--model", "cnn", "--batch-samples", "12"),
     "toy": ("--batch-samples", "12"),
 }
 # Tasks of one's own.
 FILES = {"digits": str(ROOT / "examples" / "digits_task.py")}
-IMPORTED = (*MODULES, "sklearn.datasets", "transformers.models.gpt2.modeling_gpt2")
-COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12", "--sample-tokens", "4")
+IMPORTED = (*MODULES, "sklearn.datasets")
+COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12")
 
 
 def losses(
     folder: Path,
-    model: str,
     scheduler: str,
     processes: list[int],
     mode: str,
@@ -52,7 +50,6 @@ def losses(
     for task, flags in TASKS.items():
         own = ["--task", FILES.get(task, task), "--out", str(folder / task), *flags, *COMMON]
         own += ["--data", str(folder / "text.txt")] if flags is TEXT_FLAGS else []
-        own += ["--model", model] if task == "hf-causal-lm" else []
         runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
     script = str(Path(__file__).with_name("several.py"))
     arguments = [str(21_000 + os.getpid() % 7_000), json.dumps(runs)]
@@ -87,12 +84,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def alone(
-    tiny_model: str, server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[float]]:
+def alone(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """What one process finds."""
     folder = tmp_path_factory.mktemp("alone") / "run"
-    return losses(folder, tiny_model, "local", [1], "direct", server=server)
+    return losses(folder, "local", [1], "direct", server=server)
 
 
 def all_pairs() -> Iterator[Any]:
@@ -110,12 +105,11 @@ def test_every_task_trains_resumes_and_learns_the_same(
     processes: list[int],
     mode: str,
     alone: dict[str, list[float]],
-    tiny_model: str,
     server: Server,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    layout = (tiny_model, scheduler, processes, mode)
+    layout = (scheduler, processes, mode)
     if scheduler == "slurm":
         cluster: Cluster = request.getfixturevalue("slurm")
         found = losses(tmp_path / "run", *layout, env=cluster.env)

@@ -51,7 +51,6 @@ def test_it_learns_and_says_so(whole: Run) -> None:
     assert (whole.out / "DONE").exists()
     for rank in range(3):
         assert f"rank {rank} of 3 on {socket.gethostname()}, local rank {rank}" in whole.output
-    assert "--- a sample ---" in whole.output
 
 
 def test_a_step_is_recorded_with_its_units(whole: Run) -> None:
@@ -66,21 +65,6 @@ def test_a_step_is_recorded_with_its_units(whole: Run) -> None:
     assert abs(time.time() - step["time"]) < 600
     started = whole.metrics("start")[0]
     assert (started["world_size"], started["device"]) == (3, "cpu")
-    assert started["nodes"] == [socket.gethostname()] * 3
-    ranks = whole.metrics("ranks")
-    assert sum(line["steps"] for line in ranks) == 40
-    assert all(0 < seconds < 5 for seconds in ranks[-1]["forward_s"])
-    assert [len(ranks[-1][name]) for name in ("forward_s", "data_s", "mem_gb")] == [3, 3, 3]
-
-
-def test_the_learning_rate_rises_then_falls_to_a_tenth() -> None:
-    config = parse_flags(["--steps", "100", "--warmup-steps", "10", "--lr", "1"])
-    rates = [compute_learning_rate(step, config) for step in range(100)]
-    assert rates[:10] == pytest.approx([0.1 * step for step in range(1, 11)])
-    assert rates[10] == 1
-    assert rates[10:] == sorted(rates[10:], reverse=True)
-    assert rates[55] == pytest.approx(0.55)
-    assert rates[99] == pytest.approx(0.1, abs=1e-3)
 
 
 def test_killed_and_started_again_it_ends_with_the_same_bits(
@@ -169,7 +153,7 @@ def test_a_signal_stops_all_ranks_at_one_step_with_a_checkpoint(
     assert time.monotonic() - asked < 15
     status = run.status()
     assert status["state"] == "stopped"
-    assert status["reason"] == ("SIGTERM" if who == "the agent" else "SIGUSR1")
+    assert status["reason"] == "a signal"
     assert status["resumable"] is True
     assert (run.out / "STOPPED").exists()
     assert not (run.out / "DONE").exists()
@@ -294,7 +278,7 @@ def test_an_error_on_one_rank_is_reported_as_that_ranks(
         (("--lr", "1e12", "--warmup-steps", "0"), "the loss is"),
         (("--device", "cuda"), "--device cuda: no GPU is visible"),
         (("--data", "absent.txt"), "--data absent.txt: No such file"),
-        (("--context", "999999", "--batch-tokens", "999999"), "less than one sequence of 999999"),
+        (("--context", "999999", "--batch-tokens", "999999"), "fewer than one sequence of 999999"),
     ],
 )
 def test_a_failure_is_said_clearly(
@@ -329,10 +313,10 @@ def test_another_model_or_text_does_not_continue_this_run(
 def test_two_ranks_that_inductor_compiles_learn_the_same_and_go_on(
     start: Start, tmp_path: Path
 ) -> None:
-    """Training, validation, a second start and a sample; other tests compile without C++."""
+    """Training, validation and a second start; other tests compile without C++."""
     flags = ("--context", 16, "--batch-tokens", 64, "--tokens", tmp_path / "tokens")
     flags += ("--log-every", 1, "--save-every", 3, "--val-every", 3, "--val-items", 5)
-    flags += ("--warmup-steps", 2, "--schedule", "constant", "--sample-tokens", 4)
+    flags += ("--warmup-steps", 2, "--schedule", "constant")
     plain = start(tmp_path / "plain", *flags, "--steps", 6, processes=2)
     assert plain.wait() == 0, plain.output
     for steps in (3, 6):
@@ -344,7 +328,6 @@ def test_two_ranks_that_inductor_compiles_learn_the_same_and_go_on(
         )
         assert compiled.wait() == 0, compiled.output
     assert "continuing after step 3" in compiled.output
-    assert "--- a sample ---" in compiled.output
     for kind in ("step", "val"):
         losses = [line["loss"] for line in compiled.metrics(kind)]
         expected = [line["loss"] for line in plain.metrics(kind)]

@@ -1,4 +1,4 @@
-"""The ways to spread a model over processes learn the same; exact sums, the same bits.
+"""Replicas and shards learn the same, on any number of processes.
 
 Started directly, without torchrun: each process gets torchrun's variables. Runs of as many
 processes share them.
@@ -9,16 +9,12 @@ import shutil
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
 from jobgen.trainer.checkpoint import Checkpoints, read_whole  # noqa: E402
-from jobgen.trainer.config import TrainerError  # noqa: E402
-from jobgen.trainer.distributed.strategy import build_model  # noqa: E402
-from jobgen.trainer.flags import parse_flags  # noqa: E402
 
 from .conftest import Run  # noqa: E402
 
@@ -26,20 +22,17 @@ pytestmark = pytest.mark.torch
 
 STEPS = ("--steps", "6", "--warmup-steps", "3", "--save-every", "3", "--log-every", "1")
 SMALL = (*STEPS, "--batch-tokens", "768", "--micro-batch", "1", "--val-items", "20")
-EXACT = (*SMALL, "--reduce", "exact")
 
 
-def ranks(
-    size: int, runs: list[tuple[Path, tuple[str, ...]]], *, per_node: int | None = None
-) -> None:
+def ranks(size: int, runs: list[tuple[Path, tuple[str, ...]]]) -> None:
     """Run them, one after another, in processes of their own."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] % 20_000 + 10_000
-    flags = [["--out", str(out), "--sample-tokens", "5", *given] for out, given in runs]
+    flags = [["--out", str(out), *given] for out, given in runs]
     program = [sys.executable, str(Path(__file__).with_name("several.py"))]
     shared = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(size)}
-    shared |= {"LOCAL_WORLD_SIZE": str(per_node or size)}
+    shared |= {"LOCAL_WORLD_SIZE": str(size)}
     folder = runs[0][0].parent
     processes = [
         Run(
@@ -47,7 +40,7 @@ def ranks(
             folder / f"rank-{rank}-of-{size}",
             **shared,
             RANK=str(rank),
-            LOCAL_RANK=str(rank % (per_node or size)),
+            LOCAL_RANK=str(rank),
         )
         for rank in range(size)
     ]
@@ -92,15 +85,22 @@ def bits(out: Path) -> dict[str, bytes]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs on 1, 4, 2 and 3 processes."""
     at = tmp_path_factory.mktemp("spread")
-    ranks(1, [(at / "exact-1", EXACT)])
+    turns = [
+        {"role": "user", "content": "how much is "},
+        {"role": "assistant", "content": "it is "},
+    ]
+    with (at / "chats.jsonl").open("w") as stream:
+        for n in range(300):
+            chat = [turn | {"content": turn["content"] + "x" * (n % 11)} for turn in turns]
+            stream.write(json.dumps({"messages": chat}) + "\n")
+    chats = (*SMALL, "--data", str(at / "chats.jsonl"), "--tokenizer", "byte")
+    ranks(1, [(at / "alone", SMALL), (at / "chats-1", chats)])
     ranks(
         4,
         [
             (at / "shards-4", (*SMALL, "--strategy", "fsdp")),
-            (at / "hybrid-2x2", (*SMALL, "--strategy", "hybrid")),
-            (at / "exact-4", EXACT),
+            (at / "shards-4-fp16", (*SMALL, "--strategy", "fsdp", "--dtype", "fp16")),
         ],
-        per_node=2,
     )
     for name in ("replicas-2", "shards-3"):
         shutil.copytree(at / "shards-4" / "checkpoints", at / name / "checkpoints")
@@ -111,10 +111,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [
             (at / "replicas-2", SMALL),
             (at / "shards-10-2", (*SMALL, "--strategy", "fsdp", "--shares", "10:2")),
-            (at / "recompute-bf16", (*SMALL, "--recompute", "all", "--dtype", "bf16")),
-            (at / "selective", (*SMALL, "--recompute", "selective")),
-            (at / "exact-2", EXACT),
-            (at / "exact-10-2", (*EXACT, "--shares", "10:2")),
+            (at / "bf16", (*SMALL, "--dtype", "bf16")),
+            (at / "chats-2", chats),
+            (at / "replicas-2-4", (*SMALL, "--shares", "2:4")),
             (at / "level", level),
             (at / "compiled", (*level, "--compile")),
             (at / "compiled-halves", (*level, "--compile", "--steps", "3")),
@@ -126,8 +125,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         3,
         [
             (at / "shards-3", (*SMALL, "--strategy", "fsdp")),
-            (at / "exact-3", EXACT),
-            (at / "exact-2-4-6", (*EXACT, "--shares", "2:4:6")),
+            (at / "chats-3", (*chats, "--strategy", "fsdp")),
         ],
     )
     return at
@@ -146,20 +144,9 @@ def test_compiled_replicas_and_shards_learn_the_same_and_continue_to_the_same_bi
     assert compiles(folder / "level") == [0, 0]
 
 
-def test_exact_sums_give_the_same_bits_on_any_number_of_processes_and_any_shares(
-    folder: Path,
-) -> None:
-    expected = bits(folder / "exact-1")
-    for name in ("exact-2", "exact-3", "exact-4", "exact-10-2", "exact-2-4-6"):
-        assert bits(folder / name) == expected, name
-        assert losses(folder / name) == losses(folder / "exact-1"), name
-    # Not so with usual sums, or the test would show nothing.
-    assert bits(folder / "shards-4") != expected
-
-
-@pytest.mark.parametrize("name", ["shards-4", "hybrid-2x2", "shards-10-2"])
+@pytest.mark.parametrize("name", ["shards-4", "shards-10-2", "replicas-2-4"])
 def test_replicas_and_shards_learn_the_same(name: str, folder: Path) -> None:
-    assert losses(folder / name) == pytest.approx(losses(folder / "exact-1"), abs=1e-5)
+    assert losses(folder / name) == pytest.approx(losses(folder / "alone"), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["replicas-2", "shards-3"])
@@ -167,18 +154,14 @@ def test_what_four_shards_saved_others_continue(name: str, folder: Path) -> None
     assert losses(folder / name) == pytest.approx(losses(folder / "shards-4")[3:], abs=1e-5)
 
 
-def test_layers_that_are_recomputed_learn_the_same(folder: Path) -> None:
-    assert losses(folder / "selective") == pytest.approx(losses(folder / "exact-1"), abs=1e-5)
+@pytest.mark.parametrize("name", ["chats-2", "chats-3"])
+def test_each_rank_counts_its_own_targets_and_the_mean_is_over_all(name: str, folder: Path) -> None:
+    """Ranks have unequal numbers of targets: answers differ in length."""
+    assert losses(folder / name) == pytest.approx(losses(folder / "chats-1"), abs=1e-5)
 
 
-def test_shorter_types_learn_almost_the_same(folder: Path) -> None:
-    expected = losses(folder / "exact-1")
-    assert losses(folder / "recompute-bf16") == pytest.approx(expected, abs=0.02)
-    assert losses(folder / "recompute-bf16") != pytest.approx(expected, abs=1e-5)
-
-
-def test_exact_sums_of_shards_are_refused() -> None:
-    config = parse_flags(["--reduce", "exact", "--strategy", "fsdp"])
-    none: Any = None
-    with pytest.raises(TrainerError, match="--reduce exact needs the whole model"):
-        build_model(none, config, none, arithmetic=none, deal=none)
+@pytest.mark.parametrize(("name", "most"), [("bf16", 0.02), ("shards-4-fp16", 0.02)])
+def test_shorter_types_learn_almost_the_same(name: str, most: float, folder: Path) -> None:
+    expected = losses(folder / "alone")
+    assert losses(folder / name) == pytest.approx(expected, abs=most)
+    assert losses(folder / name) != pytest.approx(expected, abs=1e-5)

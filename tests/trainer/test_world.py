@@ -1,17 +1,17 @@
-"""The processes of a run and their devices: what few builds of torch have, and few runs ask for."""
+"""The processes of a run and their devices, with GPUs that only seem to be there."""
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the trainer needs torch")
 
-from jobgen.trainer import commands  # noqa: E402
 from jobgen.trainer.config import TrainerError  # noqa: E402
 from jobgen.trainer.distributed.device import choose_arithmetic, set_arithmetic  # noqa: E402
-from jobgen.trainer.distributed.world import join, leave  # noqa: E402
+from jobgen.trainer.distributed.world import join  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
 
 from .conftest import ROOT  # noqa: E402
@@ -19,46 +19,70 @@ from .conftest import ROOT  # noqa: E402
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize(("backend", "device"), [("mpi", "cpu"), ("xccl", "xpu")])
-def test_a_backend_trains_where_torch_has_it_and_is_refused_elsewhere(
-    backend: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def as_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, int]], torch.device]:
+    """Have torch say that its GPU has this compute capability."""
+
+    def answer(capability: tuple[int, int]) -> torch.device:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+        monkeypatch.setattr("jobgen.trainer.distributed.device.has_triton", lambda: True)
+        return torch.device("cuda")
+
+    return answer
+
+
+COMPILED, TF32 = "compiled (default on cuda)", "fp32 matrix products in TF32"
+
+
+@pytest.mark.parametrize(
+    ("capability", "reasons"),
+    [
+        ((6, 0), f"fp16 (default on cuda, sm60), {COMPILED}"),  # P100
+        ((7, 0), f"fp16 (default on cuda, sm70), {COMPILED}"),  # V100
+        ((7, 5), f"fp16 (default on cuda, sm75), {COMPILED}"),  # T4
+        ((8, 0), f"bf16 (default on cuda, sm80), {COMPILED}, {TF32}"),  # A100
+        ((9, 0), f"bf16 (default on cuda, sm90), {COMPILED}, {TF32}"),  # H100
+    ],
+)
+def test_the_type_is_one_that_the_gpu_has(
+    capability: tuple[int, int], reasons: str, as_gpu: Callable[[tuple[int, int]], torch.device]
 ) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    flags = ["--task", "toy", "--steps", "3", "--out", str(tmp_path), "--backend", backend]
-    if not torch.distributed.is_backend_available(backend):
-        with pytest.raises(TrainerError, match=f"--backend {backend}: this build of torch does"):
-            join(parse_flags([*flags, "--device", "cpu"]))
-        return
-    if device == "xpu" and not torch.xpu.is_available():
-        pytest.skip("no XPU is visible")
-    try:
-        commands.train(parse_flags([*flags, "--device", device]))
-    finally:
-        leave()
-    assert (tmp_path / "DONE").exists()
+    """Pascal, Volta and Turing have neither bf16 nor TF32."""
+    assert choose_arithmetic(parse_flags([]), as_gpu(capability)).reasons == reasons
 
 
-def test_an_xpu_that_is_not_there_is_said_to_be_missing() -> None:
-    if torch.xpu.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(TrainerError, match="--device xpu: no GPU is visible on"):
-        join(parse_flags(["--device", "xpu"]))
+def test_tf32_is_used_only_where_it_exists(
+    as_gpu: Callable[[tuple[int, int]], torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", chosen.append)
+    for capability in ((7, 0), (8, 6)):
+        set_arithmetic(parse_flags([]), as_gpu(capability))
+    assert chosen == ["highest", "high"]
 
 
-@pytest.mark.parametrize("flag", ["--deterministic", "--reduce=exact", "--reduce=fast"])
-def test_the_same_bits_are_had_for_the_asking(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = torch.get_num_threads()
+def test_the_default_on_a_cpu_is_fp32_and_a_gpu_that_is_missing_is_said() -> None:
+    chosen = choose_arithmetic(parse_flags([]), torch.device("cpu"))
+    assert chosen.reasons == "fp32 (default on cpu), not compiled (default on cpu)"
+    if not torch.cuda.is_available():
+        with pytest.raises(TrainerError, match="--device cuda: no GPU is visible on"):
+            join(parse_flags(["--device", "cuda"]))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_same_bits_are_had_for_the_asking(
+    wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
-    config, cpu = parse_flags([flag]), torch.device("cpu")
+    config = parse_flags(["--deterministic" if wanted else "--no-deterministic"])
     try:
-        set_arithmetic(config, cpu)
-        wanted = flag != "--reduce=fast"
+        set_arithmetic(config, torch.device("cpu"))
         assert torch.are_deterministic_algorithms_enabled() == wanted
-        assert ("deterministic" in choose_arithmetic(config, cpu).reasons) == wanted
+        chosen = choose_arithmetic(config, torch.device("cpu"))
+        assert ("deterministic" in chosen.reasons) == wanted
     finally:
         torch.use_deterministic_algorithms(False)
-        torch.set_num_threads(threads)
 
 
 # One of eight ranks whose peers are not there: what is sent goes nowhere.
@@ -69,7 +93,7 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from jobgen.trainer import tasks
-from jobgen.trainer.data.deal import deal_items
+from jobgen.trainer.data.split import split_batch
 from jobgen.trainer.distributed.device import choose_arithmetic
 from jobgen.trainer.distributed.strategy import build_model
 from jobgen.trainer.distributed.world import World
@@ -79,13 +103,14 @@ def peak():
     return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1000
 
 def build(out, model):
-    given = ["--model", model, "--device", "cpu", "--strategy", "fsdp", "--no-tie"]
+    given = ["--model", model, "--device", "cpu", "--strategy", "fsdp"]
     config = parse_flags([*given, "--out", out, "--batch-tokens", "8192"])
     tasks.prepare_data(config, fetch=False)
-    task, deal = tasks.load_task(config), deal_items(config, 8, 8)
+    task, split = tasks.load_task(config), split_batch(config, 8, 8)
     device = torch.device("cpu")
-    world = World(0, 0, 8, 8, device, "fake", dist.group.WORLD)
-    return build_model(task, config, world, arithmetic=choose_arithmetic(config, device), deal=deal)
+    world = World(0, 0, 8, device, "fake", dist.group.WORLD, dist.group.WORLD)
+    arithmetic = choose_arithmetic(config, device)
+    return build_model(task, config, world, arithmetic=arithmetic, split=split)
 
 dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
 build(sys.argv[1], "gpt-tiny")  # libraries take memory once

@@ -11,16 +11,12 @@ from torch import Tensor
 
 from ..config import Config
 from ..tasks import Task
-from .deal import Deal
 from .order import list_items
+from .split import BatchSplit
 
-# Micro-batches that are ordered at once, while as many are there to be used. To wake the thread for
-# each would cost more than to make it, where an item is a window of a text.
+# Micro-batches that are requested at once, while as many are ready. To wake the thread for each
+# would cost more than to make it, if an item is a window of a text.
 _AT_ONCE = 4
-
-# Of one micro-batch after another: the places of its items in the run and, with a step's first
-# one, those of all items of the step.
-Places = Iterator[tuple[range, range | None]]
 
 
 def map_tensors(work: Callable[[Tensor], Tensor], batch: Any) -> Any:
@@ -42,76 +38,66 @@ def move_batch(batch: Any, device: torch.device) -> Any:
 def pin_batch(batch: Any) -> Any:
     """Return the batch in pinned memory.
 
-    Contiguous: a strided tensor is copied to the GPU by way of unpinned memory, for which the host
-    waits.
+    Contiguous: a strided tensor would be copied by way of unpinned memory, and the host would wait.
     """
     return map_tensors(lambda tensor: tensor.contiguous().pin_memory(), batch)
 
 
 class Feed:
-    """This rank's micro-batches, one after another, from a place in the data on."""
+    """This rank's micro-batches, one after another, from a position in the data on."""
 
     def __init__(
-        self, task: Task, config: Config, dealt: Deal, *, rank: int, device: torch.device
+        self, task: Task, config: Config, split: BatchSplit, *, rank: int, device: torch.device
     ) -> None:
         self.task, self.seed, self.device = task, config.seed, device
-        self.parts = task.parts()
-        self.items, self.own = dealt.items, dealt.micro_batches[rank]
-        # Most tasks count what an item holds; only then is it known without looking at the items.
-        self._fixed_units = not task.counted
-        self._units, self._waited = dealt.items * task.units_per_item, 0.0
+        self.items, self.own = split.items, split.micro_batches[rank]
+        self._waited = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="data")
-        self.move(0)
+        self.seek(0)
 
-    def move(self, position: int) -> None:
-        """Go on from this place: so many items of the run have been used."""
-        self._places = self._list_micro_batches(position)
-        self._ordered: deque[Future[tuple[Any, int | None]]] = deque()
-        self._order()
+    def seek(self, position: int) -> None:
+        """Go on from this position: so many items of the run have been used."""
+        self._positions = self._list_micro_batches(position)
+        self._requested: deque[Future[tuple[Any, int]]] = deque()
+        self._request()
 
     def take_batch(self) -> tuple[Any, int]:
-        """Return the next micro-batch on the rank's device, and the units of its step on all."""
-        if len(self._ordered) == _AT_ONCE:
-            self._order()
+        """Return the next micro-batch on the device, and how many units it has."""
+        if len(self._requested) == _AT_ONCE:
+            self._request()
         began = time.perf_counter()
-        batch, units = self._ordered.popleft().result()
+        batch, units = self._requested.popleft().result()
         self._waited += time.perf_counter() - began
-        self._units = units or self._units
-        return (batch if self.device.type == "cpu" else move_batch(batch, self.device)), self._units
+        return (batch if self.device.type == "cpu" else move_batch(batch, self.device)), units
 
     def take_wait(self) -> float:
         """Return the seconds spent waiting for data since the last call."""
         waited, self._waited = self._waited, 0.0
         return waited
 
-    def _list_micro_batches(self, step: int) -> Places:
-        """Yield the places of each micro-batch, from that of a step's first item on."""
+    def _list_micro_batches(self, step: int) -> Iterator[range]:
+        """Yield the positions of each micro-batch, from that of a step's first item on."""
         while True:
-            for number, each in enumerate(self.own):
-                whole = range(step, step + self.items) if number == 0 else None
-                yield range(step + each.start, step + each.stop), whole
+            yield from (range(step + each.start, step + each.stop) for each in self.own)
             step += self.items
 
-    def _order(self) -> None:
-        futures: list[Future[tuple[Any, int | None]]] = [Future() for _ in range(_AT_ONCE)]
-        self._thread.submit(self._make_all, self._places, futures)
-        self._ordered.extend(futures)
+    def _request(self) -> None:
+        futures: list[Future[tuple[Any, int]]] = [Future() for _ in range(_AT_ONCE)]
+        self._thread.submit(self._make_all, self._positions, futures)
+        self._requested.extend(futures)
 
-    def _make_all(self, places: Places, futures: list[Future[tuple[Any, int | None]]]) -> None:
-        """Make one after another, each to be used as soon as it is there."""
+    def _make_all(self, positions: Iterator[range], futures: list[Future[tuple[Any, int]]]) -> None:
+        """Make one after another, each to be used as soon as it is ready."""
         for future in futures:
             try:
-                future.set_result(self._make(*next(places)))
+                future.set_result(self._make(next(positions)))
             except BaseException as error:
                 future.set_exception(error)
 
-    def _make(self, places: range, step: range | None) -> tuple[Any, int | None]:
-        batch = self.task.batch(self._list_items(places), training=True)
-        if self.device.type != "cpu":
-            batch = pin_batch(batch)
-        if self._fixed_units or step is None:
-            return batch, None
-        return batch, self.task.count_units(self._list_items(step), training=True)
-
-    def _list_items(self, places: range) -> list[int]:
-        return list_items(places, parts=self.parts, seed=self.seed)
+    def _make(self, positions: range) -> tuple[Any, int]:
+        items = list_items(positions, count=self.task.train_items, seed=self.seed)
+        batch = self.task.batch(items, training=True)
+        units = len(items) * self.task.units_per_item
+        if self.task.counted:
+            units = self.task.count_units(batch)
+        return (batch if self.device.type == "cpu" else pin_batch(batch)), units

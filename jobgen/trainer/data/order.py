@@ -1,49 +1,22 @@
 """Which item comes next.
 
-The place in the data is one integer, the number of items used so far: it and the seed decide which
-item comes next. So a run continues exactly where it was, at no cost, on any number of ranks, and no
-item comes twice in one epoch.
+The position in the data is one integer, the number of items used so far. It and the seed decide
+which item comes next: a run continues exactly where it was, at no cost, on any number of ranks, and
+no item comes twice in one epoch.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable
 
 _MASK = (1 << 64) - 1
 
 
-def list_items(
-    positions: Iterable[int], *, parts: Sequence[tuple[int, int]], seed: int
-) -> list[int]:
-    """Return the item at each position of the run.
-
-    `parts` are pairs of a number of items and a weight; items are numbered through all parts. Of
-    each block of as many positions as the weights add up to, a part has as many as its weight, in
-    an order drawn anew for each block; within a part, each epoch has an order of its own.
-    """
-    if len(parts) == 1:
-        count = parts[0][0]
-        return [permute(at % count, size=count, key=(seed, at // count)) for at in positions]
-    return list(_mix_items(positions, parts, seed))
-
-
-def _mix_items(
-    positions: Iterable[int], parts: Sequence[tuple[int, int]], seed: int
-) -> Iterator[int]:
-    firsts = [0, *accumulate(count for count, _ in parts)]
-    bounds = [0, *accumulate(weight for _, weight in parts)]
-    block_size = bounds[-1]
-    owners = [part for part, (_, weight) in enumerate(parts) for _ in range(weight)]
-    for position in positions:
-        block, place = divmod(position, block_size)
-        slot = permute(place, size=block_size, key=(mix(seed, 1), block))
-        part = owners[slot]
-        count, weight = parts[part]
-        at = block * weight + slot - bounds[part]
-        yield firsts[part] + permute(at % count, size=count, key=(mix(seed, part), at // count))
+def list_items(positions: Iterable[int], *, count: int, seed: int) -> list[int]:
+    """Return the item, of `count`, at each position of the run; each epoch has its own order."""
+    return [permute(at % count, size=count, key=(seed, at // count)) for at in positions]
 
 
 def spread_evenly(count: int, wanted: int) -> list[int]:
-    """Return at most `wanted` of so many items, evenly over all of them."""
+    """Return at most `wanted` of `count` items, evenly over all of them."""
     wanted = min(wanted, count)
     return [i * count // wanted for i in range(wanted)]
 

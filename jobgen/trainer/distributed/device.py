@@ -1,63 +1,55 @@
-"""The device of a process, and the arithmetic that it is to use: types, compiling, attention."""
+"""The device of a process, and its arithmetic: types, compilation, kernels for attention."""
 
 import ctypes
 import os
 import platform
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import Config, TrainerError
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-# On a GPU, the kernels for attention in the order in which torch is to try them: on Hopper cuDNN's
-# takes about half the time of the flash kernel that torch brings, which it prefers by itself.
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# On a GPU, the order in which torch tries the kernels for attention: on Hopper cuDNN's takes about
+# half the time of the flash kernel that torch brings, and prefers.
 ATTENTION_ORDER = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
+_AMPERE = (8, 0)  # the first compute capability with bf16 and TF32
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 def choose_device(wanted: str, *, local_rank: int, local_size: int) -> torch.device:
-    """Return the device of this process; TrainerError when the node has too few of the kind."""
-    host, modules = socket.gethostname(), {"cuda": torch.cuda, "xpu": torch.xpu}
-    visible = {
-        kind: module.device_count() for kind, module in modules.items() if module.is_available()
-    }
-    kind = next((kind for kind in visible if wanted in ("auto", kind)), wanted)
-    if kind in ("cpu", "auto"):
+    """Return the device of this process; TrainerError if the node has too few GPUs."""
+    host, visible = socket.gethostname(), torch.cuda.device_count()
+    if wanted == "cpu" or (wanted == "auto" and not visible):
         return torch.device("cpu")
-    if kind not in visible:
-        raise TrainerError(f"--device {kind}: no GPU is visible on {host}")
-    if max(local_rank + 1, local_size) > visible[kind]:
+    if not visible:
+        raise TrainerError(f"--device {wanted}: no GPU is visible on {host}")
+    if max(local_rank + 1, local_size) > visible:
         raise TrainerError(
-            f"{local_size} processes on {host}, the one with local rank {local_rank} among them, "
-            f"but only {visible[kind]} GPUs are visible; start one process per GPU, or choose "
-            f"--device cpu"
+            f"there are {local_size} processes on {host}, one of them with local rank "
+            f"{local_rank}, but only {visible} GPUs are visible; start one process per GPU, or "
+            f"choose --device cpu"
         )
-    return torch.device(kind, local_rank)
-
-
-def get_module(device: torch.device) -> Any:
-    """Return torch's module for a kind of GPU, such as torch.cuda; None for a CPU."""
-    return None if device.type == "cpu" else getattr(torch, device.type)
+    return torch.device("cuda", local_rank)
 
 
 def name_device(device: torch.device) -> str:
-    """Return what the device is called; for a CPU, its kind of instructions."""
-    module = get_module(device)
-    return str(module.get_device_name(device)) if module else platform.machine()
+    """Return the name of the device; for a CPU, of its instruction set."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return platform.machine()
 
 
 def keep_memory() -> None:
     """Keep what a step frees for the next one.
 
-    Left to itself glibc gives large blocks back to the system (mallopt(3)), which then clears each
-    of their pages anew: for a small model that is thousands a step, and a tenth of its time.
+    By default glibc returns large blocks to the system (mallopt(3)), which clears their pages again
+    each time: for a small model thousands a step, and a tenth of its time.
     """
     with suppress(OSError, AttributeError):  # another C library
         for threshold in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
@@ -73,7 +65,7 @@ class Arithmetic(NamedTuple):
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The type of the forward pass, by autocast where it is not that of the weights."""
+        """The type of the forward pass, by autocast if it is not that of the parameters."""
         return DTYPES[self.dtype]
 
 
@@ -81,27 +73,40 @@ def choose_arithmetic(config: Config, device: torch.device) -> Arithmetic:
     """Return the types, and whether to compile, that suit the device or are asked for."""
     dtype, why = config.dtype, "--dtype"
     if dtype == "auto":
-        dtype = "bf16" if has_bf16(device) else "fp32"
-        why = f"{device.type} has it" if dtype == "bf16" else f"usual on {device.type}"
+        dtype = "fp32"
+        if device.type == "cuda":
+            dtype = "bf16" if is_ampere(device) else "fp16"
+        why = f"default on {describe_kind(device)}"
     compiled, because = config.compile, "--compile" if config.compile else "--no-compile"
     if compiled is None:
-        compiled = device.type != "cpu" and has_triton()
-        because = f"usual on {device.type}"
-        if device.type != "cpu" and not compiled:
+        compiled = device.type == "cuda" and has_triton()
+        because = f"default on {device.type}"
+        if device.type == "cuda" and not compiled:
             because = "triton is not installed"
     reasons = f"{dtype} ({why}), {'compiled' if compiled else 'not compiled'} ({because})"
-    if device.type == "cuda":
-        reasons += ", products of fp32 matrices in TF32"
-    if is_deterministic(config):
+    if has_tf32(device):
+        reasons += ", fp32 matrix products in TF32"
+    if config.deterministic:
         reasons += ", deterministic"
     return Arithmetic(dtype, compiled, reasons)
 
 
-def has_bf16(device: torch.device) -> bool:
-    """Return whether the device computes in bf16 at full speed; CPUs are taken not to."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type != "cpu"
+def is_ampere(device: torch.device) -> bool:
+    """Return whether the GPU is of NVIDIA's Ampere generation or newer, or AMD's CDNA."""
+    return torch.cuda.get_device_capability(device) >= _AMPERE
+
+
+def has_tf32(device: torch.device) -> bool:
+    """Return whether the device multiplies fp32 matrices in TF32."""
+    return device.type == "cuda" and not torch.version.hip and is_ampere(device)
+
+
+def describe_kind(device: torch.device) -> str:
+    """Return the kind of device, for CUDA with its compute capability."""
+    if device.type != "cuda":
+        return device.type
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"cuda, sm{major}{minor}"
 
 
 def has_triton() -> bool:
@@ -111,27 +116,17 @@ def has_triton() -> bool:
     return bool(has_triton())
 
 
-def is_deterministic(config: Config) -> bool:
-    """Return whether the same bits are wanted again whatever it costs."""
-    return config.deterministic or config.reduce == "exact"
-
-
 def set_arithmetic(config: Config, device: torch.device) -> None:
     """Set up torch for the whole process, before anything is computed or compiled."""
     if device.type == "cpu":
         keep_memory()
-    # TF32 on GPUs that have it; nothing changes on a CPU.
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
-    if config.reduce == "exact":
-        # The number of threads changes the order in which a sum is taken, and launchers choose it
-        # by the number of processes.
-        torch.set_num_threads(1)
-    if is_deterministic(config):
+    torch.set_float32_matmul_precision("high" if has_tf32(device) else "highest")
+    if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = False
-            # Inductor would choose among kernels by timing them, anew in each process.
+            # Inductor would time kernels to choose among them, again in each process.
             os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
 
 
@@ -145,41 +140,11 @@ def prefer_attention(device: torch.device) -> Iterator[None]:
         yield
 
 
-class _AttentionSpy(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Takes note of the operations that compute attention."""
-
-    supports_higher_order_operators = True  # as flex attention is one
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.name().partition("::")[2] or func.name()
-        if "attention" in name or "sdp" in name:
-            self.names.add(name)
-        return func(*args, **(kwargs or {}))
-
-
-def observe_attention(run: Callable[[], object]) -> str | None:
-    """Return which kernels for attention a forward pass runs: "flash", "cudnn", ...; None: none."""
-    with _AttentionSpy() as spy, torch.compiler.set_stance("force_eager"):
-        run()
-    short = {
-        name.removeprefix("_")
-        .removeprefix("scaled_dot_product_")
-        .replace("_attention", "")
-        .removesuffix("_for_cpu")
-        for name in spy.names
-    }
-    return " and ".join(sorted(short)) or None
-
-
 def run_uncompiled() -> Any:
     """Return a context in which compiled functions run as they were written."""
     return torch.compiler.set_stance("force_eager")
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return how many numbers are trained, or kept as they are, in the model."""
+    """Return how many numbers the parameters have, trained or frozen."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,127 +1,95 @@
 """How the model is spread over the ranks, and how their gradients become one.
 
-Each rank runs its own number of micro-batches. Their losses are parts of one mean, so that
-gradients are added up, never averaged, and no rank counts more than its share. Within a step only
-a rank's last micro-batch communicates; nothing has to be joined when ranks have unequal numbers.
+Each rank runs its own number of micro-batches. Their losses are parts of one mean, so gradients are
+summed, never averaged, and no rank counts more than its share. Within a step only a rank's last
+micro-batch communicates; ranks with unequal numbers need not be joined.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-)
 
-from ..config import Config, TrainerError
-from ..data.deal import Deal
+from ..config import Config
+from ..data.split import BatchSplit
 from ..tasks import Task
 from .device import Arithmetic
 from .world import World
 
 
 def build_model(
-    task: Task, config: Config, world: World, *, arithmetic: Arithmetic, deal: Deal
+    task: Task, config: Config, world: World, *, arithmetic: Arithmetic, split: BatchSplit
 ) -> "Replicas":
-    """Build the task's model with its first weights, the same on every rank, and spread it.
-
-    Raises TrainerError when the ranks cannot be arranged as wanted.
-    """
-    if config.reduce == "exact" and config.strategy != "ddp":
-        raise TrainerError("--reduce exact needs the whole model on each process: --strategy ddp")
+    """Build the task's model with its first parameters, the same on every rank, and spread it."""
     torch.manual_seed(config.seed)
-    sharded = config.strategy != "ddp"
-    with torch.device("meta") if task.in_pieces else nullcontext():
+    sharded = config.strategy == "fsdp"
+    with torch.device("meta") if task.on_meta else nullcontext():
         model = task.build()
-    if not task.in_pieces:
+    if not task.on_meta:
         model.to(world.device)
     elif not sharded:
         fill_in(task, model, world.device)
-    wrap_layers(model, task, config, compiled=arithmetic.compiled)
-    if sharded:
-        shards = Shards(model, task, config, world, arithmetic=arithmetic, deal=deal)
-        if task.in_pieces:
-            fill_in(task, model, world.device)
-        return shards
-    if config.reduce == "exact":
-        return ExactReplicas(model, world, micro_batches=sum(deal.counts))
-    return Replicas(model, world)
+    if arithmetic.compiled:
+        compile_model(model, task, sharded=sharded)
+    if not sharded:
+        return Replicas(model, world)
+    shards = Shards(model, task, world, arithmetic=arithmetic, split=split)
+    if task.on_meta:
+        fill_in(task, model, world.device)
+    return shards
 
 
 def fill_in(task: Task, model: nn.Module, device: torch.device) -> None:
-    """Give a model on the meta device its weights, one after another; a rank keeps its shard."""
+    """Give a model on the meta device its parameters, one by one; a rank keeps its shard."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model.to_empty(device=device)
     for name, buffer in model.named_buffers():
         buffer.copy_(buffers[name])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            copy_whole(parameter, task.initial_weight(name, parameter.shape))
+            # Each rank has drawn the same: nothing need be sent.
+            local, first = get_local(parameter), get_first_row(parameter)
+            whole: Tensor = task.initialize(name, parameter.shape)
+            local.copy_(whole[first : first + len(local)])
 
 
-def copy_whole(parameter: Tensor, whole: Tensor) -> None:
-    """Give a parameter its values, of which a rank that holds a shard keeps its own."""
-    whole = whole.to(parameter.device)
-    if isinstance(parameter, DTensor):
-        mesh, placements = parameter.device_mesh, parameter.placements
-        # Each rank has drawn or read the same: nothing need be sent.
-        whole = distribute_tensor(whole, mesh, placements, src_data_rank=None)
-    parameter.copy_(whole)
+def get_local(tensor: Tensor) -> Tensor:
+    """Return this rank's rows of a tensor, which shares their memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def wrap_layers(model: nn.Module, task: Task, config: Config, *, compiled: bool) -> None:
-    """Compile the model, or its layers one by one, and let layers be recomputed in backward.
+def get_first_row(tensor: Tensor) -> int:
+    """Return the first of this rank's rows; fully_shard cuts the rows as torch.chunk does."""
+    if not isinstance(tensor, DTensor):
+        return 0
+    rows, mesh = tensor.shape[0], tensor.device_mesh
+    return min(rows, mesh.get_local_rank() * -(-rows // mesh.size()))
 
-    Whole where it can be: then Inductor fuses the head with the loss. Where layers are sharded or
-    recomputed, each is compiled alone, and head and loss as one more unit.
+
+def compile_model(model: nn.Module, task: Task, *, sharded: bool) -> None:
+    """Compile the model whole: then Inductor fuses the head with the loss.
+
+    If layers are sharded, each is compiled alone, and head and loss as one more unit.
     """
-    blocks = list(task.blocks(model))
-    if config.recompute != "none":
-        for block in blocks:
-            block.forward = recompute(block.forward, selective=config.recompute == "selective")
-    by_layer = blocks and (config.strategy != "ddp" or config.recompute != "none")
-    if compiled and not by_layer:
-        model.forward = torch.compile(model.forward, dynamic=False)
-    elif compiled:
-        for owner, name in [*((block, "forward") for block in blocks), *task.compiled_parts(model)]:
-            setattr(owner, name, torch.compile(getattr(owner, name), dynamic=False))
-
-
-def recompute(forward: Callable[..., Any], *, selective: bool) -> Callable[..., Any]:
-    """Return the forward pass, made so that backward runs it again instead of keeping results."""
-    options: dict[str, Any] = {"use_reentrant": False}
-    if selective:
-        options["context_fn"] = partial(create_selective_checkpoint_contexts, keep_products)
-
-    def run(*args: Any) -> Any:
-        return checkpoint(forward, *args, **options)
-
-    return run
-
-
-def keep_products(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    """Keep the results of products of matrices and of attention; the rest is cheap to do again."""
-    name = str(operation).removeprefix("aten.").partition(".")[0]
-    if name in ("mm", "addmm", "bmm", "linear") or "attention" in name:
-        return CheckpointPolicy.MUST_SAVE
-    return CheckpointPolicy.PREFER_RECOMPUTE
+    parts: list[tuple[Any, str]] = [(block, "forward") for block in task.blocks(model)]
+    if not sharded or not parts:
+        parts = [(model, "forward")]
+    else:
+        parts += task.compiled_parts(model)
+    for owner, name in parts:
+        setattr(owner, name, torch.compile(getattr(owner, name), dynamic=False))
 
 
 def has_state(model: nn.Module) -> bool:
-    """Return whether the model keeps more than weights from step to step, as running means."""
-    weights = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    return not model.state_dict().keys() <= weights
+    """Return whether the model keeps more than parameters from step to step, as running means."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    return not model.state_dict().keys() <= parameters
 
 
 class Replicas:
@@ -136,16 +104,15 @@ class Replicas:
         self.model = model  # what is called in training
         self.has_state = has_state(model)
         if world.size > 1:
+            # Running means differ by rank, and are rank 0's; tables of constants, which are not in
+            # the state, are the same everywhere. The option's name depends on torch's version.
             given = inspect.signature(DistributedDataParallel).parameters
-            # What older versions of torch call otherwise.
             sync = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in given)
             buffers: dict[str, Any] = {sync: self.has_state}
             self.model = DistributedDataParallel(
                 model,
                 device_ids=[world.device] if world.device.type != "cpu" else None,
                 gradient_as_bucket_view=True,
-                # Running means differ by rank, and are rank 0's; tables of constants, which are
-                # not in the state, are the same everywhere.
                 **buffers,
             )
 
@@ -155,15 +122,11 @@ class Replicas:
             return nullcontext()
         return cast(AbstractContextManager[None], self.model.no_sync())
 
-    def reduce(self) -> None:
-        """Complete the gradients, once all micro-batches have run."""
-
 
 class Shards(Replicas):
-    """A part of every layer on each rank (fully_shard, "FSDP2"): layers are put together in turn.
+    """A shard of every layer on each rank (fully_shard, "FSDP2"); layers are gathered in turn.
 
-    The parts are those of all ranks or, hybrid, of a node's, the nodes being replicas. Until a
-    step's last micro-batch the gradients of its own stay whole on each rank.
+    Until a step's last micro-batch a rank keeps its own gradients whole.
     """
 
     lockstep = True
@@ -172,29 +135,18 @@ class Shards(Replicas):
         self,
         model: nn.Module,
         task: Task,
-        config: Config,
         world: World,
         *,
         arithmetic: Arithmetic,
-        deal: Deal,
+        split: BatchSplit,
     ) -> None:
-        self.gain = world.size
-        shape: tuple[int, ...] = (world.size,)
-        names: tuple[str, ...] = ("shard",)
-        if config.strategy == "hybrid":
-            nodes = set(world.gather((world.rank // world.local_size, world.local_size)))
-            if nodes != {(node, world.local_size) for node in range(len(nodes))}:
-                raise TrainerError(
-                    "--strategy hybrid needs the same number of processes on every node, numbered "
-                    "node by node; use --strategy fsdp"
-                )
-            shape, names = (len(nodes), world.local_size), ("replicate", "shard")
+        self.gain, self.has_state = world.size, has_state(model)
         short = arithmetic.torch_dtype
-        # Ranks with fewer micro-batches than others would miss their calls to put layers
-        # together: then each layer is put together once, and stays so until the step's end.
-        self.even = len(set(deal.counts)) == 1
+        # Ranks with fewer micro-batches than others would miss calls to gather layers: then each
+        # layer is gathered once, and stays so until the step's end.
+        self.even = len(set(split.counts)) == 1
         options: dict[str, Any] = {
-            "mesh": init_device_mesh(world.device.type, shape, mesh_dim_names=names),
+            "mesh": init_device_mesh(world.device.type, (world.size,), mesh_dim_names=("shard",)),
             "mp_policy": MixedPrecisionPolicy(
                 param_dtype=None if short == torch.float32 else short, reduce_dtype=torch.float32
             ),
@@ -206,52 +158,7 @@ class Shards(Replicas):
         self.module = self.model = model
 
     def accumulate(self, *, last: bool) -> AbstractContextManager[None]:
-        """Return a context for one forward and backward; the last one adds gradients up."""
+        """Return a context for one forward and backward; the last one reduces gradients."""
         self.root.set_requires_gradient_sync(last)
         self.root.set_reshard_after_backward(self.even or last)
         return nullcontext()
-
-
-class ExactReplicas(Replicas):
-    """The whole model on every rank, and sums that are the same in whatever order they are taken.
-
-    The gradient of each micro-batch is rounded to a multiple of 2^-36 and added up in whole
-    numbers of 64 bits, over micro-batches and over ranks. So all worlds, and all ways to deal
-    micro-batches to ranks, end with the same bits. The rounding is finer than that of the usual
-    32-bit sum as long as gradients are above 1e-4; their sum must stay below 6e7.
-    """
-
-    _ONE = 2.0**36
-    _LIMIT = 2.0**26  # of the sum; 2^27 times 2^36 would overflow
-
-    def __init__(self, model: nn.Module, world: World, *, micro_batches: int) -> None:
-        self.module = self.model = model
-        self.limit = self._LIMIT / micro_batches
-        self.gain, self.size = 1, world.size
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.gradient = torch.zeros(sum(p.numel() for p in self.parameters), device=world.device)
-        self.scratch = torch.zeros_like(self.gradient)
-        # The last element counts micro-batches whose gradient is not a number, or too large.
-        self.sums = torch.zeros(len(self.gradient) + 1, dtype=torch.int64, device=world.device)
-        self.views: tuple[Tensor, ...] = torch.split(
-            self.gradient, [p.numel() for p in self.parameters]
-        )
-
-    @contextmanager
-    def accumulate(self, *, last: bool) -> Iterator[None]:
-        """Add the micro-batch's own gradient to the rank's sums."""
-        self.gradient.zero_()
-        for parameter, view in zip(self.parameters, self.views, strict=True):
-            parameter.grad = view.view_as(parameter)
-        yield
-        self.sums[-1] += ~(torch.linalg.vector_norm(self.gradient, torch.inf) < self.limit)
-        torch.mul(self.gradient, self._ONE, out=self.scratch)
-        self.sums[:-1] += self.scratch.round_().to(torch.int64)
-
-    def reduce(self) -> None:
-        """Add up over the ranks, and go back to fractions."""
-        if self.size > 1:
-            dist.all_reduce(self.sums)
-        self.gradient.copy_(self.sums[:-1].to(torch.float64).div_(self._ONE))
-        self.gradient[0] += torch.where(self.sums[-1] > 0, torch.nan, 0.0)
-        self.sums.zero_()

@@ -1,30 +1,30 @@
-"""The processes of a run: who they are, which device each uses, what they tell each other.
+"""The processes of a run: their ranks, the device of each, and what they tell each other.
 
 Everything comes from torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
 MASTER_ADDR, MASTER_PORT), which other launchers can set as well. Ranks may change at every restart
-and nodes may hold unequal numbers of them, so a rank is used for nothing but dealing out work and
-choosing who writes. A process alone is a world of one: the rest of the trainer knows no difference.
+and nodes may hold unequal numbers of them, so a rank decides only what it computes and who writes.
+A process alone is a world of one: the rest of the trainer makes no difference.
 """
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from ..config import Config, TrainerError
-from .device import choose_device, get_module, name_device
+from .device import choose_device, name_device
 
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_BACKENDS = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
-# What only rank 0 does, as to make the data ready, may take as long as a job; others wait for it.
+# What only rank 0 does, such as preparing the data, may take as long as a job; others wait for it.
 _PATIENCE = timedelta(days=7)
 
 T = TypeVar("T")
@@ -32,16 +32,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class World:
-    """This process among all of the run. What is sent or summed, all ranks must call."""
+    """This process among all of the run. Every rank must call what sends or sums."""
 
     rank: int
     local_rank: int
     size: int
-    local_size: int
     device: torch.device
     backend: str
-    # Apart from the training's: a checkpoint is written while the next steps reduce gradients, and
-    # on one group their operations would wait for each other for ever.
+    # On CPUs, for objects: one group for the main thread, and one for the thread that writes
+    # checkpoints. On one group the operations of two threads would wait for each other.
+    foreground: dist.ProcessGroup
     background: dist.ProcessGroup
 
     @property
@@ -51,7 +51,7 @@ class World:
 
     @property
     def device_name(self) -> str:
-        """What the device is called; for a CPU, its kind of instructions."""
+        """The name of the device; for a CPU, of its instruction set."""
         return name_device(self.device)
 
     def __str__(self) -> str:
@@ -62,58 +62,56 @@ class World:
             f"{torch.get_num_threads()} threads"
         )
 
-    def sum(self, values: Sequence[float]) -> list[float]:
-        """Return the sums over the ranks."""
-        return self.sum_later(torch.tensor(values, dtype=torch.float64, device=self.device))()
-
-    def sum_later(self, vector: torch.Tensor) -> Callable[[], list[float]]:
-        """Begin to add a vector up over the ranks; the function returned waits for the sums.
+    def sum_later(self, numbers: Mapping[str, Tensor | float]) -> Callable[[], dict[str, float]]:
+        """Begin to sum numbers over the ranks; the function returned waits for the sums, by name.
 
         On a GPU it does not wait for anything begun after this, so that the device always has work
         when the sums are read a step later.
         """
+        there = {name: each for name, each in numbers.items() if isinstance(each, Tensor)}
+        here = {name: float(each) for name, each in numbers.items() if name not in there}
+        cuda = self.device.type == "cuda"
+        floats = torch.tensor(list(here.values()), dtype=torch.float64)
+        if cuda:
+            floats = floats.pin_memory().to(self.device, non_blocking=True)
+        vector = torch.cat([floats, *(each.detach().double().view(1) for each in there.values())])
         work = dist.all_reduce(vector, async_op=True) if self.size > 1 else None
-        module = get_module(self.device)
-        if module is None:
+        if cuda:
+            if work:
+                work.wait()  # orders the work on the device; the host goes on
+            copy = torch.empty_like(vector, device="cpu", pin_memory=True)
+            copy.copy_(vector, non_blocking=True)
+            copied: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record()
 
-            def read() -> list[float]:
-                if work:
-                    work.wait()
-                return cast(list[float], vector.tolist())
+        def read() -> dict[str, float]:
+            if cuda:
+                copied.synchronize()
+            elif work:
+                work.wait()
+            values = (copy if cuda else vector).tolist()
+            return dict(zip([*here, *there], values, strict=True))
 
-            return read
-
-        if work:
-            work.wait()  # orders the work on the device; the host goes on
-        copy = torch.empty_like(vector, device="cpu", pin_memory=True)
-        copy.copy_(vector, non_blocking=True)
-        copied = module.Event()
-        copied.record()
-
-        def read_copy() -> list[float]:
-            copied.synchronize()
-            return cast(list[float], copy.tolist())
-
-        return read_copy
+        return read
 
     def tell(self, value: T) -> T:
         """Return rank 0's value on every rank."""
         box = [value]
         if self.size > 1:
-            dist.broadcast_object_list(box, src=0, group=self.background)
+            dist.broadcast_object_list(box, src=0, group=self.foreground)
         return box[0]
 
-    def gather(self, value: T) -> list[T]:
+    def gather(self, value: T, group: dist.ProcessGroup | None = None) -> list[T]:
         """Return the value of each rank, on every rank."""
         box = [value] * self.size
         if self.size > 1:
-            dist.all_gather_object(box, value, group=self.background)
+            dist.all_gather_object(box, value, group=group or self.foreground)
         return box
 
     def first(self, work: Callable[[], T]) -> T:
         """Return on every rank what `work` returns on rank 0, the only one to call it.
 
-        What it raises there, a TrainerError says on the others.
+        If it raises there, the others raise a TrainerError that says so.
         """
         result: T | None = None
         problem: TrainerError | None = None
@@ -134,8 +132,8 @@ class World:
 def join(config: Config) -> World:
     """Become part of the run that the environment describes, or a run of one without it.
 
-    Raises TrainerError when this node's GPUs do not suffice for its processes, or differ in kind
-    from rank 0's, or when the environment is half there.
+    Raises TrainerError if this node has fewer GPUs than processes, if ranks differ in their kind of
+    device, or if the environment is incomplete.
     """
     timeout = timedelta(seconds=max(600, 2 * config.hang_after))
     alone = "RANK" not in os.environ
@@ -148,31 +146,24 @@ def join(config: Config) -> World:
             )
     rank, local_rank, size, local_size = (0, 0, 1, 1) if alone else _read_environment()
     device = choose_device(config.device, local_rank=local_rank, local_size=local_size)
-    if module := get_module(device):
-        module.set_device(device)
-    backend = _BACKENDS[device.type] if config.backend == "auto" else config.backend
-    if not dist.is_backend_available(backend):
-        raise TrainerError(f"--backend {backend}: this build of torch does not have it")
-
-    if backend == "mpi":  # It knows rank and size by itself.
-        dist.init_process_group(backend)
-        rank, size = dist.get_rank(), dist.get_world_size()
-    else:
-        store: Store = torch._C._distributed_c10d.HashStore()
-        if not alone:
-            store, _, _ = next(rendezvous("env://", rank, size, timeout=timeout))
-        _compare_devices(store, device, rank)
-        dist.init_process_group(
-            backend,
-            store=store,
-            rank=rank,
-            world_size=size,
-            timeout=timeout,
-            # NCCL then connects now, and need not guess which device is whose.
-            device_id=device if device.type == "cuda" else None,
-        )
-    background = dist.new_group(backend="mpi" if backend == "mpi" else "gloo", timeout=_PATIENCE)
-    return World(rank, local_rank, size, local_size, device, backend, background)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    store: Store = torch._C._distributed_c10d.HashStore()
+    if not alone:
+        store, _, _ = next(rendezvous("env://", rank, size, timeout=timeout))
+    _compare_devices(store, device, rank)
+    dist.init_process_group(
+        backend,
+        store=store,
+        rank=rank,
+        world_size=size,
+        timeout=timeout,
+        # NCCL then connects now, and need not guess which device belongs to which rank.
+        device_id=device if device.type == "cuda" else None,
+    )
+    groups = (dist.new_group(backend="gloo", timeout=_PATIENCE) for _ in range(2))
+    return World(rank, local_rank, size, device, backend, *groups)
 
 
 def _read_environment() -> tuple[int, int, int, int]:
@@ -183,23 +174,23 @@ def _read_environment() -> tuple[int, int, int, int]:
         )
         local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
     except (KeyError, ValueError) as error:
-        raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is amiss: use torchrun") from error
+        raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is wrong: use torchrun") from error
     return rank, local_rank, size, local_size
 
 
 def leave() -> None:
-    """End the process group if there is one."""
+    """Destroy the process group if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def _compare_devices(store: Store, device: torch.device, rank: int) -> None:
-    """Raise TrainerError where ranks differ in kind: their backends would wait without a word."""
+    """Raise TrainerError if ranks differ in kind: their backends would wait without a word."""
     if rank == 0:
         store.set("jobgen/device", f"{device.type} on {socket.gethostname()}")
     first = store.get("jobgen/device").decode()
     if not first.startswith(device.type):
         raise TrainerError(
             f"rank {rank} would use {device.type} on {socket.gethostname()}, but rank 0 uses "
-            f"{first}; check the GPUs that each node gives, or choose with --device"
+            f"{first}; check the GPUs of each node, or choose with --device"
         )

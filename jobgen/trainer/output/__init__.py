@@ -1,1 +1,1 @@
-"""What a run leaves behind to look at, and how its files are written."""
+"""What a run leaves to look at, and how its files are written."""

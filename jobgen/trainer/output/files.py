@@ -8,16 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...loop import sync
 from ..config import BusyError
-
-
-def sync(path: Path) -> None:
-    """Return when the file's or folder's content is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -28,7 +20,7 @@ def replace_text(path: Path, text: str) -> None:
         sync(temporary)
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)  # there only when a disk is full
+        temporary.unlink(missing_ok=True)  # left only by a full disk
     sync(path.parent)
 
 
@@ -42,14 +34,14 @@ def digest(path: Path) -> str:
 
 
 @contextmanager
-def alone(lock: Path, *, patience: float) -> Iterator[None]:
-    """Keep others out of what the file stands for; BusyError when one is in for so many seconds.
+def lock(path: Path, *, patience: float) -> Iterator[None]:
+    """Hold a lock file; BusyError if another process holds it for so many seconds.
 
-    The system lets go of the lock when the process ends, however it does. A file system without
-    locks keeps nobody out.
+    The system releases the lock when the process ends, however it does. On a file system without
+    locks, every process gets it.
     """
     end = time.monotonic() + patience
-    with lock.open("a") as stream:
+    with path.open("a") as stream:
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,7 +49,7 @@ def alone(lock: Path, *, patience: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= end:
                     raise BusyError(
-                        f"{lock.parent}: another run writes here; wait, or choose another --out"
+                        f"{path.parent}: another run writes here; wait, or choose another --out"
                     ) from None
                 time.sleep(0.5)
             except OSError:

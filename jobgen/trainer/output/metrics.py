@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
-import shutil
-import sys
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,36 +21,48 @@ import torch
 
 from ..config import Config
 from .files import replace_text
-from .trackers import Tracker, WandB
 
 if TYPE_CHECKING:
     from ..step import StepNumbers
 
-# Dense bf16 operations per second of one device, by what its name contains; the first match counts.
-# As in torchtitan's tools/utils.py, which has them from the makers' data sheets.
+# Dense operations per second of one device in bf16, of GPUs without it in fp16, from the makers'
+# data sheets. The first name counts that is a word, or words, of the device's name.
 _PEAKS = {
     "A100": 312e12,
     "H100 NVL": 835e12,
     "H100 PCIe": 756e12,
     "H100": 989e12,
     "H200": 989e12,
+    "GH200": 989e12,
     "B200": 2250e12,
+    "GB200": 2500e12,
     "L40S": 362e12,
+    "L40": 181e12,
+    "L4": 121e12,
+    "A40": 149.7e12,
+    "A30": 165e12,
+    "A10": 125e12,
+    "V100-PCIE": 112e12,
+    "V100": 125e12,
+    "T4": 65e12,
+    "P100-PCIE": 18.7e12,
+    "P100": 21.2e12,
     "MI250X": 191.5e12,
     "MI300X": 1300e12,
 }
 
 
 def look_up_peak(name: str) -> float | None:
-    """Return the most that a device of this name can do, operations per second; None if unknown."""
-    return next((peak for part, peak in _PEAKS.items() if part in name), None)
+    """Return the most operations per second of a device of this name; None if unknown."""
+    words = (part for part in _PEAKS if re.search(rf"\b{part}\b", name))
+    return next((_PEAKS[part] for part in words), None)
 
 
 def measure_memory(device: torch.device) -> float:
     """Return the most memory held so far, in 10^9 bytes: of a GPU, else of this process."""
     if device.type == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    return float(getattr(torch, device.type).max_memory_allocated(device)) / 1e9
+    return torch.cuda.max_memory_allocated(device) / 1e9
 
 
 class Log:
@@ -60,13 +72,9 @@ class Log:
         """Go on after this step; what an earlier start wrote beyond it is dropped."""
         self._config, self._writes = config, writes
         self._path = config.out / "metrics.jsonl"
-        self._live = sys.stdout.isatty()
         self._spans: list[float] = []
         self._blocked, self._validation, self._lost = 0.0, "", False
-        self._trackers: list[Tracker] = []
         if writes:
-            wanted = ((config.tensorboard, Tracker), (config.wandb, WandB))
-            self._trackers = [kind(config, step=step) for asked, kind in wanted if asked]
             lines = _read_lines(self._path)
             before = max((line["attempt"] for line in lines), default=-1)
             self._attempt = int(os.environ.get("JOBGEN_ATTEMPT") or before + 1)
@@ -90,7 +98,7 @@ class Log:
         """Take note of a step that took so long; a line is written when one is due."""
         config, spans, step = self._config, self._spans, numbers.step
         spans.append(seconds)
-        if not self._writes or not config.line_due(step):
+        if not self._writes or not config.is_logged(step):
             return
         step_s = sum(spans) / len(spans)
         speed = config.batch_units / step_s
@@ -104,31 +112,18 @@ class Log:
         self.write("step", step, **line)
         spans.clear()
         self._blocked = 0.0
-        minutes, seconds_left = divmod(round((config.steps - step) * step_s), 60)
-        hours, minutes = divmod(minutes, 60)
-        left = (
-            f"{hours}:{minutes:02d}:{seconds_left:02d}"
-            if hours
-            else f"{minutes}:{seconds_left:02d}"
-        )
+        left = timedelta(seconds=round((config.steps - step) * step_s))
         self.say(
             f"step {step:>{len(str(config.steps))}}/{config.steps}  loss {numbers.loss:.4f}"
             f"{self._validation}  lr {numbers.learning_rate:.2e}  {speed:,.0f} {self._unit}/s  "
-            f"{f'{mfu:.1%} MFU  ' if mfu else ''}{left} left",
-            passing=True,
+            f"{f'{mfu:.1%} MFU  ' if mfu else ''}{left} left"
         )
 
-    def say(self, text: str, *, passing: bool = False) -> None:
-        """Print a line; on a terminal a passing one is rewritten in place by the next."""
-        if not self._writes:
-            return
-        line = f"{text}\n"
-        if self._live:
-            if passing:
-                text = text[: shutil.get_terminal_size().columns - 1]
-            line = f"\r\x1b[K{text}" + "\n" * (not passing)
-        with suppress(OSError):  # Training goes on when the disk of the output is full.
-            print(line, end="", flush=True)
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if self._writes:
+            with suppress(OSError):  # Training goes on when the disk of the output is full.
+                print(text, flush=True)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         """Write a line; later progress shows a validation, a later step what a save has cost."""
@@ -150,14 +145,6 @@ class Log:
             if not self._lost:
                 self.say(f"warning: lines of metrics are lost: {error}")
             self._lost = True
-        if kind != "ranks":
-            for tracker in self._trackers:
-                tracker.write(kind, step, values)
-
-    def close(self) -> None:
-        """Let the trackers write what is left."""
-        for tracker in self._trackers:
-            tracker.close()
 
 
 def _as_line(values: dict[str, Any]) -> str:

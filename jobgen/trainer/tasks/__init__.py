@@ -43,11 +43,11 @@ class Task(Protocol):
     units_per_item: int
     train_items: int  # one epoch
     val_items: int  # 0: nothing validates
-    counted: bool = False  # whether `count_units` must look at the items
-    in_pieces: bool = False  # whether `initial_weight` returns the weights
+    counted: bool = False  # whether items differ in units, so that `count_units` must be asked
+    on_meta: bool = False  # whether `initialize` gives the parameters
 
     def build(self) -> nn.Module:
-        """Return a new model on the CPU, its weights drawn from torch's default generator."""
+        """Return a new model on the CPU, its parameters drawn from torch's default generator."""
 
     def batch(self, items: Sequence[int], *, training: bool) -> Any:
         """Return these training or validation items as tensors on the CPU, items first.
@@ -59,31 +59,21 @@ class Task(Protocol):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss summed over all units of a batch that is on the model's device."""
 
-    def count_units(self, items: Sequence[int], *, training: bool) -> int:
-        """Return by how many units the loss of these items is divided.
-
-        Every rank counts those of a whole step, so it must be quick.
-        """
-        return len(items) * self.units_per_item
-
-    def parts(self) -> Sequence[tuple[int, int]]:
-        """Return the parts of the training items as pairs: how many items, and their weight.
-
-        Items are drawn from the parts in proportion to the weights; each part has its own epochs.
-        """
-        return [(self.train_items, 1)]
+    def count_units(self, batch: Any) -> int:
+        """Return by how many units the loss of a batch is divided; asked only if `counted`."""
+        raise TypeError(f"{type(self).__name__} is counted, but does not count")
 
     def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         """Return the repeated layers: what is sharded, compiled or recomputed one at a time."""
         return ()
 
-    def initial_weight(self, name: str, shape: torch.Size) -> Tensor:
-        """Return a weight to begin with, whole and on the CPU, by its name in the model.
+    def initialize(self, name: str, shape: torch.Size) -> Tensor:
+        """Return a parameter to begin with, whole and on the CPU, by its name in the model.
 
-        Asked only where `in_pieces` is true: then `build` runs on torch's meta device, and a model
-        that is spread over ranks never exists whole on any of them.
+        Asked only if `on_meta` is true: then `build` runs on torch's meta device, and no rank ever
+        holds all of a sharded model.
         """
-        raise TypeError(f"{type(self).__name__} is in pieces, but gives no weights")
+        raise TypeError(f"{type(self).__name__} is built on meta, but initializes nothing")
 
     def compiled_parts(self, model: nn.Module) -> Iterable[tuple[Any, str]]:
         """Return functions, as owner and attribute, worth compiling beside single blocks."""
@@ -94,23 +84,15 @@ class Task(Protocol):
         return None
 
     def sample(self, model: nn.Module) -> str | None:
-        """Return what the trained model makes, to be shown at the end, if it makes anything."""
+        """Return what the trained model makes, for the command `sample`."""
         return None
 
     def identity(self) -> Mapping[str, str | int]:
         """Return what a checkpoint must have in common with a run that continues it, by name."""
         return {}
 
-    def adopt(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return foreign weights (--init-from) under the names that the model has."""
-        return weights
-
-    def export(self, weights: Mapping[str, Tensor], folder: Path) -> str | None:
-        """Write the trained weights into the folder in a form others read; returns what it is."""
-        return None
-
     def facts(self) -> Mapping[str, Any]:
-        """Return what else is worth recording at the start and in checkpoints, as JSON can hold."""
+        """Return what else to record at the start and in checkpoints, as JSON can hold it."""
         return {}
 
 
@@ -165,7 +147,7 @@ def prepare_data(config: Config, *, fetch: bool) -> str | None:
     """Make the task's data ready, where that is not done yet; by one process for all.
 
     Only with `fetch` may it use the network. Returns a line for the user, if there is news.
-    Raises TrainerError for what the user can put right.
+    Raises TrainerError for what the user can fix.
     """
     make_ready = getattr(import_task(config.task), "prepare", None)
     news: str | None = make_ready(config, fetch=fetch) if make_ready else None
@@ -175,7 +157,7 @@ def prepare_data(config: Config, *, fetch: bool) -> str | None:
 def load_task(config: Config) -> Task:
     """Return the task that the settings name, its data ready.
 
-    Raises TrainerError for what the user can put right.
+    Raises TrainerError for what the user can fix.
     """
     task: Task = import_task(config.task).load(config)
     if config.batch_units % task.units_per_item or (config.batch_tokens is None) == (

@@ -1,13 +1,11 @@
 """A GPT that learns to write like a text: characters by default, or any tokenizer's tokens.
 
-Sizes from one that learns on a laptop in half a minute to GPT-2's two smaller ones. Attention is
-fused where torch has a kernel for it (`scaled_dot_product_attention`).
+Sizes from one that learns on a laptop in half a minute to GPT-2's two smaller ones.
 """
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -15,12 +13,12 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data.order import mix
-from ..text.gpt2 import convert_from_gpt2, convert_to_gpt2, describe_as_gpt2, is_gpt2
-from ..text.hub import save_model
 from ..text.preparation import prepare_text
-from ..text.task import TextTask
+from ..text.tokens import Tokens
 from ..text.transformer import GPT, Shape
 from . import Task
+
+_IGNORED = -100  # torch's number for a target that does not count
 
 # What GPT-2's sizes are trained with, here and in nanoGPT: half a million tokens a step, a warmup
 # of 700 steps. A checkpoint of 1.5 GB every 100 steps would be too many.
@@ -51,47 +49,44 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-class Text(TextTask):
-    """Windows of a text for a GPT of one of the sizes."""
+class Text(Task):
+    """Windows of a text, in which each token is predicted from those before it."""
 
-    in_pieces = True
+    unit, on_meta = "tokens", True
 
     def __init__(self, config: Config) -> None:
-        """Open the tokens; raises TrainerError when they are damaged or too few."""
-        super().__init__(config)
-        size = MODELS[str(config.model)]
+        """Open the tokens; raises TrainerError if they are damaged or too few."""
+        assert config.context is not None, "MODELS has it"
+        self.config, size = config, MODELS[str(config.model)]
+        wanted = config.val_items if config.val_every else 0
+        self.tokens = Tokens(config.tokens_folder, config.context, val_items=wanted)
+        self.units_per_item, self.counted = config.context, self.tokens.masked
+        self.train_items, self.val_items = self.tokens.train_items, self.tokens.val_items
         self.shape = Shape(
             layers=size["layers"],
             heads=size["heads"],
             width=size["width"],
-            context=self.units_per_item,
+            context=config.context,
             vocabulary=self.tokens.vocabulary,
-            norm=config.norm,
-            positions=config.positions,
-            tie=config.tie,
         )
 
     def build(self) -> GPT:
         """Return a model of the chosen size."""
         return GPT(self.shape)
 
-    def initial_weight(self, name: str, shape: torch.Size) -> Tensor:
-        """Return a weight as GPT-2 starts: the layers that add to the residual stream smaller."""
+    def initialize(self, name: str, shape: torch.Size) -> Tensor:
+        """Return a parameter as GPT-2 starts: smaller if it adds to the residual stream."""
         if len(shape) == 1:
             return torch.zeros(shape) if name.endswith("bias") else torch.ones(shape)
         adds = name.endswith("c_proj.weight")
         std = 0.02 / (math.sqrt(2 * self.shape.layers) if adds else 1)
-        # Each by a generator of its own, so that the order in which they are drawn is free.
-        chance = torch.Generator().manual_seed(mix(self.config.seed, zlib.crc32(name.encode())))
-        return torch.empty(shape).normal_(std=std, generator=chance)
+        # Each has its own generator, so that they can be drawn in any order.
+        generator = torch.Generator().manual_seed(mix(self.config.seed, zlib.crc32(name.encode())))
+        return torch.empty(shape).normal_(std=std, generator=generator)
 
     def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
         """Return the cross-entropy, in nats."""
         return cast(Tensor, model(*self.split_windows(batch)))
-
-    def logits(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        """Return the model's logits of what follows each token."""
-        return cast(Tensor, model(tokens))
 
     def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         """Return the transformer's blocks."""
@@ -102,40 +97,56 @@ class Text(TextTask):
         return [(model, "sum_loss")]
 
     def flops_per_unit(self, model: nn.Module) -> float:
-        """Return 6 N + 12 L C T, N without positions (PaLM, appendix B: full attention).
+        """Return 6 N + 12 L C T, N without positions (PaLM, appendix B: full attention)."""
+        counted = (p.numel() for name, p in model.named_parameters() if not name.startswith("wpe."))
+        return 6 * sum(counted) + 12 * self.shape.layers * self.shape.width * self.shape.context
 
-        Untied, the input embedding is a look-up and not counted either.
-        """
-        aside = ("wpe.",) if self.shape.tie else ("wpe.", "wte.")
-        used = sum(p.numel() for name, p in model.named_parameters() if not name.startswith(aside))
-        return 6 * used + 12 * self.shape.layers * self.shape.width * self.shape.context
+    def batch(self, items: Sequence[int], *, training: bool) -> Tensor:
+        """Return the windows of these items, which `split_windows` cuts on the device."""
+        return self.tokens.stack_items(items, training=training)
+
+    def split_windows(self, windows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets, (items, context) each."""
+        tokens = windows.long()
+        targets = tokens[:, 1:]
+        if self.tokens.masked:
+            targets = torch.where(targets < 0, _IGNORED, targets)
+            tokens = torch.where(tokens < 0, ~tokens, tokens)
+        return tokens[:, :-1], targets
+
+    def count_units(self, batch: Tensor) -> int:
+        """Return how many tokens of a batch are targets."""
+        targets = batch[:, 1:]
+        return int((targets >= 0).sum()) if self.tokens.masked else targets.numel()
+
+    def sample(self, model: nn.Module) -> str | None:
+        """Return text that the model writes after `--prompt`, or after the end of a document."""
+        config, coder = self.config, self.tokens.tokenizer
+        generator = torch.Generator().manual_seed(config.seed)
+        first = int(self.tokens.read_item(0, training=True)[0])
+        tokens = [max(first, ~first) if coder.end is None else coder.end]
+        if config.prompt:
+            tokens = [int(token) for token in coder.encode([config.prompt])[0]]
+        device = next(model.parameters()).device
+        for _ in range(config.sample_tokens):
+            seen = torch.tensor([tokens[-self.units_per_item :]], device=device)
+            with torch.no_grad():
+                logits = model(seen)[0, -1, : coder.vocabulary].float().cpu()
+            tokens += torch.multinomial(logits.softmax(0), 1, generator=generator).tolist()
+        return coder.decode(tokens if config.prompt else tokens[1:])
 
     def identity(self) -> Mapping[str, str | int]:
-        """Return what decides the shape of the model, and the tokens."""
+        """Return the model, the length of a sequence, and which tokens are trained on."""
         return {
-            **super().identity(),
-            "--norm": self.shape.norm,
-            "--positions": self.shape.positions,
-            "tied embeddings:": str(self.shape.tie),
+            "--model": str(self.config.model),
+            "--context": self.units_per_item,
+            "the tokens of SHA-256": self.tokens.digest,
+            "so many items kept for validation:": self.val_items,
         }
 
-    def adopt(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the weights of a GPT-2 of transformers, where they are those, as they are here."""
-        names = [name for name in weights if name.endswith("h.0.attn.c_attn.weight")]
-        width = self.shape.width
-        if not names or weights[names[0]].shape != (width, 3 * width):
-            return weights
-        return convert_from_gpt2(self.shape, weights)
-
-    def export(self, weights: Mapping[str, Tensor], folder: Path) -> str:
-        """Write what transformers' GPT2LMHeadModel loads, if the architecture is GPT-2's."""
-        if not is_gpt2(self.shape):
-            return "not GPT-2's architecture: no form for Hugging Face"
-        coder = self.tokens.tokenizer
-        coder.save(folder)
-        form = describe_as_gpt2(self.shape, end=coder.end)
-        save_model(folder, form, convert_to_gpt2(self.shape, weights))
-        return f"{folder}: for transformers' GPT2LMHeadModel"
+    def facts(self) -> Mapping[str, Any]:
+        """Return the size of the vocabulary and the digest of the tokens."""
+        return {"vocabulary": self.tokens.vocabulary, "data_sha256": self.tokens.digest}
 
 
 def prepare(config: Config, *, fetch: bool) -> str | None:

@@ -50,8 +50,8 @@ class Toy(Task):
 
     def sample(self, model: nn.Module) -> str:
         """Return how far from the truth the weights are."""
-        learnt = model.get_parameter("weight").detach().float().cpu()
-        return f"largest error of a weight: {float((learnt - self.truth).abs().max()):.3f}"
+        weight = model.get_parameter("weight").detach().float().cpu()
+        return f"largest error of a weight: {float((weight - self.truth).abs().max()):.3f}"
 
 
 def load(config: Config) -> Task:

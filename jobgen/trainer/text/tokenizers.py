@@ -1,15 +1,17 @@
-"""From text to token numbers and back: characters, bytes, tiktoken, Hugging Face.
+"""From text to token numbers and back: characters, bytes, or byte-pair encoding by tiktoken.
 
-A tokenizer is named by one word, as in `--tokenizer`:
+`--tokenizer` takes one word:
 
-- char: the distinct characters of the text itself, sorted; they are kept in the prepared data
-- byte: the 256 bytes of UTF-8, and one token that ends a document
-- tiktoken:NAME: an encoding of tiktoken, such as gpt2 (its own extra)
-- hf:NAME or hf:FOLDER: the tokenizer of a Hugging Face model (the extra `hf`)
+- char: the distinct characters of the text itself, sorted
+- byte: the 256 bytes of UTF-8, and a token that ends a document
+- tiktoken:NAME: an encoding of tiktoken, such as tiktoken:gpt2
+
+What a tokenizer needs is kept with the prepared tokens, so a compute node needs no network.
 """
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+import base64
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +23,7 @@ Numbers = NDArray[np.integer[Any]]
 
 
 class Tokenizer:
-    """What every tokenizer is and can do."""
+    """What every tokenizer has."""
 
     name: str
     vocabulary: int
@@ -35,8 +37,9 @@ class Tokenizer:
         """Return the text that the numbers stand for."""
         raise NotImplementedError
 
-    def save(self, folder: Path) -> None:
-        """Keep in the folder what decoding will need and may be elsewhere only."""
+    def as_json(self) -> dict[str, Any]:
+        """Return what `load_tokenizer` needs to make the same tokenizer again."""
+        return {"name": self.name}
 
 
 class Characters(Tokenizer):
@@ -45,7 +48,7 @@ class Characters(Tokenizer):
     name = "char"
 
     def __init__(self, characters: str) -> None:
-        """Take the characters, sorted: each one's place is its number."""
+        """Take the characters, sorted; the position of each is its number."""
         self.characters = characters
         self.vocabulary = len(characters)
         codes = _read_codes(characters)
@@ -64,13 +67,17 @@ class Characters(Tokenizer):
         if len(missing):
             raise TrainerError(
                 f"the character {text[missing[0]]!r} is not in the text that was prepared; "
-                f"prepare anew, or use --tokenizer byte"
+                f"prepare the tokens again, or use --tokenizer byte"
             )
         return cast(Numbers, numbers)
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text that the numbers stand for."""
         return "".join(self.characters[token] for token in tokens)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the name and the characters."""
+        return {"name": self.name, "characters": self.characters}
 
 
 class Bytes(Tokenizer):
@@ -85,72 +92,83 @@ class Bytes(Tokenizer):
         return [np.frombuffer(text.encode(), dtype=np.uint8) for text in texts]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text; bytes that are no UTF-8 become the replacement character."""
+        """Return the text; bytes that are not UTF-8 become the replacement character."""
         return bytes(token for token in tokens if token < 256).decode(errors="replace")
 
 
-class _Tiktoken(Tokenizer):
-    def __init__(self, name: str) -> None:
-        try:
-            import tiktoken
-        except ImportError as error:
-            raise TrainerError("--tokenizer tiktoken:...: pip install tiktoken") from error
-        try:
-            self._encoding = tiktoken.get_encoding(name)
-        except (ValueError, OSError) as error:  # unknown, or not downloaded and no network
-            raise TrainerError(f"--tokenizer tiktoken:{name}: {error}") from error
-        self.name = f"tiktoken:{name}"
-        self.vocabulary = self._encoding.n_vocab
-        if "<|endoftext|>" in self._encoding.special_tokens_set:
-            self.end = self._encoding.eot_token
+class BytePairs(Tokenizer):
+    """A byte-pair encoding of tiktoken."""
+
+    def __init__(self, name: str, encoding: Any) -> None:
+        """Take tiktoken's encoding."""
+        self.name, self._encoding = name, encoding
+        self.vocabulary = encoding.n_vocab
+        if "<|endoftext|>" in encoding.special_tokens_set:
+            self.end = encoding.eot_token
 
     def encode(self, texts: Sequence[str]) -> list[Numbers]:
+        """Return the token numbers of each text."""
         numbers = self._encoding.encode_ordinary_batch(list(texts))
         return [np.asarray(each, dtype=np.int32) for each in numbers]
 
     def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text that the numbers stand for."""
         return cast(str, self._encoding.decode(list(tokens)))
 
-
-class _HuggingFace(Tokenizer):
-    def __init__(self, place: str) -> None:
-        from .hub import load_tokenizer
-
-        self._tokenizer = load_tokenizer(place)
-        self.name = f"hf:{place}"
-        self.vocabulary = len(self._tokenizer)
-        self.end = self._tokenizer.eos_token_id
-
-    def encode(self, texts: Sequence[str]) -> list[Numbers]:
-        # Longer than the model's context is as it should be here: the windows come later.
-        numbers = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        return [np.asarray(each, dtype=np.int32) for each in numbers]
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        return cast(str, self._tokenizer.decode(list(tokens)))
-
-    def save(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
+    def as_json(self) -> dict[str, Any]:
+        """Return the whole encoding, its byte strings in base64."""
+        coder = self._encoding
+        ranks = sorted(coder._mergeable_ranks.items(), key=lambda pair: pair[1])
+        return {
+            "name": self.name,
+            "pattern": coder._pat_str,
+            "special": coder._special_tokens,
+            "pairs": {base64.b64encode(pair).decode(): rank for pair, rank in ranks},
+        }
 
 
-def make_tokenizer(name: str, *, characters: str | None = None) -> Tokenizer:
-    """Return the tokenizer of this name; `characters` belongs to char.
+def make_tokenizer(name: str, *, characters: str = "", fetch: bool = True) -> Tokenizer:
+    """Return the tokenizer of this name; `characters` is the vocabulary of char.
 
-    Raises TrainerError for an unknown name, or for one whose library or files are not there.
+    Only with `fetch` may tiktoken use the network. Raises TrainerError for an unknown name, or if
+    the library or its files are missing.
     """
-    kind, _, rest = name.partition(":")
-    if name == "char" and characters is not None:
-        return Characters(characters)
-    if name == "byte":
-        return Bytes()
-    if kind == "tiktoken" and rest:
-        return _Tiktoken(rest)
-    if kind == "hf" and rest:
-        return _HuggingFace(rest)
-    raise TrainerError(
-        f"--tokenizer {name}: it is char, byte, tiktoken:NAME (such as tiktoken:gpt2), or hf:NAME "
-        f"or hf:FOLDER of a Hugging Face tokenizer"
+    if name in ("char", "byte"):
+        return Characters(characters) if name == "char" else Bytes()
+    if not name.removeprefix("tiktoken:") or not name.startswith("tiktoken:"):
+        raise TrainerError(
+            f"--tokenizer {name}: use char, byte, or tiktoken:NAME, such as tiktoken:gpt2"
+        )
+    if not fetch and "TIKTOKEN_CACHE_DIR" not in os.environ:
+        raise TrainerError(
+            f"--tokenizer {name} is fetched from the network: run `python -m jobgen.trainer "
+            f"prepare` with the same flags first, on a node that has one"
+        )
+    try:
+        return BytePairs(name, _import_tiktoken().get_encoding(name.removeprefix("tiktoken:")))
+    except (ValueError, OSError) as error:  # unknown, or not downloaded and no network
+        raise TrainerError(f"--tokenizer {name}: {error}") from error
+
+
+def load_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
+    """Return the tokenizer that `as_json` describes, without the network."""
+    if "pairs" not in saved:
+        return make_tokenizer(saved["name"], characters=saved.get("characters", ""))
+    encoding = _import_tiktoken().Encoding(
+        saved["name"],
+        pat_str=saved["pattern"],
+        mergeable_ranks={base64.b64decode(pair): rank for pair, rank in saved["pairs"].items()},
+        special_tokens=saved["special"],
     )
+    return BytePairs(saved["name"], encoding)
+
+
+def _import_tiktoken() -> Any:
+    try:
+        import tiktoken
+    except ImportError as error:
+        raise TrainerError("--tokenizer tiktoken:...: pip install tiktoken") from error
+    return tiktoken
 
 
 def _read_codes(text: str) -> NDArray[np.uint32]:

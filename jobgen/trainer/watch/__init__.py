@@ -1,1 +1,1 @@
-"""What a run keeps an eye on: requests to stop, its status, bad losses, hanging and slow ranks."""
+"""What a run leaves word of: its status, and ranks that hang."""

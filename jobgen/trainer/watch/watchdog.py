@@ -21,7 +21,7 @@ class Watchdog:
     """Ends the process, its stacks written to the run folder, when it has not moved for long.
 
     Other ranks wait for one that hangs inside their collective operations, where nothing but
-    a thread of their own can act; every rank leaves its stacks, so that the odd one can be found.
+    only a separate thread can act; every rank leaves its stacks, so that the odd one can be found.
     """
 
     def __init__(self, seconds: float, status: Status, newest_step: Callable[[], int]) -> None:

@@ -1,55 +1,11 @@
-"""Requests to stop, and what a job script finds afterwards."""
+"""What a job script finds after a run."""
 
 import json
-import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from jobgen.trainer.watch import stop
 from jobgen.trainer.watch.status import Status
-
-
-def test_a_signal_raises_a_flag_and_nothing_else(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with stop.StopRequests(tmp_path / "STOP") as requests:
-        assert stop.explain_request(requests.flags()) is None
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.explain_request(requests.flags()) == "SIGTERM"
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert stop.explain_request(requests.flags()) == "SIGTERM and SIGUSR1"
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_the_stop_file_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "STOP").touch()
-    with stop.StopRequests(tmp_path / "STOP") as requests:
-        assert stop.explain_request(requests.flags()) == "STOP file"
-
-
-def test_flags_of_several_ranks_add_up() -> None:
-    assert stop.explain_request([0.0, 3.0, 0.0, 0.0]) == "SIGUSR1"
-    assert stop.explain_request([0.0, 0.0, 0.0, 0.0]) is None
-
-
-def test_the_time_limit_leaves_room_for_what_is_still_to_be_done() -> None:
-    requests = stop.StopRequests(None, end=time.time() + 60)
-    assert stop.explain_request(requests.flags(needed=50)) is None
-    assert stop.explain_request(requests.flags(needed=56)) == "time limit"
-    assert stop.StopRequests(None).flags(needed=1e9)[-1] == 0
-
-
-def test_the_end_of_the_job_is_the_scripts_or_slurms(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"):
-        monkeypatch.delenv(name, raising=False)
-    assert stop.get_end_of_job() is None
-    monkeypatch.setenv("SLURM_JOB_END_TIME", "200")
-    assert stop.get_end_of_job() == 200
-    monkeypatch.setenv("JOBGEN_END", "100")
-    assert stop.get_end_of_job() == 100
 
 
 @pytest.fixture
