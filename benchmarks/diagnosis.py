@@ -29,13 +29,18 @@ _OF_FAILURES = re.compile(
 def judge(fault: Fault, diagnosis: Diagnosis) -> list[str]:
     """Return what is wrong with a diagnosis: `cause`, `innocent` or `own words`."""
     wrong = [] if diagnosis.cause in fault.causes else ["cause"]
-    for wanted, named in ((fault.node, diagnosis.node), (fault.rank, diagnosis.rank)):
+    wrong += judge_ranks(fault, diagnosis)
+    node = fault.node or fault.find_node(fault.rank)
+    rank = "" if "," in fault.rank or fault.rank == "all" else fault.rank
+    for wanted, named in ((node, diagnosis.node), (rank, diagnosis.rank)):
         if wanted == "-":
             wrong += ["innocent"] if named is not None else []
         elif wanted and named is None:
             wrong += [] if wanted.endswith("?") else ["nobody"]
         elif wanted and str(named) != wanted.rstrip("?"):
             wrong.append("innocent")
+    if fault.says and not re.search(fault.says, diagnosis.as_text()):
+        wrong.append("says")
     for line in diagnosis.evidence[:1]:
         text = line.split(": ", 1)[-1]
         if text.startswith("jobgen: ") and not _OF_FAILURES.match(text):
@@ -43,9 +48,26 @@ def judge(fault: Fault, diagnosis: Diagnosis) -> list[str]:
     return wrong
 
 
+def judge_ranks(fault: Fault, diagnosis: Diagnosis) -> list[str]:
+    """Return whether it says that several ranks have it, or all, where they do."""
+    if not fault.rank or not ("," in fault.rank or fault.rank == "all"):
+        return []
+    wanted = {int(rank) for rank in fault.rank.split(",")} if fault.rank != "all" else {0, 1, 2, 3}
+    named = {*diagnosis.ranks}
+    if named - wanted:
+        return ["innocent"]
+    # One that was ended before it said a word has left nothing to tell by.
+    return [] if named | fault.find_silent() >= wanted else ["ranks"]
+
+
+def wanted() -> str:
+    """Return the pattern of names that is asked for; all without one."""
+    return next((word for word in sys.argv[1:] if not word.startswith("--")), "")
+
+
 def main() -> int:
     """Diagnose all, and print the score."""
-    faults = read_faults()
+    faults = [fault for fault in read_faults() if re.search(wanted(), fault.name)]
     counts: Counter[str] = Counter()
     kinds: dict[str, Counter[str]] = {}
     for fault in faults:

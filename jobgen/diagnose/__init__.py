@@ -1,8 +1,9 @@
 """The first cause of a job's failure, not its last symptom, with what shows it and what to do.
 
-What the scheduler says decides; else the first process that failed by itself, then the first node,
-then the script. That others lost their connection to it is a consequence. Where processes have only
-waited, it is the one that they waited for. A job that is alive is looked at for its progress.
+What the scheduler says decides; then the first process that failed on its own, with all that failed
+alike; then the first node, then the script. That others lost their connection to it is a
+consequence. If processes only waited, it is the one that they waited for. A job that is alive is
+judged by its progress.
 """
 
 from __future__ import annotations
@@ -13,35 +14,49 @@ from pathlib import Path
 from jobgen.diagnose import missing, program, stall
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_ranks
-from jobgen.diagnose.evidence import Evidence, Failure
-from jobgen.diagnose.matching import CAUSES, explain_failure, find_cause, find_verdict, read_names
+from jobgen.diagnose.ending import Innocent
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.matching import (
+    CAUSES,
+    Explained,
+    explain_failure,
+    find_cause,
+    find_verdict,
+    read_names,
+)
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
-from jobgen.schedulers.advice import ADVICE
+from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
 __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 
-Explained = tuple[Failure, tuple[Cause, Line | None]]
-_HARMLESS = "The hostname of the client socket cannot be retrieved"
-# A process that has failed ends all others within 30 s. Where they go on for longer, it was started
+# A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
 _RECOVERED = 60.0
+_MOST_BESIDES = 3
 
 
 def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     """Say what is wrong with `job`, which stands as `state` says at the moment `now`.
 
-    Of an array it is the first task that has failed by its own record.
+    Of an array it is the first task that has failed by its own record, with the others named.
     """
+    failed = {}
     for index in range(job.tasks):
         ended = run_folder.read_outcome(job.task(index))
         if ended and ended[0] == "failed":
-            return diagnose(job.task(index), State("failed", f"exit code {ended[1]}"), now=now)
+            failed[index] = ended[1]
+    if failed:
+        first, *others = failed
+        state = State("failed", f"exit code {failed[first]}")
+        diagnosis = diagnose(job.task(first), state, now=now)
+        named = tuple(f"task {index}: exit code {failed[index]}" for index in others)
+        return diagnosis._replace(besides=(*diagnosis.besides, *named[:_MOST_BESIDES]))
     evidence = Evidence(job)
     diagnosis = _judge(job, state, evidence, now=now)
-    words = ADVICE[job.scheduler]._asdict()
+    words = SCHEDULERS[job.scheduler].advice._asdict()
     remedy = diagnosis.remedy.format(**words)
     return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)
 
@@ -62,62 +77,141 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     if state.name == "queued":
         if verdict:
             return _name_cause(about, verdict, evidence)
-        return _judge_progress(about, state, None, evidence)
-    failures = [(failure, explain_failure(failure)) for failure in evidence.failures()]
-    first = next((each for each in failures if not each[1][0].symptom), None)
+        return _judge_waiting(about, state, evidence)
+    failures, stopped = _explain_all(evidence)
+    first = next((one for one in failures if not one.cause.symptom), None)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
-    if verdict and (verdict[0].id != "out-of-memory-host" or not first):
-        diagnosis = _name_cause(about, verdict, evidence)
-        if verdict[0].id == "walltime":
-            quiet = stall.measure_silence(evidence, now=evidence.ended or now)
-            if quiet and quiet.to_the_end:
-                return _report_hang(diagnosis, quiet, evidence)
-        return diagnosis
-    if verdict and first:  # the scheduler knows that memory was short, the agent who was killed
-        killed = next((who for who, _ in failures if who.exit_code == -9), first[0])
-        return _show_process(_name_cause(about, verdict, evidence), killed, failures)
+    if verdict:
+        return _name_verdict(about, verdict, failures, evidence, now=now)
     if state.name in ("running", "stopping"):
         quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
-        if first is None or (quiet and quiet.newest > first[0].time + _RECOVERED):
+        if first is None or (quiet and quiet.newest > first.failure.time + _RECOVERED):
             return _judge_progress(about, state, quiet, evidence)
     if first is None:
-        return _judge_consequences(about, evidence, failures, output)
-    who, shown = first
-    why = missing.find_rank_mismatch(evidence, who, shown[0]) or shown
-    diagnosis = _show_process(_name_cause(about, why, evidence), who, failures)
-    if why[0].waits:
-        waited = [other for other, (cause, _) in failures if cause.waits or cause.symptom]
+        return _judge_consequences(about, evidence, [*failures, *stopped], output)
+    return _name_first(about, first, failures, stopped, evidence)
+
+
+def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
+    """Why each process failed, the first first, and what those say that were stopped meanwhile.
+
+    What other processes have survived is not a reason.
+    """
+    failures, stopped = evidence.failures(), evidence.stopped()
+    guesses = [explain_failure(failure, Innocent()) for failure in failures]
+    failed = {one.failure.rank for one in guesses if not one.cause.symptom}
+    innocent = evidence.collect_innocent(evidence.ranks.keys() - failed)
+    explained = [explain_failure(failure, innocent) for failure in failures]
+    heard = [explain_failure(failure, innocent) for failure in stopped]
+    return explained, [one for one in heard if one.cause.id != "unknown"]
+
+
+def _name_verdict(
+    about: Diagnosis,
+    verdict: tuple[Cause, Line],
+    failures: list[Explained],
+    evidence: Evidence,
+    *,
+    now: float,
+) -> Diagnosis:
+    """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
+    diagnosis = _name_cause(about, verdict, evidence)
+    if verdict[0].id == "walltime":
+        quiet = stall.measure_silence(evidence, now=evidence.ended or now)
+        if quiet and quiet.to_the_end:
+            return _report_hang(diagnosis, quiet, evidence)
+    own = [one for one in failures if not one.cause.symptom]
+    if verdict[0].id == "out-of-memory-host" and own:
+        killed = next((one for one in own if one.failure.exit_code == -9), own[0])
+        return _show_process(diagnosis, killed, failures)
+    return diagnosis
+
+
+def _name_first(
+    about: Diagnosis,
+    first: Explained,
+    failures: list[Explained],
+    stopped: list[Explained],
+    evidence: Evidence,
+) -> Diagnosis:
+    """By the first process that failed on its own, and those that failed alike."""
+    if mismatch := missing.find_rank_mismatch(evidence, first):
+        first = Explained(first.failure, *mismatch, tail=first.tail)
+    diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
+    diagnosis = _show_process(diagnosis, first, failures)
+    if first.cause.waits:
+        waited = [one for one in (*failures, *stopped) if one.cause.waits or one.cause.symptom]
         return _suspect_others(diagnosis, evidence, waited)
-    same = {other.node for other, (cause, _) in failures if cause.id == why[0].id}
-    diagnosis = diagnosis._replace(nodes=tuple(node for node in evidence.nodes if node in same))
-    if why[0].per_node and diagnosis.nodes == (diagnosis.node,) and len(evidence.nodes) > 1:
+    alike = [one for one in (*failures, *stopped) if one.key == first.key]
+    ranks = {one.failure.rank for one in alike}
+    same = {one.failure.node for one in alike}
+    others = [one for one in failures if not one.cause.symptom and one.key != first.key]
+    diagnosis = diagnosis._replace(
+        nodes=tuple(node for node in evidence.nodes if node in same),
+        ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+        world=evidence.world,
+        besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
+    )
+    if first.cause.per_node and _is_alone(diagnosis, first, evidence):
         alone = f"{diagnosis.title}; seen on {diagnosis.node} alone, of {len(evidence.nodes)} nodes"
         return diagnosis._replace(title=alone)
     return diagnosis
 
 
+def _is_alone(about: Diagnosis, first: Explained, evidence: Evidence) -> bool:
+    """Whether one node alone has it: the others, or their processes, have come further."""
+    others = [node for node in evidence.nodes if node not in about.nodes]
+    if first.failure.where == "rank":
+        further = {
+            node
+            for rank, node in evidence.ranks.items()
+            if any(line.text.strip() for line in evidence.read_log(node, rank))
+        }
+    else:
+        further = {node for node in others if evidence.has_started(node)}
+    return about.nodes == (about.node,) and bool(others) and further.issuperset(others)
+
+
+def _describe(one: Explained) -> str:
+    who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
+    return f"{who}{one.failure.node}: {one.title}"
+
+
 def _judge_consequences(
     about: Diagnosis, evidence: Evidence, failures: list[Explained], output: list[Line]
 ) -> Diagnosis:
-    """Of a job in which nothing failed by itself: who is missing, or what the script says."""
+    """Of a job in which nothing failed on its own: who is missing, or what the script says."""
     own = find_cause(output, "script")
     if own and not own[0].symptom:
         if own[0].id == "chain-ended":  # the first start of it that says so knows why
             own = find_cause(evidence.all_output(), "script") or own
         return _name_cause(about, own, evidence)
-    lost = {failure.rank for failure, _ in failures if failure.rank is not None}
-    if failures and (absent := missing.find_absent(evidence, lost)):
+    lost = {one.failure.rank for one in failures if one.failure.rank is not None}
+    if failures and (absent := missing.find_absent(evidence, failures)):
         diagnosis = _name_cause(about, (absent.cause, absent.line), evidence)
         return diagnosis._replace(
             node=absent.node, rank=absent.rank, followed=tuple(sorted(lost - {absent.rank}))
         )
     if failures:
-        who, why = failures[0]
-        return _show_process(_name_cause(about, why, evidence), who, failures)
+        first = failures[0]
+        diagnosis = _name_cause(about, (first.cause, first.line), evidence)
+        return _show_process(diagnosis, first, failures)
     tail = [line for line in output if line.text.strip()][-MOST_LINES:]
     folder = os.path.relpath(evidence.run_dir)
     return about._replace(evidence=tuple(map(format_line, tail)), remedy=f"look into {folder}")
+
+
+def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
+    """Of a job that waits to start, perhaps again: why an earlier start ended."""
+    before = find_verdict(evidence.script()) if evidence.attempt else None
+    if before and before[0].id in ("node-lost", "preempted"):
+        start = evidence.attempt.name if evidence.attempt else ""
+        diagnosis = _name_cause(about, before, evidence)
+        waits = f"; it waits to start again: {state.reason}" if state.reason else ""
+        return diagnosis._replace(title=f"start {start} ended: {diagnosis.title}{waits}")
+    title = "nothing is wrong so far: it waits to start"
+    return about._replace(cause="healthy", title=title)
 
 
 def _judge_progress(
@@ -126,7 +220,10 @@ def _judge_progress(
     """Of a job that has not ended, and of which no process has: whether it gets on."""
     if quiet and quiet.long:
         return _report_hang(about, quiet, evidence)
-    title = {"queued": "it waits to start", "stopping": "it is ending"}.get(state.name, "it runs")
+    if quiet and quiet.doubtful:
+        title = f"it is quiet for {quiet.seconds:.0f} s and idle on all nodes: it may hang"
+        return _report_hang(about, quiet, evidence, title=title)
+    title = "it is ending" if state.name == "stopping" else "it runs"
     title = f"nothing is wrong so far: {title}"
     if quiet:
         title = f"it runs and is well; it has last written {quiet.seconds:.0f} s ago"
@@ -134,9 +231,11 @@ def _judge_progress(
     return about._replace(cause="healthy", title=title, evidence=last)
 
 
-def _report_hang(about: Diagnosis, quiet: stall.Silence, evidence: Evidence) -> Diagnosis:
-    """A job that did not get on, be it that its walltime has ended meanwhile."""
-    title = f"it is alive, but has written nothing for {quiet.seconds:.0f} s"
+def _report_hang(
+    about: Diagnosis, quiet: stall.Silence, evidence: Evidence, *, title: str = ""
+) -> Diagnosis:
+    """A job that did not get on, even if its walltime has ended since."""
+    title = title or f"it is alive, but has written nothing for {quiet.seconds:.0f} s"
     if about.cause == "walltime":
         title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
     diagnosis = _name_cause(about, (program.HANG._replace(title=title), None), evidence)
@@ -144,16 +243,15 @@ def _report_hang(about: Diagnosis, quiet: stall.Silence, evidence: Evidence) -> 
     return _suspect_others(diagnosis._replace(evidence=(*about.evidence, *last)), evidence, [])
 
 
-def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Failure]) -> Diagnosis:
-    """The same with who was waited for in the place of one who waited, where files tell it."""
-    heard = {failure.rank for failure in waiting if failure.rank is not None}
-    suspects = stall.find_suspects(evidence)
+def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explained]) -> Diagnosis:
+    """The same with the rank that was waited for in the place of one that waited, if known."""
+    heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
+    suspects = stall.find_suspects(evidence, waiting)
     if suspects is None:
-        first = "" if about.rank is None else f"; rank {about.rank} was the first to say so"
-        title = f"{about.title}{first}, and no file tells for whom they waited"
-        # Who has said nothing may have been ended before it could.
-        if unheard := stall.find_unheard(evidence, heard) if heard else ():
-            title += f" ({list_ranks(unheard)} alone did not say so)"
+        silent = stall.list_silent(evidence, waiting)
+        title = f"{about.title}, and no file shows which process they waited for"
+        if silent:  # one may have been ended before it could say so
+            title += f" ({list_ranks(silent)} did not say that they waited)"
         return about._replace(title=title, node=None, rank=None)
     behind = suspects.ranks[0]
     shown = map(format_line, suspects.lines)
@@ -161,7 +259,7 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Failure]
     return about._replace(
         node=evidence.ranks.get(behind),
         rank=behind,
-        title=f"{about.title}; the others waited for {who}",
+        title=suspects.title or f"{about.title}; the others waited for {who}",
         place=suspects.place,
         exception="",
         waited_for=suspects.ranks,
@@ -171,7 +269,7 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Failure]
 
 
 def _name_cause(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evidence) -> Diagnosis:
-    """The same with a cause, the line that tells of it, and the node that this names."""
+    """The same with a cause, the line that shows it, and the node that this names."""
     cause, line = why
     node, key = read_names(cause, line) if line else (None, None)
     lines = [line] if line else []
@@ -186,18 +284,17 @@ def _name_cause(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evid
     )
 
 
-def _show_process(about: Diagnosis, who: Failure, failures: list[Explained]) -> Diagnosis:
-    """The same, with who it was, the end of what it said, and who failed after it."""
-    lines = who.raised or tuple(line for line in who.lines if _HARMLESS not in line.text)
-    tail = [line for line in lines if line.text.strip()][-MOST_LINES:]
-    another = about.node not in (None, who.node)
+def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -> Diagnosis:
+    """The same, with who it was, the end of what it said, and who lost it."""
+    failure = who.failure
+    another = about.node not in (None, failure.node)
+    tail = [line for line in who.tail if line.text.strip()][: MOST_LINES if who.raised else None]
+    lost = [one.failure.rank for one in failures if one.cause.symptom and one is not who]
     return about._replace(
-        node=about.node or who.node,
-        rank=None if another else who.rank,
-        exception=who.raised[0].text.strip() if who.raised else "",
-        place=who.place,
-        evidence=tuple(dict.fromkeys([*about.evidence, *map(format_line, tail)]))[:MOST_LINES],
-        followed=tuple(
-            other.rank for other, _ in failures if other is not who and other.rank is not None
-        ),
+        node=about.node or failure.node,
+        rank=None if another else failure.rank,
+        exception=who.raised.words if who.raised else "",
+        place=who.raised.place if who.raised else "",
+        evidence=tuple(dict.fromkeys([*about.evidence, *map(format_line, tail[-MOST_LINES:])])),
+        followed=tuple(rank for rank in lost if rank is not None),
     )

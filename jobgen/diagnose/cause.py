@@ -20,7 +20,7 @@ class Cause(NamedTuple):
     may be another than the one that says so; `key` finds what of its preflight report shows it.
 
     Causes whose `own` is true are looked for in what jobgen's script has printed (`jobgen: ...`),
-    the others in everything else: what the script merely notes is no evidence. In a remedy names
+    the others in everything else: what the script merely notes is not evidence. In a remedy names
     in braces stand for words of the job's scheduler (`schedulers/advice.py`).
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of

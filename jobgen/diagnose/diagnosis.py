@@ -21,28 +21,47 @@ class Diagnosis(NamedTuple):
     job: str
     state: str
     cause: str
-    title: str
+    title: str  # what happened; an exception's own words where one did it
     remedy: str = ""
     node: str | None = None
-    rank: int | None = None
-    exception: str = ""  # the first that was raised
+    rank: int | None = None  # the first of `ranks` to fail
+    exception: str = ""  # the words of the one that ended it
     place: str = ""  # file:line of the program where it was raised
     evidence: tuple[str, ...] = ()  # file:line: text, or the scheduler's name and word
     nodes: tuple[str, ...] = ()  # all that show this cause
+    ranks: tuple[int, ...] = ()  # all that failed of this cause
+    world: int = 0  # how many ranks there were
     waited_for: tuple[int, ...] = ()  # ranks
-    followed: tuple[int, ...] = ()  # ranks that failed as a consequence
+    followed: tuple[int, ...] = ()  # ranks that lost another, or were told to stop
+    besides: tuple[str, ...] = ()  # who else failed, of another cause
     warnings: tuple[str, ...] = ()  # what else preflight has warned of
+
+    @property
+    def who(self) -> str:
+        """Whose failure it is: `rank 2 on n2`, `all 4 ranks`, `n2`; empty if no process failed."""
+        if len(self.ranks) > 1:
+            if len(self.ranks) == self.world:
+                return f"all {self.world} ranks"
+            where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else f" of {self.world}"
+            return f"{list_ranks(self.ranks)}{where}"
+        if self.node is None:
+            return ""
+        return self.node if self.rank is None else f"rank {self.rank} on {self.node}"
+
+    @property
+    def headline(self) -> str:
+        """Who it was, and what happened, in one line."""
+        return f"{self.who}: {self.title}" if self.who else self.title
 
     def as_text(self) -> str:
         """For a person to read."""
-        who = "" if self.rank is None else f"rank {self.rank} on "
-        where = f"{who}{self.node}: " if self.node else ""
-        lines = [f"{self.job}: {self.state}", f"cause: {where}{self.title} [{self.cause}]"]
+        lines = [f"{self.job}: {self.state}", f"cause: {self.headline} [{self.cause}]"]
         if self.place:
             lines.append(f"  {'raised' if self.exception else 'it was'} at {self.place}")
         lines += [f"  {line}" for line in self.evidence]
         if self.followed:
             lines.append(f"then failed, as a consequence: {list_ranks(self.followed)}")
+        lines += [f"failed too: {who}" for who in self.besides]
         if self.remedy:
             lines.append(f"what to do: {self.remedy}")
         lines += [f"warning: {warning}" for warning in self.warnings]
@@ -50,9 +69,9 @@ class Diagnosis(NamedTuple):
 
 
 def list_ranks(ranks: tuple[int, ...]) -> str:
-    """Return `rank 1, 2, 5`; of many the first."""
+    """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
     more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
-    return f"rank {', '.join(map(str, ranks[:16]))}{more}"
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:16]))}{more}"
 
 
 def format_line(line: Line) -> str:

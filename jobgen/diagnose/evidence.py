@@ -1,4 +1,4 @@
-"""What a run folder tells of one attempt: who failed when, and the lines that were printed."""
+"""What a run folder shows about one attempt: who failed when, and the lines that were printed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobgen.diagnose.cause import Where
+from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.reading import (
     Line,
-    find_exceptions,
     get_mtime,
     parse_listing,
     read_lines,
@@ -20,9 +20,8 @@ from jobgen.diagnose.reading import (
 )
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord, read_left
+from jobgen.rendering import header
 
-_FRAME = re.compile(r'File "(.+)", line (\d+)(?:, in (.+))?')
-_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
 # How a node's log begins with each start of the job.
 _STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
@@ -45,25 +44,9 @@ class Failure(NamedTuple):
     rank: int | None
     time: float
     exit_code: int | None  # -9: ended by signal 9
-    lines: tuple[Line, ...]  # the message first, where there is one
+    lines: tuple[Line, ...]  # its errors, then its output
     where: Where = "rank"  # whose lines they are
-
-    @property
-    def raised(self) -> tuple[Line, ...]:
-        """The messages of Python's exceptions, the first of a chain first."""
-        return tuple(find_exceptions(self.lines))
-
-    @property
-    def place(self) -> str:
-        """Where in the program's own code the first exception came from; empty if unknown."""
-        place, raised = "", set(self.raised)
-        for line in self.lines:
-            frame = _FRAME.search(line.text)
-            if frame and not re.search(r"/(site|dist)-packages/|/lib/python3|<frozen", frame[1]):
-                place = f"{frame[1]}:{frame[2]}" + (f", in {frame[3]}" if frame[3] else "")
-            elif place and line in raised:
-                break
-        return place
+    quiet: float = 0.0  # for how long it wrote to its output after its last error, seconds
 
 
 class Evidence:
@@ -75,6 +58,7 @@ class Evidence:
         own = run_folder.list_attempts(job.run_dir)[job.first_attempt :]
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
+        self._logs: dict[tuple[str, int], list[Line]] = {}
 
     @cached_property
     def began(self) -> float:
@@ -164,6 +148,14 @@ class Evidence:
         ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
         return [node for node in self.nodes if node not in ended] if ended else []
 
+    def has_started(self, node: str) -> bool:
+        """Whether a node was set up, so that its processes could begin."""
+        return bool(get_mtime(self._record(node, "started")))
+
+    def ended_well(self, node: str) -> bool:
+        """Whether all processes of a node have ended with exit code 0."""
+        return read_words(self._record(node, "ended")) == ["0"]
+
     def last_word(self, node: str) -> Line | None:
         """The last line of a node's agent."""
         lines = self._last_words(node)
@@ -192,16 +184,42 @@ class Evidence:
             self._agents[node] = lines[begin:]
         return self._agents[node]
 
+    def stopped(self) -> list[Failure]:
+        """The processes that began and are not known to have failed, by what they printed."""
+        failed = {failure.rank for failure in self.failures()}
+        return [
+            Failure(node, rank, self._ended(node), None, tuple(self.read_log(node, rank)))
+            for rank, node in self.ranks.items()
+            if rank not in failed
+        ]
+
+    @cached_property
+    def world(self) -> int:
+        """How many processes there should be by the plan; without one, those that began."""
+        try:
+            plan = header.read_json(read_left(self.run_dir / "plan.json"))
+        except OSError:
+            plan = None
+        planned = sum(group.nodes * group.processes for group in plan.groups) if plan else 0
+        return max(planned, len(self.ranks))
+
     def failures(self) -> list[Failure]:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks = {(failure.node, failure.rank): failure for failure in self._recorded()}
         for node in self.nodes:
             for rank, code in [*parse_listing(self.agent(node)), *self._counted(node)]:
-                if (node, rank) not in ranks and code != STOPPED_BY_OTHERS:
+                alone = self._was_stopped_first(rank)
+                if (node, rank) not in ranks and (alone or code != STOPPED_BY_OTHERS):
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         named = {failure.node for failure in by_time}
         return by_time + [failure for failure in self._nodes() if failure.node not in named]
+
+    def _was_stopped_first(self, rank: int) -> bool:
+        """Whether the job failed because something else than itself stopped this process."""
+        stopped = str(128 - STOPPED_BY_OTHERS)
+        outcome = read_words(self._file("outcome"))
+        return self._first()[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
 
     def _recorded(self) -> Iterator[Failure]:
         """Those with an error file, which torchelastic's `record` writes for an exception."""
@@ -235,7 +253,7 @@ class Evidence:
         return ((rank, code) for rank, code in self._list_ended(node) if code)
 
     def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
-        """Rank and exit code of all that have ended; a damaged line is left out."""
+        """Rank and exit code of each process that has ended; a damaged line is left out."""
         for ending in ("ranks", "ended"):
             for line in read_lines(self._record(node, ending)):
                 if match := _ENDED.fullmatch(line.text):
@@ -253,7 +271,7 @@ class Evidence:
             spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
             if not lines:
                 return Failure(node, rank, spoke, code, self._last_words(node), "agent")
-        return Failure(node, rank, spoke, code, lines)
+        return Failure(node, rank, spoke, code, lines, quiet=self._measure_quiet(node, rank))
 
     def _nodes(self) -> Iterator[Failure]:
         """Nodes whose agent failed, the first to do so first."""
@@ -285,12 +303,29 @@ class Evidence:
         return (known and get_mtime(self._record(node, "ended"))) or self.began
 
     def read_log(self, node: str, rank: int) -> list[Line]:
-        """What a process printed last, errors first; without torch's mark of the rank."""
-        logs = self.run_dir / "logs" / node
-        lines = []
-        for ending in ("err", "out"):
-            lines += list(self._fresh(logs / f"rank-{rank}.{ending}"))[-200:]
-        return [line._replace(text=_PREFIX.sub("", line.text)) for line in lines]
+        """What a process printed last, errors first."""
+        if (node, rank) not in self._logs:
+            lines = []
+            for ending in ("err", "out"):
+                lines += list(self._fresh(self._log(node, rank, ending)))[-200:]
+            self._logs[node, rank] = lines
+        return self._logs[node, rank]
+
+    def collect_innocent(self, lived: set[int]) -> Innocent:
+        """What the processes printed that has ended none; those in `lived` failed by no fault."""
+        innocent = Innocent()
+        for rank, node in self.ranks.items():
+            quiet = self._measure_quiet(node, rank)
+            innocent.add(self.read_log(node, rank), quiet=quiet, lived=rank in lived)
+        return innocent
+
+    def _measure_quiet(self, node: str, rank: int) -> float:
+        """For how many seconds a process wrote to its output after its last error."""
+        written = get_mtime(self._log(node, rank, "out"))
+        return max(0.0, written - get_mtime(self._log(node, rank, "err")))
+
+    def _log(self, node: str, rank: int, ending: str) -> Path:
+        return self.run_dir / "logs" / node / f"rank-{rank}.{ending}"
 
     def _fresh(self, path: Path) -> Iterator[Line]:
         if get_mtime(path) >= self.began:

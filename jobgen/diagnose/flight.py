@@ -65,7 +65,7 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     """Who the others wait for, by the dumps of ranks; None where they do not tell.
 
     In a hang all processes of a group have entered one collective, and who has not is waited for,
-    unless he himself waits in another group. A process of whom there is no dump is waited for where
+    unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
     groups: dict[tuple[str, str], dict[int, Last]] = {}

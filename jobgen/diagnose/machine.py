@@ -1,7 +1,7 @@
 """Causes that lie with the nodes: the environment there, memory, GPUs, the network.
 
 The messages are those of torch, NCCL and container runtimes. `tests/diagnose/logs/` has an output
-for each.
+for each. The first that matches counts.
 """
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
@@ -12,15 +12,15 @@ CAUSES = (
         ALL,
         r"EADDRINUSE|[Aa]ddress already in use|errno: ?98\b",
         "another program has the port",
-        "a program that opens a fixed port of its own (a debugger, TensorBoard) must not do so on "
-        "every rank; where none does, submit again: the port follows from the job's id",
+        "a program that opens a fixed port (a debugger, TensorBoard) must do so on one rank only; "
+        "if none does, submit again: the port follows from the job's id",
     ),
     Cause(
         "killed",
         ("agent",),
         r": line \d+:\s+\d+ Killed\s",
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
-        "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
+        "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
         "resources.memory_per_node",
     ),
     Cause(
@@ -28,9 +28,9 @@ CAUSES = (
         ALL,
         r"gai error|Name or service not known"
         r"|[Tt]emporary failure in name resolution|nodename nor servname|\bgetaddrinfo\b.*fail",
-        "a host's name is not known on this node",
-        "between nodes: set launch.interface, and the address is used. To the outside: compute "
-        "nodes often have no internet; fetch models and data on a login node first",
+        "a host name cannot be resolved on this node",
+        "between nodes: set launch.interface, so that addresses are used; to the outside: compute "
+        "nodes often have no internet, so fetch models and data on a login node first",
         per_node=True,
     ),
     Cause(
@@ -38,7 +38,7 @@ CAUSES = (
         ALL,
         r"couldn't connect to 'https?://|Max retries exceeded with url|LocalEntryNotFoundError"
         r"|huggingface_hub.*(Connect|Offline)|URLError|ProxyError",
-        "the program wants something from the internet, which this node does not reach",
+        "the program wants something from the internet, which this node cannot reach",
         "fetch it on a login node first, and set HF_HUB_OFFLINE=1 or the like in "
         "environment.variables; some sites have a proxy",
     ),
@@ -48,14 +48,14 @@ CAUSES = (
         r"Lmod has detected the following error"
         r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
         "an environment module could not be loaded",
-        "try `module load` of it in a job on that node; modules can differ between node types",
+        "try `module load` in a job on that node; modules can differ between node types",
         per_node=True,
     ),
     Cause(
         "environment-missing",
         ALL,
         r"EnvironmentNameNotFound|not find conda environment",
-        "the Python environment is not there on this node",
+        "the Python environment does not exist on this node",
         "check environment.venv or conda; it must lie on a file system that all nodes share",
         per_node=True,
     ),
@@ -81,10 +81,11 @@ CAUSES = (
     Cause(
         "out-of-memory-host",
         NODE,
-        r"\bMemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
+        r"MemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
         r"|std::bad_alloc|errno: ?12\b|ENOMEM",
         "the memory of the node, or of the job on it, is used up",
-        "ask for more with resources.memory_per_node; fewer data-loader workers use less",
+        "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
+        "`ulimit -v` in environment.setup limits it too",
     ),
     Cause(
         "shared-memory",
@@ -103,16 +104,16 @@ CAUSES = (
         r"fallen off the bus|CUDA error: (unspecified launch failure|an illegal memory access|"
         r"misaligned address|hardware stack error)|CUDA error: device-side assert|HSA_STATUS_ERROR|"
         r"Unable to determine the device handle",
-        "a GPU, or the program on it, has failed",
-        "if it comes back on the same node, leave that node out and tell your administrators; on "
-        "any node it is the program: run with CUDA_LAUNCH_BLOCKING=1 to see where",
+        "a GPU, or the program on it, failed",
+        "if it fails again on the same node, leave that node out and tell your administrators; if "
+        "on any node, it is the program: CUDA_LAUNCH_BLOCKING=1 shows where",
     ),
     Cause(
         "gpu-shared",
         ALL,
         r"Duplicate GPU detected",
         "two processes of a node use the same GPU",
-        "let each take that of its LOCAL_RANK: "
+        "let each use the GPU of its LOCAL_RANK: "
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
     ),
     Cause(
@@ -120,7 +121,7 @@ CAUSES = (
         ALL,
         r"(all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable",
         "another process holds the GPU",
-        "let each process take the GPU of its LOCAL_RANK; where it does, another program is on the "
+        "let each process use the GPU of its LOCAL_RANK; if it does, another program is on the "
         "node: ask for whole nodes",
     ),
     Cause(
@@ -129,7 +130,8 @@ CAUSES = (
         r"no CUDA-capable device is detected|No CUDA GPUs are available|invalid device ordinal"
         r"|No HIP GPUs are available|[Nn]o devices were found|CUDA_ERROR_NO_DEVICE"
         r"|Torch not compiled with CUDA enabled|needs \d+ GPUs?, (and )?sees"
-        r"|Cannot access accelerator device when none|has no attribute '_cuda_",
+        r"|Cannot access accelerator device when none|has no attribute '_cuda_"
+        r"|Unable to initialize backend '(cuda|gpu|rocm)'",
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
@@ -147,12 +149,20 @@ CAUSES = (
     ),
     # The network.
     Cause(
+        "rendezvous",
+        RANK,
+        r"Timed out after \d+ seconds waiting for clients",
+        "not all processes came to the rendezvous",
+        "look at the log of the rank that is missing",
+        waits=True,
+    ),
+    Cause(
         "interface",
         ALL,
         r"no socket interface found|Unable to find (address for|interface)|ifname .*not found"
         r"|remote=\["
         r"(::ffff:)?127\.0\.1\.1\]",
-        "the network interface is not there, or is the wrong one",
+        "the network interface does not exist, or is the wrong one",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
         per_node=True,
     ),
@@ -168,8 +178,8 @@ CAUSES = (
         ALL,
         r"ibv_\w+ failed|Call to ibv_|IBV_WC_\w+|NET/(IB|OFI).*(error|failed|No route)|fi_\w+ "
         r"failed|local catastrophic error|Got completion .* with (error|status)|cxil?_\w+.*fail",
-        "the fast network has failed under NCCL",
-        "submit again; if the same node comes back, leave it out. NCCL_DEBUG=INFO names the port",
+        "the fast network failed under NCCL",
+        "submit again; if the same node fails again, leave it out; NCCL_DEBUG=INFO names the port",
     ),
     Cause(
         "rendezvous",
@@ -178,7 +188,7 @@ CAUSES = (
         r"|Timed out after \d+ seconds waiting for clients|(connect|connection) to .*timed out"
         r"|failed to connect to .*:\d+|[Cc]onnection refused",
         "a node could not reach the rendezvous, or not all came to it",
-        "look at the agent.log of the node that is missing. If all are there: a firewall, or the "
-        "wrong interface; set launch.interface",
+        "look at the agent.log of the node that is missing; if none is, it is a firewall or the "
+        "wrong interface: set launch.interface",
     ),
 )

@@ -1,7 +1,8 @@
 """Which cause a line shows, of processes, agents, scripts and schedulers.
 
-Lines of jobgen's own script count for the causes that it names itself, and for no others: what it
-merely notes is no evidence.
+Of a process that an exception has ended, the exception's own words count and no other line. Lines
+of jobgen's own script count for the causes that it names itself, and for no others: what it merely
+notes is not evidence.
 """
 
 from __future__ import annotations
@@ -9,10 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Where
-from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Failure
+from jobgen.diagnose.ending import (
+    Ending,
+    Innocent,
+    find_ending,
+    is_of_exits,
+    normalize,
+    select_telling,
+)
+from jobgen.diagnose.evidence import Failure
+from jobgen.diagnose.exceptions import Raised, find_tracebacks
 from jobgen.diagnose.reading import Line
 
 CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
@@ -21,7 +32,34 @@ _OWN = "jobgen: "
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
+    r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
+# A lost connection that only a group of processes has: the process at its other end went first.
+_OF_GROUPS = re.compile(r"gloo/|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|another rank")
+_SIGABRT = -6
+
+
+class Explained(NamedTuple):
+    """A process or node that failed, and why."""
+
+    failure: Failure
+    cause: Cause
+    line: Line | None  # the line that shows it
+    raised: Raised | None = None  # the exception that ended it
+    tail: tuple[Line, ...] = ()  # what shows it best
+
+    @property
+    def title(self) -> str:
+        """What happened, in the words of the exception that did it."""
+        if self.raised and not self.cause.waits:
+            return self.raised.words[:200]
+        return self.cause.title
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What those have in common who failed alike."""
+        words = self.raised.words if self.raised else ""
+        return self.cause.id, normalize(words)
 
 
 def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
@@ -41,8 +79,8 @@ def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
 def find_verdict(lines: Sequence[Line]) -> Match | None:
     """Return what the scheduler says was the end.
 
-    A time limit comes before the signal that tells of it, and a line that names the node before one
-    that does not.
+    A time limit comes before the signal that follows from it, and a line that names the node before
+    one that does not.
     """
     for cause in CAUSES:
         if "scheduler" in cause.where:
@@ -58,24 +96,105 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
     return None
 
 
-def explain_failure(failure: Failure) -> tuple[Cause, Line | None]:
-    """Return why a process or node failed, and the line that shows it; exceptions come first."""
-    raised = failure.raised
-    match = find_cause(raised, failure.where)
-    if not raised or (match and match[0].vague):
-        match = find_cause(failure.lines, failure.where) or match
+def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
+    """Return why a process or node failed."""
+    if failure.where != "rank":
+        return _explain_node(failure)
+    ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
+    if not ending.chain:
+        return _explain_exit(failure, ending)
+    explained = _explain_exception(failure, ending.chain)
+    if explained.cause.vague:  # another line of the log may say it better
+        match = find_cause(select_telling(ending.lines), "rank")
+        if match and not match[0].vague and not match[0].symptom:
+            tail = (match[1], *explained.tail)
+            return explained._replace(cause=match[0], line=match[1], tail=tail)
+    return explained
+
+
+def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
+    """By its own words; else by those of the exceptions that it comes from.
+
+    One that only says that another process was lost is none that this process made itself, unless
+    it comes from one that does not say so. What a program raises of a connection to somewhere else
+    is its own.
+    """
+    lost: Explained | None = None
+    plain: Explained | None = None
+    for raised in reversed(chain):
+        match = find_cause(raised.message, "rank")
+        if match and match[0].symptom and not _has_own(raised):
+            of_group = _OF_GROUPS.search(" ".join(line.text for line in raised.message))
+            if of_group or raised is chain[-1]:
+                lost = lost or Explained(failure, *match, raised, raised.message)
+        elif match and not match[0].symptom:
+            return Explained(failure, *match, raised, _join(raised, chain))
+        elif plain is None:
+            cause = Cause("exception", (), "", "it raised an exception", _LOOK_ABOVE)
+            plain = Explained(failure, cause, raised.message[0], raised, _join(raised, chain))
+    if lost and plain and lost.raised is chain[0]:
+        return lost  # what was raised of it has but other words for it
+    return plain or lost or _explain_exit(failure, Ending((), failure.lines))
+
+
+_LOOK_ABOVE = "look at the place above"
+
+
+def _has_own(raised: Raised) -> bool:
+    """Whether a group of exceptions has one that is more than a lost connection."""
+    if "Group" not in raised.message[0].text.partition(":")[0]:
+        return False
+    return any(find_cause([line], "rank") is None for line in raised.message[1:])
+
+
+def _join(raised: Raised, chain: Sequence[Raised]) -> tuple[Line, ...]:
+    """What one of a chain says, and then the others from the last on."""
+    others = [other for other in reversed(chain) if other is not raised]
+    return tuple(line for one in (raised, *others) for line in one.message)
+
+
+def _explain_exit(failure: Failure, ending: Ending) -> Explained:
+    """By the lines that it printed last, and its exit code."""
+    code = failure.exit_code
+    tail = tuple(line for line in ending.lines if not is_of_exits(line))
+    telling = select_telling(tail)
+    last = telling[0] if telling else None
+    if code is None or code > 0 or code == _SIGABRT:
+        match = find_cause(telling, "rank")
+        if match:
+            return Explained(failure, *match, tail=(match[1], *tail[-3:]))
+    if code is None:
+        cause = Cause("unknown", (), "", "it failed without a word", "look at its log")
+        return Explained(failure, cause, last, tail=tail)
+    usual = (name_exit(code), "the last lines of its log may say why")
+    title, remedy = program.EXITS.get(code, usual)
+    errors = [line for line in telling if line.file.suffix == ".err"]
+    if errors and code not in program.EXITS:
+        title, last = f"{title}, and said: {errors[0].text.strip()[:160]}", errors[0]
+    cause = Cause(f"exit {code}", (), "", title, remedy)
+    return Explained(failure, cause, last, tail=tail)
+
+
+def name_exit(code: int) -> str:
+    """Say that a process left with a code, or which signal ended it."""
+    return f"signal {-code} ended it" if code < 0 else f"it left with exit code {code}"
+
+
+def _explain_node(failure: Failure) -> Explained:
+    match = find_cause(failure.lines, failure.where)
     if match:
-        return match
-    last = next((line for line in reversed(failure.lines) if line.text.strip()), None)
+        at = failure.lines.index(match[1])
+        before = [line for line in failure.lines[:at] if not _is_own(line)]
+        tail = (*before[-2:], match[1]) if match[0].own else (match[1],)
+        return Explained(failure, *match, tail=tail)
+    raised = [one for one in find_tracebacks(failure.lines) if not _OF_AGENT.search(one.words)]
     if raised:
-        title = f"it raised {raised[0].text.strip()[:200]}"
-        return Cause("exception", (), "", title, "look at the place above"), raised[0]
-    if failure.exit_code is None:
-        return Cause("unknown", (), "", "it failed without a word", "look at its log"), last
-    usual = (f"it ended with exit code {failure.exit_code}", "the last lines of its log may tell")
-    title, remedy = program.EXITS.get(failure.exit_code, usual)
-    symptom = failure.exit_code == STOPPED_BY_OTHERS
-    return Cause(f"exit {failure.exit_code}", (), "", title, remedy, symptom), last
+        return _explain_exception(failure, raised[-1].chain)
+    return _explain_exit(failure, Ending((), failure.lines))
+
+
+# What torchrun raises because one of its processes has failed.
+_OF_AGENT = re.compile(r"ChildFailedError|SignalException")
 
 
 def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:

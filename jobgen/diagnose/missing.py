@@ -6,12 +6,14 @@ Nothing of it is a message: it follows from what has not been written.
 from __future__ import annotations
 
 import re
+import socket
 from typing import NamedTuple
 
 from jobgen.diagnose import matching
 from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
-from jobgen.diagnose.evidence import Evidence, Failure
-from jobgen.diagnose.matching import Match, find_cause
+from jobgen.diagnose.ending import select_telling
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.matching import Explained, Match, find_cause
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder, status
 from jobgen.jobs.record import JobRecord, read_left
@@ -23,28 +25,29 @@ LEFT_EARLY = Cause(
     RANK,
     "",
     "it left with exit code 0 while the others were still at work",
-    "look for a return, sys.exit() or a `break` that only this rank reaches, such as at the end of "
-    "its data: all ranks must take the same number of steps",
+    "look for a return, sys.exit() or break that only this rank reaches, such as at the end of "
+    "its data; all ranks must take the same number of steps",
 )
 SILENT_NODE = Cause(
     "node-lost",
     SCHEDULER,
     "",
-    "it has gone silent: its agent has neither ended nor said anything, while others lost the "
-    "connection to it",
+    "it has gone silent: its agent did not end and said nothing, and others lost the connection "
+    "to it",
     "submit again; {leave_out}, and tell your administrators",
 )
 RANK_MISMATCH = Cause(
     "rank-mismatch",
     RANK,
     "",
-    "the program takes its rank from the scheduler and not from torchrun, so that two processes "
-    "are rank 0",
-    "start it as it expects, one task for each process: launch: {{mode: direct}}; or read RANK, "
-    "LOCAL_RANK and WORLD_SIZE",
+    "the program takes its rank from the scheduler and not from torchrun, so two processes are "
+    "rank 0",
+    "start one task for each process, as the program expects: launch: {{mode: direct}}; or read "
+    "RANK, LOCAL_RANK and WORLD_SIZE",
 )
 CAUSES = (LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
 _SCHEDULERS_RANK = re.compile(r"\b(SLURM_PROCID|PMIX?_RANK|OMPI_COMM_WORLD_RANK|PALS_RANKID)\b")
+_PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
 _MOST_BYTES = 1 << 20
 
 
@@ -57,8 +60,9 @@ class Absent(NamedTuple):
     line: Line | None
 
 
-def find_absent(evidence: Evidence, lost: set[int]) -> Absent | None:
-    """Return who the ranks in `lost` lost; None where that cannot be told."""
+def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
+    """Return who was lost by those in `failures`; None where that cannot be told."""
+    lost = {one.failure.rank for one in failures if one.failure.rank is not None}
     codes = evidence.exit_codes()
     for node in evidence.unended_nodes():
         ranks = {rank for rank, place in evidence.ranks.items() if place == node}
@@ -67,16 +71,22 @@ def find_absent(evidence: Evidence, lost: set[int]) -> Absent | None:
             _has_lost(evidence, node, rank) for rank in ranks
         ):
             return Absent(SILENT_NODE, node, None, evidence.last_word(node))
-    left = [
-        rank
+    left = {
+        rank: node
         for rank, node in evidence.ranks.items()
         if rank not in lost and codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
-    ]
-    if len(left) == 1:
-        (rank,) = left
-        log = evidence.read_log(evidence.ranks[rank], rank)
-        return Absent(LEFT_EARLY, evidence.ranks[rank], rank, log[-1] if log else None)
-    return None
+    }
+    # Best by its own exit code, else by the address that the others lost.
+    surely = {rank: node for rank, node in left.items() if rank in codes}
+    if len(surely) != 1 and len(left) > 1:
+        hosts = _find_lost_hosts(evidence, failures)
+        surely = {rank: node for rank, node in left.items() if node in hosts}
+    left = surely if len(surely) == 1 else left
+    if len(left) != 1:
+        return None
+    ((rank, node),) = left.items()
+    last = select_telling(evidence.read_log(node, rank))
+    return Absent(LEFT_EARLY, node, rank, last[0] if last else None)
 
 
 def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:
@@ -85,17 +95,33 @@ def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:
     return match is not None and match[0].symptom
 
 
-def find_rank_mismatch(
-    evidence: Evidence, failure: Failure, cause: Cause
-) -> tuple[Cause, Line | None] | None:
+def _find_lost_hosts(evidence: Evidence, failures: list[Explained]) -> set[str]:
+    """The nodes of the addresses that the failed processes lost, their own nodes left out."""
+    lost: dict[str, set[str]] = {}
+    for failed in failures:
+        text = " ".join(line.text for line in failed.raised.message) if failed.raised else ""
+        for match in _PEER.finditer(text):
+            lost.setdefault(match[1] or match[2], set()).add(failed.failure.node)
+    hosts = set()
+    for node in evidence.nodes if lost else ():
+        try:
+            addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(node, None)}
+        except (OSError, UnicodeError):
+            continue
+        hosts |= {node} if addresses & lost.keys() else set()
+    return hosts
+
+
+def find_rank_mismatch(evidence: Evidence, failed: Explained) -> tuple[Cause, Line | None] | None:
     """Return that the program and torchrun count ranks differently, where that took a port."""
+    failure = failed.failure
     store = next((line for line in failure.lines if "EADDRINUSE" in line.text), None)
-    if cause.id != "port-in-use" or store is None or evidence.direct:
+    if failed.cause.id != "port-in-use" or store is None or evidence.direct:
         return None
     if not any("init_process_group" in line.text for line in failure.lines):
         return None
     if failure.rank == 0:  # it may be the one that came second
-        file = failure.place.rpartition(":")[0]
+        file = failed.raised.place.rpartition(":")[0] if failed.raised else ""
         try:
             if not _SCHEDULERS_RANK.search(read_left(file)[:_MOST_BYTES]):
                 return None

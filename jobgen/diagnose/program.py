@@ -1,23 +1,25 @@
-"""Causes that lie with the program, its files and its packages; and what is but a consequence.
+"""Causes that lie with the program, its files and its packages; and what is only a consequence.
 
-The messages are Python's, torch's and NCCL's. `tests/diagnose/logs/` has an output for each.
+The messages are Python's, torch's and NCCL's. `tests/diagnose/logs/` has an output for each. The
+first that matches counts, so the order matters: what is more special stands before what is more
+general (a file cut short before a library that cannot be loaded), and consequences stand last.
 """
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 
-# A job that is alive is found to hang by what it writes, and not by a message.
+# A job that is alive is found to hang by what it writes, not by a message.
 HANG = Cause(
     "hang",
     RANK,
     r"TimeoutError: no progress for [\d.]+ s in|jobgen\.trainer: error: no progress for",
-    "nothing went on any more",
-    "look at the rank that is behind: its log and its stacks (hangs/ of the bundled trainer; else "
-    "`py-spy dump --pid` on its node, named above), and what it reads from",
+    "no rank made progress any more",
+    "look at the rank that is behind: its log, its stacks (hangs/ of the bundled trainer, or "
+    "`py-spy dump --pid` on its node while it hangs), and what it reads from",
     waits=True,
 )
 
 CAUSES = (
-    # Time-outs among ranks; whoever is missing in the collective is the one to look at.
+    # Time-outs among ranks; the rank that is missing in the collective is the one to look at.
     Cause(
         "collective-timeout",
         RANK,
@@ -25,8 +27,8 @@ CAUSES = (
         r"|Some (NCCL|ranks).* (timed out|failed)|wait timeout after \d+ms|collective .*hung"
         r"|ran for \d+ milliseconds before timing out",
         "the ranks waited in vain for one of them",
-        "look at the rank that did not take part: its log, and errors/*-flight-*; ranks that do "
-        "not run the same collectives in the same order wait for ever",
+        "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
+        "the same collectives in the same order",
         waits=True,
     ),
     Cause(
@@ -37,6 +39,7 @@ CAUSES = (
         "the ranks do not run the same collective operations in the same order, of the same size",
         "look for code that only some ranks run, or for batches of different shape; "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL in environment.variables compares every operation",
+        waits=True,
     ),
     HANG,
     # The program and its files.
@@ -46,8 +49,8 @@ CAUSES = (
         r"No space left on device|ENOSPC|errno: ?28\b|basic_ios::clear: iostream error"
         r"|unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing",
         "a file system is full",
-        "free some space, or write elsewhere; `df` and `df -i` on the node tell which, and /tmp "
-        "of a node may be memory",
+        "free some space, or write elsewhere; `df` and `df -i` on the node say which it is, and "
+        "/tmp of a node may be memory",
         per_node=True,
     ),
     Cause(
@@ -55,7 +58,7 @@ CAUSES = (
         ALL,
         r"[Dd]isk quota exceeded|EDQUOT|errno: ?122\b",
         "your quota is used up",
-        "remove what is old, or write to the project's or scratch file system",
+        "remove old files, or write to the project's or the scratch file system",
     ),
     Cause(
         "too-many-files",
@@ -65,23 +68,43 @@ CAUSES = (
         "write `ulimit -n 65536` into environment.setup; fewer data-loader workers open fewer",
     ),
     Cause(
+        "too-many-threads",
+        ALL,
+        r"can't start new thread|pthread_create failed|RLIMIT_NPROC"
+        r"|fork: (retry: )?Resource temporarily unavailable",
+        "no more threads or processes may be started",
+        "set OMP_NUM_THREADS and use fewer data-loader workers; `ulimit -u` on the node shows the "
+        "limit",
+    ),
+    Cause(
         "permission",
         ALL,
         r"PermissionError|[Pp]ermission denied|Read-only file system|errno: ?(13|30)\b|Operation "
         r"not permitted",
         "something may not be read, written or run",
-        "look whose it is (`ls -ld`), and whether compute nodes mount it for writing",
+        "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a port below "
+        "1024 needs root",
         per_node=True,
+    ),
+    Cause(
+        "damaged-file",
+        NODE,
+        r"UnpicklingError(?!.*[Ww]eights.only)|PytorchStreamReader failed|central directory"
+        r"|BadZipFile|invalid load key|SafetensorError|MetadataIncompleteBuffer"
+        r"|[Cc]hecksum mismatch|unexpected EOF|: file too short|invalid ELF header",
+        "a file, perhaps a checkpoint, is damaged or cut short",
+        "remove it and use the one before; it may have been written while a disk was full",
     ),
     Cause(
         "import",
         NODE,
-        r"ModuleNotFoundError|\bImportError\b|No module named|cannot open shared object file"
+        r"ModuleNotFoundError|\bImportError\b(?!.*partially initialized module)|No module named"
+        r"|cannot open shared object file|operator \S+::\S+ does not exist"
         r"|undefined symbol|version `?\w+_[\d.]+' not found"
         r"|numpy\.dtype size changed|compiled using NumPy 1\.x|DistributionNotFound",
-        "a Python package or a library is not there, or is of another version",
-        "install it into the environment of the job; where it is missing on some nodes only, the "
-        "environment is not on a shared file system",
+        "a Python package or a library is missing, or has another version",
+        "install it in the job's environment, in versions that go together; if only some nodes "
+        "lack it, the environment is not on a shared file system",
         per_node=True,
     ),
     Cause(
@@ -89,7 +112,7 @@ CAUSES = (
         NODE,
         r"InductorError|BackendCompilerFailed|cannot find (ptxas|-lcuda)|Failed to find C compiler"
         r"|triton.*(Error|failed)|InvalidCxxCompiler",
-        "torch.compile has found no compiler that works on this node",
+        "torch.compile found no compiler that works on this node",
         "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
     ),
     Cause(
@@ -99,33 +122,26 @@ CAUSES = (
         r"|ambiguous option)|[Nn]o such option|[Uu]nknown (flag|option|argument)|\(--help lists "
         r"the flags\)|Error: (Invalid value|Missing option|Got unexpected)|unexpected keyword arg",
         "the program does not know one of its arguments",
-        "compare run.args with what the program's --help lists",
+        "compare run.args with the program's --help",
     ),
     Cause(
         "command-missing",
         ALL,
         r"command not found|can't open file '|exec: .*not found|failed to run command|Exec format "
         r"error|execve\(\): .*No such file",
-        "a command or the program's file is not there on this node",
+        "a command or the program's file does not exist on this node",
         "check run and environment; the path must be the same on all nodes",
         per_node=True,
     ),
     Cause(
         "file-missing",
         NODE,
-        r"FileNotFoundError|No such file or directory|NotADirectoryError|does not exist",
-        "a file that the program wants is not there",
+        r"FileNotFoundError|No such file or directory|NotADirectoryError"
+        r"|(file|folder|directory|path)\b.{,200} does not exist|/\S+ does not exist",
+        "a file that the program wants does not exist",
         "paths are relative to the folder you submit from; the file must be on a file system that "
         "all nodes share",
         per_node=True,
-    ),
-    Cause(
-        "damaged-file",
-        NODE,
-        r"UnpicklingError|PytorchStreamReader failed|central directory|BadZipFile|invalid load key"
-        r"|SafetensorError|MetadataIncompleteBuffer|[Cc]hecksum mismatch|unexpected EOF",
-        "a file, perhaps a checkpoint, is damaged or cut short",
-        "remove it and use the one before; it may have been written while a disk was full",
     ),
     Cause(
         "data-loader",
@@ -152,6 +168,14 @@ CAUSES = (
         "lower the learning rate or lengthen its warm-up; use bf16 rather than fp16; look at the "
         "batch of that step",
     ),
+    # The program disagrees with torchrun about ranks.
+    Cause(
+        "rank-variables",
+        RANK,
+        r"inconsistent with equivalent SLURM env variable",
+        "the program compares RANK with Slurm's variables, which are those of torchrun's agent",
+        "start one task for each process: launch: {{mode: direct}}",
+    ),
     # Consequences: another process went first.
     Cause(
         "peer-lost",
@@ -161,7 +185,7 @@ CAUSES = (
         r"Error|DistNetworkError|DistStoreError|SignalException|RendezvousClosedError"
         r"|Process group watchdog thread terminated|abort_comms|Failed to recv, got 0 bytes"
         r"|another rank|TCPStore.*(recv|connection|wait)",
-        "it lost the connection to another process, or was told to stop",
+        "it lost the connection to another process, or was stopped",
         "look for what went wrong before",
         symptom=True,
     ),
@@ -175,32 +199,42 @@ CAUSES = (
     ),
 )
 
-# How a process ends, where it says nothing: by the exit code that its agent reports.
+# How a process ended that said nothing, by the exit code that its agent reports.
 EXITS = {
+    -1: (
+        "its terminal or parent went away (SIGHUP)",
+        "look for what ended the shell or the agent around it; `nohup` or setsid protect from it",
+    ),
+    -2: ("it was interrupted (SIGINT)", "look for who sent it: Ctrl-C, a wrapper, a debugger"),
     -9: (
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "look at the node's memory; resources.memory_per_node asks for more",
     ),
-    -14: ("it was ended by a timer of its own (SIGALRM)", "look for alarm() or `timeout`"),
+    -15: (
+        "something outside the job stopped it (SIGTERM)",
+        "look for who sent it: a preemption, an administrator, a wrapper",
+    ),
+    -14: ("a timer that it had set ended it (SIGALRM)", "look for alarm() or `timeout`"),
     -25: ("it wrote a larger file than it may (SIGXFSZ)", "see `ulimit -f` on the node"),
-    -24: ("it has used more CPU time than it may (SIGXCPU)", "see `ulimit -t` on the node"),
+    -24: ("it used more CPU time than it may (SIGXCPU)", "see `ulimit -t` on the node"),
     -11: (
         "it made a forbidden memory access (SIGSEGV)",
-        "often two libraries that do not go together: look for mixed CUDA, MPI or compiler modules",
+        "the stack above shows where; often two libraries do not go together: look for mixed CUDA, "
+        "MPI or compiler modules",
     ),
     -7: (
-        "it was ended by a bus error (SIGBUS), as when /dev/shm is full",
+        "a bus error ended it (SIGBUS), as when /dev/shm is full or a mapped file was cut",
         "use fewer data-loader workers; in a container, bind /dev/shm",
     ),
     -6: (
-        "it ended itself (SIGABRT), as libraries do that have met an error",
-        "the last lines of its log tell which",
+        "it aborted (SIGABRT), as libraries do on an error",
+        "the last lines of its log say which",
     ),
     -4: (
         "it met an instruction that this CPU does not know (SIGILL)",
         "some package was built for another CPU; build it on the kind of node it runs on",
     ),
     126: ("its command may not be run", "make the file executable, and check its first line"),
-    127: ("its command is not there on this node", "check run, PATH and environment.modules"),
-    2: ("it ended with code 2, by which programs refuse their arguments", "compare run.args"),
+    127: ("its command does not exist on this node", "check run, PATH and environment.modules"),
+    2: ("it left with exit code 2, as programs do that refuse their arguments", "compare run.args"),
 }

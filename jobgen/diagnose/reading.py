@@ -1,4 +1,4 @@
-"""The lines of what a job has left, where they stand, and the exceptions of Python among them."""
+"""The lines of what a job has left, and where they stand."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from jobgen.jobs.record import open_left, read_left
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024
 _TAIL = 192 * 1024
-_TRACEBACK = "Traceback (most recent call last):"
-_LINKS = ("During handling of the above", "The above exception was the direct")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Line(NamedTuple):
@@ -27,7 +26,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file; of a long one its beginning and its end. None where there is none."""
+    """The lines of a file; of a long one its beginning and its end. None if there is no file."""
     try:
         with open_left(path) as file:
             head = file.read(_HEAD)
@@ -56,12 +55,14 @@ def _count_lines(path: Path, begin: int, end: int, changed: int) -> int:
 
 def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
     for line in text.removesuffix(b"\n").split(b"\n") if text else ():
-        yield Line(path, number, line.decode(errors="replace"))
+        # Of a progress bar, which writes over itself, what was to be seen last.
+        seen = line.rstrip(b"\r").rpartition(b"\r")[2]
+        yield Line(path, number, _COLOUR.sub("", seen.decode(errors="replace")))
         number += 1
 
 
 def read_words(path: Path) -> list[str]:
-    """The words of a file; none where there is no such file."""
+    """The words of a file; none if there is no such file."""
     try:
         return read_left(path).split()
     except OSError:
@@ -69,30 +70,11 @@ def read_words(path: Path) -> list[str]:
 
 
 def get_mtime(path: Path) -> float:
-    """When a file was last written, by its server: seconds since 1970; 0 where there is none."""
+    """When a file was last written, by its server: seconds since 1970; 0 if there is no file."""
     try:
         return path.stat().st_mtime
     except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
         return 0.0
-
-
-def find_exceptions(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines after a traceback's frames, up to an empty one."""
-    frames = message = False
-    file = None
-    for line in lines:
-        text = line.text
-        if line.file != file:
-            file, frames, message = line.file, False, False
-        if text.startswith(_TRACEBACK):
-            frames, message = True, False
-        elif frames and text[:1].strip():
-            frames, message = False, True
-            yield line
-        elif message and text.strip() and not text.startswith(_LINKS):
-            yield line
-        else:
-            message = False
 
 
 def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,8 @@
 """Causes that the scheduler tells, or the job script about its end.
 
 The messages are those of Slurm's and PBS's daemons and commands. `tests/diagnose/logs/` has an
-output for each.
+output for each. The first that matches counts: a lost node stands before the cancellation that
+follows from it.
 """
 
 from jobgen.diagnose.cause import SCHEDULER, Cause
@@ -12,14 +13,14 @@ CAUSES = (
         SCHEDULER,
         r"^\w+ \(.*\b[Ss]uspended",
         "the job is suspended: its processes are stopped, and its walltime may run on",
-        "it goes on when the scheduler resumes it; who has suspended it, the administrators know",
+        "it goes on when the scheduler resumes it; the administrators know who suspended it",
     ),
     Cause(
         "walltime",
         SCHEDULER,
         r"\bTIMEOUT\b|^timeout\b|DUE TO TIME LIMIT|job killed: walltime \d+ exceeded limit",
         "the walltime was over",
-        "ask for more with resources.walltime, or let the job go on in another: walltime: "
+        "ask for more with resources.walltime, or let another start go on: on_walltime: "
         "{{notice: 5m, then: {go_on}}}; the trainer resumes from its newest checkpoint",
     ),
     Cause(
@@ -28,24 +29,45 @@ CAUSES = (
         r"OUT_OF_MEMORY|[Oo]ut [Oo]f [Mm]emory handler|[Dd]etected \d+ oom[-_]kill"
         r"|job killed: (v?mem|pmem|pvmem) \S+ exceeded limit|Exceeded (job|step) memory limit"
         r"|Memory cgroup out of memory|oom-kill:",
-        "the node's memory was used up, and the system killed a process for it",
+        "the node's memory was used up, and the system killed a process",
         "ask for more with resources.memory_per_node; fewer data-loader workers and smaller "
         "prefetch use less",
     ),
     Cause(
         "preempted",
         SCHEDULER,
-        r"\bPREEMPTED\b|DUE TO PREEMPTION",
-        "the job was preempted by another",
-        "submit again, or let it go on by itself with on_walltime: {{then: {go_on}}}; other queues "
+        r"\bPREEMPTED\b|DUE TO PREEMPTION|(?<!been )\b[Pp]reempted\b",
+        "the scheduler preempted the job in favour of another",
+        "submit again, or let it start again with on_walltime: {{then: {go_on}}}; other queues "
         "or QoS are not preempted",
+    ),
+    Cause(
+        "launch-failed",
+        (*SCHEDULER, "agent"),
+        r"Task launch for \S+ failed on node (?P<node1>\S+?): "
+        r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)|Prolog error"
+        r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd",
+        "the scheduler could not start the job on it",
+        "the scheduler's words above say why; {leave_out}, and tell your administrators",
+    ),
+    Cause(
+        "run-folder",
+        SCHEDULER,
+        r"attempts/\d+/script: (No such file or directory|Permission denied|.*file handle)"
+        r"|mkdir: cannot create directory .*/logs/(?P<node1>[\w.-]+)\W: "
+        r"|cannot create (temp file|directory).*Read-only|error \d+ on spawn"
+        r"|chdir\(\S+\): No such file|couldn't chdir to",
+        "a node cannot see, enter or write the job's folder, so its part did not start",
+        "submit from a file system that all nodes mount for writing, home included; if one node "
+        "alone fails, tell your administrators",
     ),
     Cause(
         "node-lost",
         (*SCHEDULER, "agent"),
         r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
         r"|DUE TO (\S+ )?NODE FAILURE"
-        r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)",
+        r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
+        r"|requested job die",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
     ),
@@ -53,8 +75,8 @@ CAUSES = (
         "dependency",
         SCHEDULER,
         r"DependencyNeverSatisfied|deleted as result of dependency|depend\w* .*never be satisfied",
-        "the job it waits for has failed, so it will never start",
-        "cancel it, mend the first job, and submit both again; afterany waits for any end",
+        "the job that it waits for failed, so it will never start",
+        "cancel it, repair the first job, and submit both again; afterany waits for any end",
     ),
     Cause(
         "output-folder",
@@ -69,8 +91,8 @@ CAUSES = (
         r"too many failed attempts to run|Exit_status -[123]\b"
         r"|launch[ _]failed[ _]requeued[ _]held",
         "the scheduler could not start the job on its nodes",
-        "see that the folder of {output} exists; else tell your administrators: the daemons' logs "
-        "on the nodes say why. Release it ({release}), or submit again",
+        "check that the folder of {output} exists; if it does, ask your administrators: the "
+        "daemons' logs on the nodes say why; then release it ({release}), or submit again",
     ),
     Cause(
         "held",
@@ -78,7 +100,7 @@ CAUSES = (
         r"^(queued|stopping) .*"
         r"(\bJobHeld(User|Admin)\b|[Jj]ob (is )?held by|requeued[ _]in[ _]held)",
         "the job is held",
-        "release it with {release}; where an administrator holds it, ask them",
+        "release it with {release}; if an administrator holds it, ask them",
     ),
     Cause(
         "cancelled",

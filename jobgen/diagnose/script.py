@@ -1,6 +1,6 @@
-"""Causes that the job script and its preflight tell in words of their own (`templates/`).
+"""Causes that the job script and its preflight name in their own words (`templates/`).
 
-No other causes are looked for in lines of jobgen's own, and these nowhere else.
+Only these are looked for in jobgen's own lines, and nowhere else.
 """
 
 from jobgen.diagnose.cause import SCHEDULER, Cause, Where
@@ -10,7 +10,7 @@ _RENDER = "render the script again and submit it with `jobgen submit`"
 
 _KILLED = "it was killed (SIGKILL): by the system for want of memory, or by somebody"
 _KILLED_BY = (
-    "the node's kernel log (`dmesg`, `journalctl -k`) knows of the former; ask for more with "
+    "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
     "resources.memory_per_node"
 )
 
@@ -28,8 +28,8 @@ _CAUSES = (
         SCHEDULER,
         r"error: job \S+ has (not )?ended well, so this one does not run"
         r"|error: there is no job \S+ below \S+ to wait for",
-        "the job it waits for has failed, so it will never start",
-        "cancel it, mend the first job, and submit both again; afterany waits for any end",
+        "the job that it waits for failed, so it will never start",
+        "cancel it, repair the first job, and submit both again; afterany waits for any end",
     ),
     Cause(
         "cancelled",
@@ -103,7 +103,7 @@ _CAUSES = (
         r"preflight: \S+ cannot reach (?P<node1>\S+) at "
         r"|preflight: (?P<node2>\S+) cannot reach \S+:\d+"
         r"|preflight: (?P<node3>\S+) has not come within \d+ s",
-        "a node is not reached by the others, or does not reach them",
+        "the others cannot reach a node, or it cannot reach them",
         "set launch.interface, or ask whether a firewall stands between nodes",
     ),
     Cause(
@@ -111,8 +111,8 @@ _CAUSES = (
         _SAID,
         r"preflight failed on (?P<node>\S+);",
         "preflight failed",
-        "the lines before it in agent.log say why; preflight/ of the run folder has what each node "
-        "is",
+        "the lines before it in agent.log say why; preflight/ of the run folder describes each "
+        "node",
         vague=True,
     ),
     # How it was submitted.
@@ -137,23 +137,24 @@ _CAUSES = (
         r"there is no (mpiexec|ibrun|pbsdsh command) |mpiexec has set none of"
         r"|this mpiexec is none of"
         r"|rank \d+ is number \d+ on \S+, where this script has put another",
-        "the launcher that starts the processes is not there, or is another than the script is for",
+        "the launcher does not exist on the node, or is not the one that the script is for",
         "set launch.launcher to one that the site has, or load the module with its mpiexec",
     ),
     Cause(
         "chain-ended",
         ("script",),
-        r"the chain ends( without DONE)?: |JOBGEN_CHAIN is no id of a job",
+        r"the chain ends( without DONE)?: |JOBGEN_CHAIN is (no|not the) id of a job",
         "the chain of jobs has ended before the run was done",
-        "where it has saved nothing, save more often, or ask for a longer walltime; where it has "
-        "had all its starts, raise on_walltime.at_most",
+        "if it saved nothing: save below checkpoints/ of the run folder or write PROGRESS there, "
+        "more often, or ask for a longer walltime; if it had all its starts, raise "
+        "on_walltime.at_most",
     ),
     Cause(
         "run-folder",
         _SAID,
         r"cannot (make the run folder|write to \S+/attempts)",
         "the run folder could not be written",
-        "submit from a file system that the compute nodes mount for writing, and has room",
+        "submit from a file system that has room and that compute nodes mount for writing",
         vague=True,
     ),
     # What it found on a node.
@@ -164,7 +165,7 @@ _CAUSES = (
         r"|there is no (torch|python3|conda command) on|conda activate failed on"
         r"|cannot unpack on \S+, with|no bin/activate is at the top of"
         r"|pack it with conda-pack or venv-pack",
-        "the Python environment is not there on this node, or cannot be unpacked",
+        "the Python environment does not exist on this node, or cannot be unpacked",
         "check environment.venv or stage; it must lie on a file system that all nodes share",
         per_node=True,
     ),
@@ -173,14 +174,14 @@ _CAUSES = (
         _SAID,
         r"module (reset|load) failed on|there is no module command on|no folder of modules on",
         "an environment module could not be loaded",
-        "try `module load` of it in a job on that node; modules can differ between node types",
+        "try `module load` in a job on that node; modules can differ between node types",
         per_node=True,
     ),
     Cause(
         "container",
         _SAID,
         r"error: (no such container image|no container image on \S+|there is no command on \S+):",
-        "the container's image or its runtime is not there",
+        "the container's image or its runtime does not exist on this node",
         "check environment.container: the image's path on the node, and the runtime's module",
         per_node=True,
     ),
@@ -190,7 +191,7 @@ _CAUSES = (
         r"error: (\S+ has no interface|the name of \S+ leads to a loopback address)"
         r"|knows no host \S+, as the site's profile"
         r"|leads to no address for",
-        "a node does not have the network interface, or the address, that the others are told",
+        "a node lacks the network interface or the address that the others use",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
         per_node=True,
     ),
@@ -198,7 +199,7 @@ _CAUSES = (
         "gpu-missing",
         _SAID,
         r"error: \S+ shows \S+ GPUs, the job has \S+ of them",
-        "PBS does not tell which of the node's GPUs are the job's",
+        "PBS does not say which of the node's GPUs belong to the job",
         "ask for whole nodes, or set CUDA_VISIBLE_DEVICES in environment.variables",
         per_node=True,
     ),
@@ -206,7 +207,7 @@ _CAUSES = (
         "file-missing",
         _SAID,
         r"error: no such file in ",
-        "the program's file is not there",
+        "the program's file does not exist",
         "paths are relative to the folder you submit from",
     ),
     Cause(
@@ -219,7 +220,7 @@ _CAUSES = (
     Cause(
         "setup",
         _SAID,
-        r"a command of the spec's setup failed",
+        r"a command of the spec's setup failed|the program never began on \S+;",
         "a command of environment.setup failed",
         "the lines before it in agent.log say which",
         per_node=True,
@@ -235,8 +236,8 @@ _CAUSES = (
         "name-resolution",
         _SAID,
         r"error: \S+ cannot resolve the name of the first node",
-        "the first node's name is not known on this node",
-        "set launch.interface, and the address is used",
+        "this node cannot resolve the first node's name",
+        "set launch.interface, so that the address is used",
         per_node=True,
     ),
     Cause(

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from jobgen.diagnose import flight
-from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.ending import normalize, select_telling
+from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
+from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
+from jobgen.diagnose.matching import Explained
 from jobgen.diagnose.reading import Line, get_mtime, read_lines
+from jobgen.jobs import usage
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
 # tell that steps are long, ten times the longest between two of them so far.
 _SILENT, _STEPS = 600.0, 10
 # Where a walltime has ended the job, a minute is, if it was half of its time.
 _SHORT = 60.0
+# What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
+_IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 # Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
-_FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/trainer/")
+_FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/(trainer/|loop\.py)")
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -32,21 +40,28 @@ class Suspects(NamedTuple):
     ranks: tuple[int, ...]
     lines: tuple[Line, ...]
     place: str = ""  # where in the program the first of them stood: file:line, in function
+    title: str = ""  # what tells them from the others; empty if they are just behind
 
 
 class Silence(NamedTuple):
-    """For how many seconds nothing was written, of the most that are no hang."""
+    """For how many seconds nothing was written, of the most that are not a hang."""
 
     seconds: float
     most: float
     newest: float  # when that was, in seconds since 1970
     last: Line | None  # what was written last
     since_began: float  # seconds
+    idle: bool = False  # whether no node has computed meanwhile, by its own notes
 
     @property
     def long(self) -> bool:
         """Whether it is a hang."""
         return self.seconds >= self.most
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may become one: quiet for a minute, and no node computes."""
+        return self.idle and self.seconds >= _SHORT
 
     @property
     def to_the_end(self) -> bool:
@@ -75,7 +90,20 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     if not times and newest.suffix in (".out", ".err"):
         lines = [line for line in read_lines(newest) if line.text.strip()]
     line = lines[-1] if lines else None
-    return Silence(max(0.0, now - last), most, last, line, max(0.0, now - evidence.began))
+    idle = _is_idle(evidence, since=last)
+    return Silence(max(0.0, now - last), most, last, line, max(0.0, now - evidence.began), idle)
+
+
+def _is_idle(evidence: Evidence, *, since: float) -> bool:
+    """Whether all nodes have noted since then that neither their CPUs nor their GPUs compute."""
+    for node in evidence.nodes:
+        samples = usage.read_last_samples(evidence.run_dir, node)
+        busy = usage.measure_busy(samples)
+        if busy is None or busy > _IDLE_CPUS or samples[-2].time < since:
+            return False
+        if any((gpu.use or 0.0) > _IDLE_PERCENT for gpu in samples[-1].gpus):
+            return False
+    return True
 
 
 def _read_time(text: str) -> float:
@@ -85,10 +113,19 @@ def _read_time(text: str) -> float:
         return 0.0
 
 
-def find_suspects(evidence: Evidence) -> Suspects | None:
-    """Who is waited for: by flight recorders, by stacks, by who has said least; else None."""
+def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
+    """Who is waited for; None where no file tells.
+
+    By flight recorders, by stacks, by the places at which those in `waiting` waited, by who has
+    not said that it waited, by who has not ended, by who has printed the fewest steps.
+    """
     suspects = (
-        _suspect_by_flight(evidence) or _suspect_by_stacks(evidence) or _suspect_by_logs(evidence)
+        _suspect_by_flight(evidence)
+        or _suspect_by_stacks(evidence)
+        or _suspect_by_place(waiting)
+        or _suspect_by_silence(evidence, waiting)
+        or _suspect_by_end(evidence)
+        or _suspect_by_logs(evidence)
     )
     if suspects is None:
         return None
@@ -100,10 +137,76 @@ def find_suspects(evidence: Evidence) -> Suspects | None:
     return suspects
 
 
-def find_unheard(evidence: Evidence, heard: set[int]) -> tuple[int, ...]:
-    """Of processes that wait for each other in vain, a few who did not say so."""
+def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
+    """By the line of the program at which processes waited: those who waited at another."""
+    places: dict[str, list[Explained]] = {}
+    for one in waiting:
+        if one.raised and one.raised.place and one.failure.rank is not None:
+            places.setdefault(one.raised.place, []).append(one)
+    by_size = sorted(places.values(), key=len)
+    if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
+        return None
+    few, many = by_size[0], by_size[-1]
+    ranks = tuple(sorted(one.failure.rank for one in few if one.failure.rank is not None))
+    own, other = (_shorten(group[0]) for group in (few, many))
+    others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
+    lines = tuple(one.line for one in (few[0], many[0]) if one.line)
+    place = few[0].raised.place if few[0].raised else ""
+    return Suspects(ranks, lines, place, f"it waits at {own}, and {others} at {other}")
+
+
+def _shorten(one: Explained) -> str:
+    place = one.raised.place if one.raised else ""
+    return os.path.basename(place.partition(", in ")[0])
+
+
+def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
+    """The one process that alone has not said that it waited or lost another; it has not ended."""
+    heard = {one.failure.rank for one in waiting}
+    silent = [rank for rank in evidence.ranks if rank not in heard]
+    codes = evidence.exit_codes()
+    if not heard or len(silent) != 1 or len(evidence.ranks) < evidence.world:
+        return None
+    (rank,) = silent
+    lines = evidence.read_log(evidence.ranks[rank], rank)
+    telling = [line for line in select_telling(lines) if line.text.strip()]
+    others = {
+        normalize(strip_rank(line).text)
+        for other, node in evidence.ranks.items()
+        if other != rank
+        for line in evidence.read_log(node, other)
+    }
+    own = [line for line in telling if normalize(line.text) not in others]
+    raised = [one.chain[-1].message[0] for one in find_tracebacks(lines)]
+    where = next((_shorten(one) for one in waiting if one.raised and one.raised.place), "")
+    title = "it did not take part, and the others waited for it" + (f" at {where}" if where else "")
+    if codes.get(rank) == 0:
+        title = "it had left with exit code 0, and the others waited for it"
+    return Suspects((rank,), tuple([*raised[-1:], *own, *telling][:3]), "", title)
+
+
+def _suspect_by_end(evidence: Evidence) -> Suspects | None:
+    """Those that had not ended, though most had ended well."""
+    codes = evidence.exit_codes()
+    ended = {rank for rank, code in codes.items() if code == 0}
+    ended |= {rank for rank, node in evidence.ranks.items() if evidence.ended_well(node)}
+    ranks = tuple(
+        rank
+        for rank in evidence.ranks
+        if rank not in ended and codes.get(rank, STOPPED_BY_OTHERS) == STOPPED_BY_OTHERS
+    )
+    if not ranks or len(ranks) >= len(ended):
+        return None
+    lines = evidence.read_log(evidence.ranks[ranks[0]], ranks[0])
+    title = "it had not ended, and the others had"
+    return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
+
+
+def list_silent(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
+    """Of processes that waited for each other in vain, a few who did not say so."""
+    heard = {one.failure.rank for one in waiting}
     silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    return silent if len(silent) * 2 < len(evidence.ranks) else ()
+    return silent if heard and len(silent) * 2 <= len(evidence.ranks) else ()
 
 
 def _suspect_by_flight(evidence: Evidence) -> Suspects | None:

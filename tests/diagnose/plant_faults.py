@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -21,8 +22,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers" / "programs"))
 
 import cluster_fixtures as clusters
+import others
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
 from support import ROOT
@@ -72,6 +75,8 @@ class Planted(NamedTuple):
     state: str = ""  # of the job when it is diagnosed; else its end
     alone: bool = False  # nothing else may run on the cluster
     seconds: float = 240
+    program: Path = PROGRAM
+    says: str = ""  # a pattern that the diagnosis must show
 
 
 def spec(fault: Planted, mode: str) -> dict[str, Any]:
@@ -89,6 +94,8 @@ def spec(fault: Planted, mode: str) -> dict[str, Any]:
     }
     for key, value in fault.changes.items():
         base[key] = {**base[key], **value} if isinstance(base.get(key), dict) else value
+    if fault.program != PROGRAM:
+        base["run"]["args"] = [fault.fault]
     if "command" in base["run"]:
         base["run"] = {"command": base["run"]["command"]}
     return base
@@ -138,6 +145,31 @@ def kill_all_of_second(place: Place, job: Job) -> None:
 def kill_agent(place: Place, job: Job) -> None:
     wait_for_steps(place, job)
     place.on(nodes_of(job)[1], "pkill", "-KILL", "-f", "torch.distributed.run")
+
+
+def preempt(place: Place, job: Job) -> None:
+    """A job of a partition with more right to the nodes."""
+    wait_for_steps(place, job)
+    options = ["--partition=main", "--nodes=3", "--exclusive", "--wrap", "sleep 15"]
+    place.cluster.run("sbatch", "--output=/dev/null", *options)
+
+
+def hide_of_second(option: str) -> Callable[[Place], None]:
+    """What n2 has not: the project's folder, or the right to write there."""
+
+    def prepare(place: Place) -> None:
+        if option == "empty":
+            place.on("n2", "mount", "-t", "tmpfs", "tmpfs", str(place.folder))
+        else:
+            place.on("n2", "mount", "--bind", str(place.folder), str(place.folder))
+            place.on("n2", "mount", "-o", "remount,bind,ro", str(place.folder))
+
+    return prepare
+
+
+def cover_spool(place: Place) -> None:
+    """slurmd of n2 loses its files, and cannot start a step."""
+    place.on("n2", "mount", "-t", "tmpfs", "none", "/tmp")
 
 
 def suspend(place: Place, job: Job) -> None:
@@ -767,6 +799,117 @@ FAULTS = [
 ]
 
 
+def take_others() -> list[Planted]:
+    """The programs of others, which know what is true of them."""
+    faults = []
+    for name, truth in others.PLANTED.items():
+        faults.append(
+            Planted(
+                name,
+                name.replace("-", " "),
+                truth.causes,
+                rank=truth.ranks,
+                fault=name,
+                modes=(truth.mode,),
+                changes=truth.changes,
+                prepare=write_commands if "run" in truth.changes else None,
+                program=Path(others.__file__),
+                says=truth.says,
+            )
+        )
+    return faults
+
+
+def write_commands(place: Place) -> None:
+    """Programs that cannot be started."""
+    (place.folder / "train.sh").write_text("#!/bin/bash\necho never\n")
+    (place.folder / "crlf.sh").write_bytes(b"#!/bin/bash\r\necho never\r\n")
+    (place.folder / "crlf.sh").chmod(0o755)
+
+
+LOW = {"queue": "low"}
+ALL_NODES = {"resources": {"nodes": 3}}
+FAULTS += [
+    # What a scheduler does, as others have met it.
+    Planted(
+        "preempted",
+        "a job with more right takes its nodes",
+        "preempted",
+        "-",
+        "-",
+        args={"steps": 4000},
+        changes=LOW,
+        act=preempt,
+        modes=("slurm", "slurm-direct"),
+        alone=True,
+        says="[Pp]reempt",
+    ),
+    Planted(
+        "node-off-requeued",
+        "n2 loses its power, and Slurm puts the job back",
+        "node-lost",
+        N2,
+        "-",
+        args={"steps": 4000},
+        changes=ALL_NODES,
+        act=power_off_second,
+        modes=("slurm-direct",),
+        state="queued",
+        alone=True,
+        seconds=200,
+        says="start 0",
+    ),
+    Planted(
+        "task-launch",
+        "slurmd of n2 cannot start a step",
+        "launch-failed",
+        N2,
+        "-",
+        prepare=cover_spool,
+        changes=ALL_NODES,
+        modes=("slurm", "slurm-direct"),
+        alone=True,
+        says="Task launch",
+    ),
+    Planted(
+        "project-missing",
+        "n2 does not mount the project's folder",
+        "run-folder or launch-failed",
+        "n2?",
+        "-",
+        prepare=hide_of_second("empty"),
+        changes=ALL_NODES,
+        modes=("pbs", "slurm"),
+        alone=True,
+    ),
+    Planted(
+        "project-read-only",
+        "n2 may not write to the project's folder",
+        "run-folder",
+        "n2?",
+        "-",
+        prepare=hide_of_second("read-only"),
+        changes=ALL_NODES,
+        modes=("pbs", "pbs-direct", "slurm"),
+        alone=True,
+        says="Read-only",
+    ),
+    Planted(
+        "array-two",
+        "two tasks of an array fail",
+        "exit 5",
+        changes={
+            "array": {"list": [{"code": 5}, {"code": 0}, {"code": 6}]},
+            "resources": {"nodes": 1},
+            "launch": {"processes_per_node": 1},
+            "run": {"command": ["bash", "-c", 'echo "code is $2"; exit ${2#--code=}', "task"]},
+        },
+        modes=("slurm",),
+        says="task 2: exit code 6",
+    ),
+]
+
+
 def content_of(fault: Planted, mode: str, place: Place) -> dict[str, Any]:
     content = spec(fault, mode)
     hold = {"slurm": "#SBATCH --hold", "pbs": "#PBS -h"}.get(place.scheduler)
@@ -781,7 +924,7 @@ def content_of(fault: Planted, mode: str, place: Place) -> dict[str, Any]:
 def record(fault: Planted, mode: str, place: Place) -> None:
     """Plant it, wait, and keep what it leaves."""
     place.folder.mkdir(parents=True)
-    (place.folder / "train.py").write_bytes(PROGRAM.read_bytes())
+    (place.folder / "train.py").write_bytes(fault.program.read_bytes())
     if fault.prepare:
         fault.prepare(place)
     content = content_of(fault, mode, place)
@@ -807,6 +950,7 @@ def record(fault: Planted, mode: str, place: Place) -> None:
         "cause": fault.cause,
         "node": node if place.scheduler == "local" else fault.node,
         "rank": fault.rank,
+        "says": fault.says,
         "state": " / ".join(filter(None, [state["state"], " ".join(state["reason"].split())])),
         "now": f"{now:.3f}",
     }
@@ -835,9 +979,9 @@ def main(wanted: list[str]) -> int:
     """Plant all, or those whose names have one of these words in them."""
     todo = [
         (fault, mode)
-        for fault in FAULTS
+        for fault in [*FAULTS, *take_others()]
         for mode in fault.modes
-        if not wanted or any(word in f"{fault.name}-{mode}" for word in wanted)
+        if not wanted or any(re.search(word, f"{fault.name}-{mode}") for word in wanted)
     ]
     failed = []
     base = Path(tempfile.mkdtemp(prefix="jobgen-planted-"))

@@ -177,15 +177,40 @@ def test_the_trainers_stacks_tell_who_does_not_wait(run: Run) -> None:
     assert run.diagnose().rank == 2, "it could not even write"
 
 
-def test_of_those_who_wait_the_silent_one_is_not_blamed(run: Run) -> None:
+def test_the_rank_that_did_not_take_part_is_named_with_the_end_of_its_log(run: Run) -> None:
     run.write("logs/n2/rank-3.err", "loading\n", after=1)
     run.rank(0, LOST, after=20)
     for rank in (1, 2):
         run.rank(rank, TIMED_OUT.format(rank), after=10)
     found = run.diagnose()
-    # It may have waited too, and was ended before it could say so.
+    assert (found.cause, found.node, found.rank) == ("collective-timeout", "n2", 3)
+    assert found.title == "it did not take part, and the others waited for it"
+    assert found.evidence[0].endswith("rank-3.err:1: loading")
+    assert found.followed == (0, 1, 2)
+
+
+def test_of_several_that_did_not_say_that_they_waited_none_is_blamed(run: Run) -> None:
+    for rank in (1, 2):
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", "loading\n", after=1)
+    for rank in (0, 3):
+        run.rank(rank, TIMED_OUT.format(rank), after=10)
+    found = run.diagnose()
     assert (found.cause, found.node, found.rank) == ("collective-timeout", None, None)
-    assert "rank 3 alone did not say so" in found.title
+    assert "ranks 1, 2 did not say that they waited" in found.title
+
+
+def test_ranks_that_waited_at_another_line_than_the_others_are_named(run: Run) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/home/u/ddp.py", line {}, in step\n'
+        "RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 30000ms for recv operation\n"
+    )
+    for rank in (0, 2, 3):
+        run.rank(rank, text.format(19 if rank == 3 else 42), after=10)
+    run.write("logs/n1/rank-1.err", "", after=1)  # its agent has ended it
+    found = run.diagnose()
+    assert (found.node, found.rank) == ("n2", 3)
+    assert found.title == "it waits at ddp.py:19, and 2 others wait at ddp.py:42"
 
 
 def alive(run: Run, *, after: float) -> None:
@@ -243,7 +268,7 @@ def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particul
     alive(run, after=700)
     found = run.diagnose(RUNNING)
     assert (found.cause, found.rank) == ("hang", None)
-    assert "no file tells for whom they waited" in found.title
+    assert "no file shows which process they waited for" in found.title
     assert found.remedy
 
 
@@ -262,3 +287,25 @@ def test_a_process_that_was_started_again_is_no_cause_while_the_job_gets_on(run:
     assert run.diagnose(RUNNING).cause == "exception"
     run.write("logs/n1/rank-0.out", "step 9000\n", after=95)
     assert run.diagnose(RUNNING).cause == "healthy"
+
+
+def test_a_job_that_is_quiet_while_all_nodes_are_idle_may_hang(run: Run) -> None:
+    for rank in range(4):
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", "begins\n", after=5)
+    alive(run, after=100)
+    for node, busy in (("n1", 0.03), ("n2", 3.0)):
+        use(run, node, busy)
+    assert run.diagnose(RUNNING).cause == "healthy"
+    use(run, "n2", 0.003)
+    found = run.diagnose(RUNNING)
+    assert found.cause == "hang"
+    assert found.title.startswith("it is quiet for 95 s and idle on all nodes: it may hang")
+
+
+def use(run: Run, node: str, busy: float) -> None:
+    """What a node notes of its CPUs, 40 and 70 seconds after the beginning."""
+    notes = (
+        {"time": run.clock + at, "attempt": 0, "cpu_s": at * busy, "memory": 1, "most": 1}
+        for at in (40, 70)
+    )
+    run.write(f"usage/{node}.jsonl", "".join(json.dumps(note) + "\n" for note in notes))

@@ -1,0 +1,138 @@
+"""What ended a process: its last exception, or how it left and what it printed before that.
+
+Programs log exceptions that they handle: an optional import, a batch that did not fit, a first
+start without a checkpoint. Such a traceback has ended nothing where
+
+- Python says so (a thread's, a destructor's), or another exception was raised after it;
+- the process died of a signal, or printed on for a while and then left;
+- another process of the job has printed the same, and went on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jobgen.diagnose.exceptions import LOGGED, Raised, Traceback, find_tracebacks, strip_rank
+from jobgen.diagnose.reading import Line
+
+# Python writes a traceback, and is gone within this time: seconds.
+_LEAVES_WITHIN = 0.5
+# What is printed of an exit in good order: nothing of it is the reason.
+_OF_EXITS = re.compile(
+    r"wandb: |\s*$|\[[WI]\d+ .*(socket\.cpp|ProcessGroup)|.*resource_tracker|.*leaked \w+ objects"
+    r"|.*Warning: |\s+warnings\.warn"
+)
+# Lines of a log that tell of what the program has dealt with.
+_MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|Warning: |; going on")
+_MOST_LINES = 40
+_LAST_WORDS = 10
+_SIGABRT, _SIGINT = -6, -2
+
+
+class Ending(NamedTuple):
+    """How a process ended; `chain` is empty where no exception did it."""
+
+    chain: tuple[Raised, ...]
+    lines: tuple[Line, ...]  # what it printed last, and others did not
+
+    @property
+    def words(self) -> str:
+        """The message of the exception that ended it."""
+        return self.chain[-1].words if self.chain else ""
+
+
+def normalize(text: str) -> str:
+    """Return a text without what differs from process to process: numbers, addresses, times."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", text.strip())
+
+
+class Innocent:
+    """What processes printed before they went on: none of it has ended a process."""
+
+    def __init__(self) -> None:
+        self._words: set[str] = set()
+        self._lines: set[str] = set()
+
+    def add(self, lines: Sequence[Line], *, quiet: float, lived: bool) -> None:
+        """Add a process: what it raised, but for an exception that may have ended it.
+
+        Of one that has `lived`, which has at most lost another, most of its other lines too.
+        """
+        tracebacks = _find_own(lines)
+        errors = [line for line in lines if line.file.suffix == ".err"]
+        # What it said last, it may have been about to end of.
+        last = errors[-_LAST_WORDS:] if quiet < _LEAVES_WITHIN else []
+        if tracebacks and not _went_on(tracebacks[-1], lines, quiet):
+            ending = tracebacks.pop()
+            last = list(lines[ending.begin : ending.end])
+        self._words |= {normalize(one.words) for one in tracebacks}
+        if lived:
+            self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
+
+    def has_raised(self, traceback: Traceback) -> bool:
+        """Whether a process has gone on after the same exception."""
+        return normalize(traceback.words) in self._words
+
+    def has_printed(self, line: Line) -> bool:
+        """Whether a process has gone on after the same line."""
+        return normalize(line.text) in self._lines
+
+
+def find_ending(
+    lines: Sequence[Line], code: int | None, *, quiet: float, innocent: Innocent
+) -> Ending:
+    """Return how a process ended, by what it printed: its errors, then its output.
+
+    `code` is its exit code, negative of a signal; `quiet` for how many seconds it wrote to its
+    output after its last error.
+    """
+    own = [strip_rank(line) for line in lines]
+    own = [line for line in own if line.text.strip() and not innocent.has_printed(line)]
+    printed = tuple(own[-_MOST_LINES:])
+    tracebacks = _find_own(lines)
+    last = next((one for one in reversed(tracebacks) if one.uncaught), None)
+    if last is None and tracebacks:
+        last = tracebacks[-1]
+        if not _has_ended(last, lines, code, quiet, innocent):
+            last = None
+    return Ending(last.chain if last else (), printed)
+
+
+def _find_own(lines: Sequence[Line]) -> list[Traceback]:
+    return [one for one in find_tracebacks(lines) if not one.aside]
+
+
+def _has_ended(
+    last: Traceback, lines: Sequence[Line], code: int | None, quiet: float, innocent: Innocent
+) -> bool:
+    """Whether the last exception that a process printed may have ended it."""
+    if innocent.has_raised(last):
+        return False
+    if code is not None and code < 0 and code not in (_SIGABRT, _SIGINT):
+        return False
+    return not _went_on(last, lines, quiet)
+
+
+def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
+    """Whether a process has gone on after its last exception, by what it printed since.
+
+    More paragraphs may belong to the message; a line of a log does not.
+    """
+    file = last.chain[-1].message[-1].file
+    after = [line for line in lines[last.end :] if line.file == file]
+    asides = find_tracebacks(after)
+    after = after[asides[-1].end if asides else 0 :]
+    logged = (line for line in after if LOGGED.match(line.text) and not is_of_exits(line))
+    return quiet >= _LEAVES_WITHIN or any(logged)
+
+
+def is_of_exits(line: Line) -> bool:
+    """Whether processes print a line of the kind as they end, or begin, in good order."""
+    return bool(_OF_EXITS.match(line.text))
+
+
+def select_telling(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines that may say why a process left: the last first, and no mild ones."""
+    return [line for line in reversed(lines) if not _MILD.search(line.text)]

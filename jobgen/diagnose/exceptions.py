@@ -1,0 +1,154 @@
+"""Tracebacks in what a process printed: whole chains, with the place in the program's own code.
+
+A traceback alone does not say whether the exception ended the process: programs log those that they
+handle in the same form. `ending.py` decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jobgen.diagnose.reading import Line
+
+_BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( ─+╮|:$)")
+_SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins
+_GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
+_RANK = re.compile(r"^\[rank\d+\]:\s?")
+_LINKS = ("During handling of the above", "The above exception was the direct")
+# What Python or asyncio prints of an exception that does not end the process.
+_ASIDE = re.compile(
+    r"Exception (ignored (in|on)|in thread)\b|Error in (atexit|sys\.excepthook)|--- Logging error"
+    r"|(Task|Future) exception was never retrieved|Process \S+:$|(future|Traceback of job): <"
+)
+# How a line of a log begins, as opposed to the second line of an exception's message.
+LOGGED = re.compile(
+    r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|ERROR|CRITICAL)\b|\[[IWEF]\d"
+    r"|[IWEF]\d{4} |wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
+    re.IGNORECASE,
+)
+_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
+# Frames that are not the program's own: of packages and of Python.
+FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
+
+
+class Raised(NamedTuple):
+    """One exception: its message, and the innermost place in the program's own code."""
+
+    message: tuple[Line, ...]
+    place: str  # file:line, in function; empty if unknown
+
+    @property
+    def words(self) -> str:
+        """The line that says most: that of a worker process where it holds another traceback."""
+        own = [line.text.strip() for line in self.message]
+        if any(text.startswith("Original Traceback") for text in own):
+            return own[-1]
+        return own[0] if own else ""
+
+
+class Traceback(NamedTuple):
+    """A chain of exceptions, the first that was raised first."""
+
+    chain: tuple[Raised, ...]
+    begin: int  # the numbers of its first line and of the line after it, among those given
+    end: int
+    aside: bool  # printed of a thread, a destructor or a task, which end no process
+    uncaught: bool  # printed by torch, which does so only as an exception ends the process
+
+    @property
+    def words(self) -> str:
+        """What the last of them says."""
+        return self.chain[-1].words
+
+
+def strip_rank(line: Line) -> Line:
+    """Return a line without torch's mark of the rank."""
+    return line._replace(text=_RANK.sub("", line.text))
+
+
+def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
+    """Return the tracebacks among the lines of a process, in their order."""
+    plain = [strip_rank(line) for line in lines]
+    tracebacks = []
+    at = 0
+    while at < len(plain):
+        if not _begins(plain, at):
+            at += 1
+            continue
+        before = next((plain[i].text for i in range(at - 1, max(at - 3, -1), -1)), "")
+        aside = bool(_ASIDE.match(before))
+        begin, uncaught = at, bool(_RANK.match(lines[at].text))
+        chain: list[Raised] = []
+        while True:
+            raised, end = _read_one(plain, at)
+            chain += [raised] if raised.message else []
+            at = max(end, at + 1)
+            following = _find_linked(plain, end)
+            if following is None:
+                break
+            at = following
+        if chain:
+            tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
+    return tracebacks
+
+
+def _begins(lines: Sequence[Line], at: int) -> bool:
+    text = lines[at].text
+    return bool(_BEGINS.search(text) or _SYNTAX.match(text))
+
+
+def _find_linked(lines: Sequence[Line], at: int) -> int | None:
+    """Where the next exception of a chain begins, if the lines at `at` lead to one."""
+    while at < len(lines) and not lines[at].text.strip():
+        at += 1
+    if at == len(lines) or not lines[at].text.startswith(_LINKS):
+        return None
+    return next((i for i in range(at + 1, min(at + 4, len(lines))) if _begins(lines, i)), None)
+
+
+def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
+    """Return the exception whose traceback begins at a line, and the number of the line after."""
+    group = "Exception Group Traceback" in lines[at].text
+    file = lines[at].file
+    frames = [lines[at]]
+    message: list[Line] = []
+    end = at + 1
+    while end < len(lines) and lines[end].file == file:
+        line = lines[end]
+        if group and not _GROUP.match(line.text):
+            break
+        text = _GROUP.sub("", line.text, count=1) if group else line.text
+        if not message and (not text.strip() or text[0] in " │╰├>"):  # > of loguru
+            frames.append(line)
+        elif group:
+            if text[:1].strip() and not text.startswith(("-", "Traceback")):
+                message.append(line._replace(text=text))
+        elif message and _ends_message(lines, end):
+            break
+        else:
+            message.append(line)
+        end += 1
+    return Raised(tuple(message), _find_place(frames)), end
+
+
+def _ends_message(lines: Sequence[Line], at: int) -> bool:
+    text = lines[at].text
+    return (
+        not text.strip()
+        or _begins(lines, at)
+        or text.startswith(_LINKS)
+        or bool(_ASIDE.match(text) or LOGGED.match(text))
+    )
+
+
+def _find_place(frames: Sequence[Line]) -> str:
+    place = ""
+    for line in frames:
+        frame = _FRAME.search(line.text) or _RICH_FRAME.match(line.text)
+        if frame and not FOREIGN.search(frame["file"]):
+            place = f"{frame['file']}:{frame['line']}"
+            place += f", in {frame['name']}" if frame["name"] else ""
+    return place
