@@ -1,10 +1,10 @@
-"""What a script does with the names of many nodes.
+"""The time that a script takes to read the names of many nodes.
 
     python benchmarks/node_lists.py [--check] [NODES]
 
-Runs the functions of rendered scripts, for Slurm behind a stand-in for scontrol and for PBS on a
-node file, with names such as x1000c0s0b0n0 (a Cray's), and one look of the supervisor at the
-records of all nodes. --check: fail if one of them takes a second or longer.
+Runs functions of rendered scripts, for Slurm with a stand-in for scontrol and for PBS with a node
+file, on names such as x1000c0s0b0n0 (of a Cray), and one check of all nodes' records by the
+supervisor. --check: fail if one of them takes a second or longer.
 """
 
 import argparse
@@ -93,9 +93,9 @@ def main() -> None:
             assert (folder / "nodes").read_text() == listing.read_text()
             print(f"{scheduler}, {launcher}, {mode}: {options.nodes} names in {seconds:.2f} s")
             slowest = max(slowest, seconds)
-        for kind, index in itertools.product(("alive", "started"), range(options.nodes)):
-            (folder / f"node-{index}.{kind}").write_text("1\n")
-        looks = "lost='' why='' launchers=($$)\nlook\nlook\nlook\necho \"lost: $lost\"\n"
+        for index in range(options.nodes):
+            (folder / f"node-{index}.alive").write_text("1\n")
+        looks = 'launchers=($$)\nfind_lost\nfind_lost\nfind_lost\necho "lost: $lost"\n'
         seconds, printed = timed(program + looks, folder, **variables)
         assert printed.endswith("lost: \n"), printed
         print(f"a look at the records of {options.nodes} nodes: {seconds / 3:.2f} s")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jobgen.sites.profile import SiteProfile, SiteQueue, walk_records
+from jobgen.schedulers.registry import PACKAGES
+from jobgen.sites.profile import Limit, SiteProfile, SiteQueue, SiteSource, walk_records
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_duration, format_memory
+from jobgen.spec.yaml_text import write_value
 
 # Keys of a profile whose values have no place for a source.
 _UNSOURCED = (
-    "slurm",
-    "pbs",
+    *PACKAGES.keys() & set(SiteProfile._fields),  # the dialect of each
     "gpu_type",
     "gpu_type_required",
     "walltime_required",
@@ -21,15 +22,20 @@ _UNSOURCED = (
     "internet",
 )
 _NOTHING: tuple[Any, ...] = (None, (), False)
+GRADES = {
+    "docs": "documentation",
+    "scripts": "users' scripts",
+    "captured": "captured",
+    "ran": "jobs that ran",
+}
 
 
 def format_line(name: str, loaded: LoadedProfile) -> str:
     """The profile's line in the list of all."""
     profile = loaded.profile
-    words = {"docs": "documentation", "scripts": "users' scripts", "captured": "captured"}
-    grade = words[profile.verified] if profile.verified else "-"
+    grade = GRADES[profile.verified] if profile.verified else "-"
     title = profile.title or "-"
-    return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':8} {grade:15} {title}\n"
+    return f"{name:20} {profile.scheduler:6} {profile.as_of or '-':10} {grade:15} {title}\n"
 
 
 def summarise(name: str, loaded: LoadedProfile) -> dict[str, Any]:
@@ -46,7 +52,8 @@ def format_text(loaded: LoadedProfile) -> str:
 
 def write_yaml(profile: SiteProfile) -> str:
     """A profile as YAML."""
-    return "".join(f"{row}\n" for row in _write_rows(profile, profile.sources or {}, depth=0))
+    sources = {key: source.address for key, source in (profile.sources or {}).items()}
+    return "".join(f"{row}\n" for row in _write_rows(profile, sources, depth=0))
 
 
 def report_test(file: str, loaded: LoadedProfile) -> str:
@@ -59,8 +66,9 @@ def list_remarks(loaded: LoadedProfile) -> list[str]:
     """What of a valid profile has no source or date."""
     profile = loaded.profile
     rows = []
-    if profile.sources and profile.as_of is None:
-        rows.append("as_of: is missing, so its limits never count as old")
+    for key, source in (profile.sources or {}).items():
+        if not (source.dated or profile.as_of):
+            rows.append(f"sources.{key}: has no date, so limits from it never count as old")
     cited = profile.cited or {}
     for key in _UNSOURCED:
         if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
@@ -69,6 +77,8 @@ def list_remarks(loaded: LoadedProfile) -> list[str]:
     for path, record in walk_records(profile):
         if isinstance(record, SiteQueue):
             queue, says = record, bool(record.limits)
+        elif isinstance(record, Limit):
+            says = False  # it has the source of its queue
         else:
             says = any(value not in _NOTHING for value in record)
         inherited = queue.source if path.startswith("queues.") else None
@@ -86,12 +96,19 @@ def make_data(record: Any) -> Any:
 
 
 def _convert_value(key: str, value: Any) -> Any:
+    if _is_short(value):
+        return value.address
     if isinstance(value, dict) or hasattr(value, "_asdict"):
         return make_data(value)
     if isinstance(value, tuple):
         return [_convert_value(key, item) for item in value]
     words = _format_quantity(key, value)
     return value if words is None else words
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is a source that says nothing but its address."""
+    return isinstance(value, SiteSource) and value == SiteSource(value.address)
 
 
 def _drop_defaults(record: Any) -> dict[str, Any]:
@@ -108,10 +125,10 @@ def _drop_defaults(record: Any) -> dict[str, Any]:
 
 def _format_quantity(key: str, value: Any) -> str | None:
     """A time or an amount of memory as a profile says it; None for what is neither."""
-    if isinstance(value, int) and key == "walltime":
+    if isinstance(value, int) and key.endswith("walltime"):
         return format_duration(value)
-    if isinstance(value, int) and (key == "disk" or key.startswith("memory")):
-        return "{}{}B".format(*format_memory(value))
+    if isinstance(value, int) and (key == "disk" or key.startswith(("memory", "default_memory"))):
+        return format_memory(value)
     return None
 
 
@@ -121,7 +138,7 @@ def _write_rows(
     """The lines of a record, or of a mapping; what is as by default is left out."""
     pad = "  " * depth
     for key, value in _drop_defaults(record).items():
-        if isinstance(value, dict) or hasattr(value, "_asdict"):
+        if isinstance(value, dict) or (hasattr(value, "_asdict") and not _is_short(value)):
             yield f"{pad}{key}:"
             yield from _write_rows(value, sources, depth=depth + 1, cited=key == "cited")
         elif isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
@@ -133,17 +150,4 @@ def _write_rows(
         else:
             address = sources.get(value) if key == "source" or cited else None
             note = f"  # {address}" if address else ""
-            yield f"{pad}{key}: {_write_value(key, value)}{note}"
-
-
-def _write_value(key: str, value: Any) -> str:
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_write_value(key, item) for item in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    words = _format_quantity(key, value)
-    if words is not None:
-        return words
-    if isinstance(value, int | float):
-        return str(value)
-    return "'" + str(value).replace("'", "''") + "'"
+            yield f"{pad}{key}: {write_value(_convert_value(key, value))}{note}"

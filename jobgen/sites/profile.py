@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
 from jobgen.capabilities import Capabilities, get_capabilities
-from jobgen.spec.bind import Parsed, Pattern, Range, limit_keys
+from jobgen.spec.fields import Parsed, Pattern, Range, limit_keys, write_short
 from jobgen.spec.model import Binds, First, Load, Modules, Runtime, Use
 from jobgen.spec.value_types import (
     Constraint,
@@ -43,19 +43,40 @@ def _compile_regex(text: str) -> str:
 Regex = Annotated[str, Parsed(_compile_regex, (r"project_\d+",))]
 
 
-Date = Annotated[
-    str,
-    Pattern(
-        r"20[0-9]{2}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?",
-        "a date; write '2026', 2026-08 or 2026-08-19",
-        ("2026-08-19", "2026"),
-    ),
+_DATE = r"20[0-9]{2}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?"
+_DATES = "a date; write '2026', 2026-08 or 2026-08-19"
+Date = Annotated[str, Pattern(_DATE, _DATES, ("2026-08-19", "2026"))]
+SourceDate = Annotated[
+    str, Pattern(rf"undated|{_DATE}", f"{_DATES}, or undated", ("2026-08-19", "undated"))
 ]
 Rate = Annotated[float, Range(0)]
 Words = Annotated[
     str, Pattern(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", "plain ASCII without blanks around it")
 ]
-Verified = Literal["docs", "scripts", "captured"]
+Grade = Literal["docs", "scripts", "captured", "ran"]
+Quote = Annotated[
+    str | None, "The words of the source that say so, as they stand there but for blanks."
+]
+
+
+@write_short("address")
+class SiteSource(NamedTuple):
+    """Where facts are from. A limit from an undated source, or from an old one, only warns."""
+
+    address: Annotated[str, "Its address, or what it is."]
+    dated: Annotated[
+        SourceDate | None,
+        "When the source itself was last changed, not when it was read; undated: it does not say.",
+    ] = None
+    grade: Annotated[
+        Grade | None,
+        "docs: the site's documentation; scripts: its users' scripts; captured: the scheduler"
+        " itself; ran: a job that ran there.",
+    ] = None
+    file: Annotated[
+        str | None,
+        "The file of a public repository that quotes are compared with, as OWNER/NAME@COMMIT:PATH.",
+    ] = None
 
 
 class SlurmDialect(NamedTuple):
@@ -71,8 +92,7 @@ class SlurmDialect(NamedTuple):
     ] = True
     tasks: Annotated[
         Literal["batch", "step"],
-        "Who is told of tasks and CPUs: batch: sbatch and srun; step: srun alone, as sbatch refuses"
-        " it.",
+        "What gets tasks and CPUs: batch: sbatch and srun; step: only srun, as sbatch refuses it.",
     ] = "batch"
     queue_option: Annotated[
         Literal["partition", "qos"], "The option of sbatch that a job's `queue` is the value of."
@@ -98,6 +118,9 @@ class PbsDialect(NamedTuple):
     disk: Annotated[
         Label | None, "The resource that grants space on a node's own disk, such as jobfs."
     ] = None
+    group: Annotated[
+        Label | None, "The resource that all nodes of a job share, as in -l place=group=cluster."
+    ] = None
     chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
 
 
@@ -118,18 +141,35 @@ class Node(NamedTuple):
     memory: Annotated[Memory | None, "Memory that a job can have."] = None
     cpus_per_gpu: Annotated[Count | None, "CPUs that go with each GPU."] = None
     cpus_rule: Annotated[
-        Literal["exact", "most", "implied", "required"] | None,
-        "exact: no other number; most: no more; implied: they follow, the job must not ask;"
-        " required: every GPU job says them, as the default is one.",
+        Literal["exact", "most", "implied"] | None,
+        "exact: no other number; most: no more; implied: they follow, the job must not ask.",
     ] = None
     memory_per_gpu: Annotated[Memory | None, "Memory that goes with each GPU."] = None
     memory_rule: Annotated[
-        Literal["required", "most", "forbidden"] | None,
-        "required: every job says it; most: no more for each GPU; forbidden: the job must not ask.",
+        Literal["most", "forbidden"] | None,
+        "most: no more for each GPU; forbidden: the job must not ask.",
     ] = None
     full: Annotated[
         Literal["always", "several"] | None,
-        "A job has all GPUs of its nodes: always, or where it has several nodes.",
+        "A job must ask for all GPUs of its nodes: always, or if it has several nodes.",
+    ] = None
+    whole: Annotated[
+        bool | None, "Whether a job has its nodes to itself, and pays for all their GPUs."
+    ] = None
+    default_cpus: Annotated[
+        Count | None, "CPUs of a task that asks for none; Slurm gives one unless a site says more."
+    ] = None
+    default_cpus_per_gpu: Annotated[
+        Count | None, "CPUs that come with each GPU of a job that asks for no CPUs."
+    ] = None
+    default_memory: Annotated[
+        Memory | None, "Memory that a job has on each node if it asks for none."
+    ] = None
+    default_memory_per_cpu: Annotated[
+        Memory | None, "Memory that comes with each CPU of a job that asks for no memory."
+    ] = None
+    default_memory_per_gpu: Annotated[
+        Memory | None, "Memory that comes with each GPU of a job that asks for no memory."
     ] = None
     disk: Annotated[Memory | None, "Space on the node's own disk that a job can have."] = None
     constraint: Annotated[
@@ -163,6 +203,8 @@ class Limit(NamedTuple):
         Annotated[int, Range(1, 100_000_000)] | None, "The most nodes times minutes of walltime."
     ] = None
     why: Annotated[str | None, "Why it is so, for whoever is refused."] = None
+    source: Annotated[Label | None, "Where this is from, if not from the queue's source."] = None
+    quote: Quote = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """The ends of a range are in order."""
@@ -190,13 +232,16 @@ class Charge(NamedTuple):
     ]
     note: Annotated[str | None, "What else is charged."] = None
     source: Annotated[Label | None, "Where this is from."] = None
+    quote: Quote = None
 
 
 class SiteQueue(NamedTuple):
-    """A queue; on Slurm a partition, a QoS or both. `as_of` and `verified` if not the profile's."""
+    """A queue; on Slurm a partition, a QoS or both."""
 
     choose: Annotated[
-        bool, "Whether jobgen may choose it: the first that takes the job, if the job names none."
+        bool,
+        "Whether jobgen may choose it for a job that names no queue: of those that take the job the"
+        " cheapest, and of those that cost the same the first.",
     ] = False
     default: Annotated[bool, "Whether a job that names no queue gets here."] = False
     gpu_types: Annotated[
@@ -215,13 +260,10 @@ class SiteQueue(NamedTuple):
     limits: Annotated[tuple[Limit, ...], "What it takes; one that fits is enough."] = ()
     node: Annotated[Node, "What differs on its nodes."] = Node()
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub that go with it."] = ()
+    default_walltime: Annotated[Duration | None, "The walltime of a job that asks for none."] = None
     charge: Annotated[Charge | None, "What a job costs in it."] = None
     note: Annotated[str | None, "What else to know of it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
-    as_of: Annotated[Date | None, "When its source was read."] = None
-    verified: Annotated[
-        Verified | None, "From documentation, users' scripts, or the cluster itself."
-    ] = None
 
 
 class Account(NamedTuple):
@@ -340,6 +382,11 @@ class SiteLaunch(NamedTuple):
         tuple[CountOrNone, ...] | None,
         "The order in which the processes of a node take all its GPUs, where they start directly.",
     ] = None
+    name_devices: Annotated[
+        bool,
+        "Whether the job names its GPUs of a node in CUDA_VISIBLE_DEVICES, as the scheduler shows a"
+        " single task fewer.",
+    ] = False
     note: Annotated[str | None, "What the site says about it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
@@ -361,6 +408,9 @@ class Recognise(NamedTuple):
         dict[Variable, Word] | None, "Environment variables and their values there."
     ] = None
     domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
+    hosts: Annotated[
+        tuple[Regex, ...], "What the whole name of one of its hosts looks like, such as dt-login.*"
+    ] = ()
     cluster: Annotated[
         Label | None, "What its scheduler calls it: Slurm's ClusterName, or PBS's server."
     ] = None
@@ -373,15 +423,13 @@ class SiteProfile(NamedTuple):
     scheduler: Annotated[SchedulerName, "slurm, pbs or local."]
     title: Annotated[str | None, "The cluster's name for people."] = None
     extends: Annotated[Label | None, "Another profile that this one changes."] = None
-    as_of: Annotated[Date | None, "When the sources were read."] = None
-    verified: Annotated[
-        Verified | None, "From documentation, users' scripts, or the cluster itself."
-    ] = None
+    as_of: Annotated[Date | None, "The date of the sources that have no date here."] = None
+    verified: Annotated[Grade | None, "The grade of the sources that have no grade."] = None
     sources: Annotated[
-        dict[Label, str] | None, "Where the facts are from: an id and an address."
+        dict[Label, SiteSource] | None, "Where the facts are from: an id and an address."
     ] = None
     cited: Annotated[
-        dict[Label, Label] | None, "Keys that have no source of their own, and the id of theirs."
+        dict[Label, Label] | None, "Keys without a source, and the id of the source to cite."
     ] = None
     recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
     slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
@@ -417,12 +465,22 @@ class SiteProfile(NamedTuple):
         return get_capabilities(self.scheduler)
 
     def find_queue(self, name: str | None) -> SiteQueue | None:
-        """The queue of this name, also as QUEUE@SERVER; None where it is not known."""
+        """The queue of this name, also as QUEUE@SERVER; of several, joined by commas, the first."""
+        name = (name or "").partition(",")[0]
         queues = self.queues or {}
-        return queues.get(name or "") or queues.get((name or "").partition("@")[0])
+        return queues.get(name) or queues.get(name.partition("@")[0])
+
+    def find_source(self, name: str | None) -> SiteSource | None:
+        """The source of this id, with the profile's date and grade if it has none itself."""
+        source = (self.sources or {}).get(name or "")
+        if source is None:
+            return None
+        return source._replace(
+            dated=source.dated or self.as_of, grade=source.grade or self.verified
+        )
 
     def charge_in(self, queue: str | None) -> Charge | None:
-        """What a job in `queue` costs; None where it is not known."""
+        """What a job in `queue` costs; None if it is not known."""
         record = self.find_queue(queue)
         return (record.charge if record else None) or self.charge
 
@@ -450,6 +508,13 @@ class SiteProfile(NamedTuple):
             yield "gpu_type", f"unknown type {self.gpu_type!r}", "name it in gpu_types"
 
 
+def is_old(dated: str | None, today: str) -> bool:
+    """Whether a date is more than a year before `today` (YYYY-MM-DD); no date is not."""
+    if not dated or dated == "undated":
+        return False
+    return f"{int(dated[:4]) + 1}{(dated + '-01-01')[4:10]}" < today
+
+
 Sourced = (
     Recognise
     | Node
@@ -463,6 +528,7 @@ Sourced = (
     | Address
     | SiteContainer
     | Charge
+    | Limit
 )
 
 
@@ -475,6 +541,8 @@ def walk_records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
     for name, queue in (profile.queues or {}).items():
         yield f"queues.{name}", queue
         yield f"queues.{name}.node", queue.node
+        for index, limit in enumerate(queue.limits):
+            yield f"queues.{name}.limits[{index}]", limit
         if queue.charge is not None:
             yield f"queues.{name}.charge", queue.charge
     for name in (

@@ -1,7 +1,5 @@
 """Where site profiles are, and how one changes another."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import cache
@@ -35,6 +33,8 @@ def list_folders() -> list[str]:
     for folder in folders[1:]:
         if os.path.isdir(folder):
             refuse_strangers(folder)
+            if os.path.basename(parent := os.path.dirname(folder)) == ".jobgen":
+                refuse_strangers(parent)  # its owner may exchange what lies in it
     return folders
 
 
@@ -93,7 +93,7 @@ def find(name: str) -> LoadedProfile:
 
 
 def read(file: str) -> LoadedProfile:
-    """The profile in `file`, wherever that is; one of its own name that it extends is looked up."""
+    """The profile in `file`; one of the same name that it extends is looked up."""
     own = os.path.abspath(file)
     name = os.path.basename(file).removesuffix(".yaml")
     below = [path for path in _find_files(name) if os.path.abspath(path) != own]

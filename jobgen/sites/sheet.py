@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.output import format_table
-from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory
 
@@ -13,6 +13,7 @@ _GRADES = {
     "docs": "from documentation",
     "scripts": "from users' scripts, so not sure",
     "captured": "captured on the cluster",
+    "ran": "from jobs that ran there",
     None: "of unknown origin",
 }
 
@@ -24,8 +25,11 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     rows = [f"{name}: {profile.title or profile.scheduler}"]
     dated = f", as of {profile.as_of}" if profile.as_of else ""
     rows.append(f"{profile.can.title}, {_GRADES[profile.verified]}{dated}")
-    if is_old(profile, today):
-        rows.append("these facts are more than 12 months old: limits may have changed")
+    if old := list_old_sources(profile, today):
+        number = f"{len(old)} of {len(profile.sources or {})} sources"
+        rows.append(
+            f"{number} have no date or are more than 12 months old: limits may have changed"
+        )
     for title, table in (
         ("Queues", list(_list_queues(profile, marks))),
         ("GPUs and nodes", list(_list_nodes(profile, marks))),
@@ -38,17 +42,32 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
         rows += ["", "Notes", *(f"  {note}" for note in profile.notes)]
     if marks:
         rows += ["", "Sources"]
-        rows += [f"  {marks[key]} {address}" for key, address in (profile.sources or {}).items()]
+        rows += [
+            f"  {marks[key]} {_describe_source(profile, key)}" for key in profile.sources or {}
+        ]
     rows += ["", f"`jobgen sites show {name} --yaml` prints the profile: {loaded.files[0]}"]
     return "\n".join(rows) + "\n"
 
 
-def is_old(profile: SiteProfile, today: str) -> bool:
-    """Return whether the facts are more than a year old."""
-    if not profile.as_of:
-        return False
-    rest = (profile.as_of + "-01-01")[4:10]
-    return f"{int(profile.as_of[:4]) + 1}{rest}" < today
+def list_old_sources(profile: SiteProfile, today: str) -> list[str]:
+    """Return the sources without a date, and those that are more than a year old."""
+    sources = {key: profile.find_source(key) for key in profile.sources or {}}
+    return [
+        key
+        for key, source in sources.items()
+        if source and (source.dated == "undated" or is_old(source.dated, today))
+    ]
+
+
+def _describe_source(profile: SiteProfile, key: str) -> str:
+    """Its address, then its grade and date if they are not the profile's."""
+    source = profile.find_source(key)
+    assert source is not None
+    facts = [source.dated if source.dated != profile.as_of else ""]
+    if source.grade != profile.verified and source.grade:
+        facts.append(_GRADES[source.grade].partition(",")[0])
+    more = ", ".join(filter(None, facts))
+    return f"{source.address} ({more})" if more else source.address
 
 
 def list_gpus(profile: SiteProfile) -> list[str]:
@@ -66,9 +85,10 @@ def describe_queues(profile: SiteProfile) -> tuple[str, str]:
     chosen = {name: queue for name, queue in open_queues.items() if queue.choose or queue.gpu_types}
     words = ", ".join(chosen) or (f"named by the job: {', '.join(open_queues)}" if queues else "")
     listed = [*(chosen or open_queues).values(), profile.every_queue]
-    sources = [*(queue.source for queue in listed), profile.node.source]
-    address = (profile.sources or {}).get(next(filter(None, sources), ""), "")
-    return words or "none is named", address
+    names = [queue.source for queue in listed]
+    names += [node.source for node in (profile.node, *(profile.gpu_types or {}).values())]
+    source = profile.find_source(next(filter(None, names), None))
+    return words or "none is named", source.address if source else ""
 
 
 def describe_network(profile: SiteProfile) -> str:
@@ -155,7 +175,7 @@ def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
             f"{node.cpus} CPUs ({node.cpu_unit}s)" if node.cpus and node.cpu_unit else "",
             f"{node.cpus} CPUs" if node.cpus and not node.cpu_unit else "",
             f"{node.cpus_per_gpu} for each GPU" if node.cpus_per_gpu else "",
-            "{}{}B".format(*format_memory(node.memory)) if node.memory else "",
+            format_memory(node.memory) if node.memory else "",
         ]
         if any(facts):
             yield name, ", ".join(filter(None, facts)), marks.get(node.source or "", "")
@@ -190,10 +210,8 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
         yield "walltime", "needed", cited.get("walltime_required", "")
     if profile.gpu_type_required:
         yield "type of GPU", "needed", cited.get("gpu_type_required", "")
-    if profile.node.memory_rule in ("required", "forbidden"):
-        words = {"required": "needed", "forbidden": "must not be asked for"}
-        source = marks.get(profile.node.source or "", "")
-        yield "memory", words[profile.node.memory_rule], source
+    if profile.node.memory_rule == "forbidden":
+        yield "memory", "must not be asked for", marks.get(profile.node.source or "", "")
     if launch is not None:
         what = "a process for each GPU" if launch.family == "direct" else "a torchrun agent a node"
         yield "launch", f"{what}, by {launch.launcher}", marks.get(launch.source or "", "")

@@ -64,7 +64,7 @@ def test_every_slingshot_site_uses_its_plugin_or_says_what_is_missing() -> None:
     assert len(SLINGSHOT) >= 10
     for site in SLINGSHOT:
         variables, network = plan_for(site).environment.variables, plan_for(site).defaults.network
-        loads = site in ("isambard-ai", "alcf-aurora")  # by their modules
+        loads = site in ("isambard-ai", "alcf-aurora", "deltaai")  # by their modules
         assert loads or network or "NCCL_NET" in variables, site
         assert (f"# network: {network}\n" in rendered(site)) == bool(network), site
 

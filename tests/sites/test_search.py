@@ -46,8 +46,12 @@ def test_shipped_profiles_say_where_each_fact_is_from(name: str) -> None:
     assert verdict == (0, f"{search.BUILT_IN}/{name}.yaml: valid, for {profile.scheduler}\n", "")
     if name not in ("local", "pbs-generic", "slurm-generic"):
         assert profile.title
-        assert profile.as_of
-        assert profile.verified
+        assert profile.sources
+        for key in profile.sources:
+            source = profile.find_source(key)
+            assert source
+            assert source.dated, key
+            assert source.grade, key
 
 
 def sites_test(file: Path) -> Ended:
@@ -165,7 +169,7 @@ def test_sites_lists_what_there_is(home: Path) -> None:
     write(home, "project/lab.yaml", "scheduler: slurm\ntitle: Our lab\n")
     listed = jobgen("sites").out.splitlines()
     assert [line.split()[0] for line in listed] == search.list_names()
-    assert "lab                  slurm  -        -               Our lab" in listed
+    assert "lab                  slurm  -          -               Our lab" in listed
     gadi = next(line for line in listed if line.startswith("nci-gadi"))
     assert gadi.split(maxsplit=3)[1:] == ["pbs", "2026", "documentation   NCI Gadi (Australia)"]
 
@@ -213,7 +217,7 @@ def test_show_is_a_page_for_people() -> None:
         assert words in shown
     for name in SHIPPED:
         shown, profile = jobgen("sites", "show", name).out, search.load(name)
-        assert all(address in shown for address in (profile.sources or {}).values())
+        assert all(source.address in shown for source in (profile.sources or {}).values())
         assert all(queue in shown for queue in profile.queues or {})
     assert "not known to jobgen: NCCL may use TCP" in jobgen("sites", "show", "uq-bunya").out
     assert "more than 12 months old" in jobgen("sites", "show", "csd3-ampere").out
@@ -230,7 +234,7 @@ def test_sites_test_names_facts_without_a_source(home: Path) -> None:
     )
     assert sites_test(file).out.splitlines() == [
         f"{file}: valid, for slurm",
-        "as_of: is missing, so its limits never count as old",
+        "sources.a: has no date, so limits from it never count as old",
         "internet: is not in cited, so it names no source",
         "node: names no source",
         "queues.long: names no source",
