@@ -1,0 +1,76 @@
+"""How often a look into public training programs is right, and what it costs.
+
+    python benchmarks/programs.py FOLDER
+
+FOLDER holds clones of the repositories that `programs.tsv` names, each as `owner+name`; the table
+has the remarks on each program, looked through, for a job of two nodes with four processes each.
+Without FOLDER only the cost is measured, on a program of 1,000 lines.
+"""
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from jobgen.programs import JobSize, check_program
+
+SIZE = JobSize(nodes=2, processes=4, world_size=8)
+TABLE = Path(__file__).with_name("programs.tsv")
+
+
+def read_table() -> list[tuple[str, set[str]]]:
+    """Return the paths of the programs, and the rules that hold for each."""
+    rows = []
+    for line in TABLE.read_text().splitlines():
+        if not line.startswith("#"):
+            path, _, rules = line.partition("\t")
+            rows.append((path, set(rules.split())))
+    return rows
+
+
+def compare(folder: Path) -> bool:
+    """Print how many remarks are right and how many faults are missed; False if any."""
+    counts: Counter[str] = Counter()
+    for path, expected in read_table():
+        if not (folder / path).is_file():
+            counts["programs that are not in the folder"] += 1
+            continue
+        remarks = {remark.rule for remark in check_program(str(folder / path), SIZE)}
+        counts["programs"] += 1
+        counts["right"] += len(remarks & expected)
+        counts["wrong"] += len(remarks - expected)
+        counts["missed"] += len(expected - remarks)
+        for rule in sorted(remarks ^ expected):
+            print(f"{path}: {'wrong' if rule in remarks else 'missed'}: {rule}")
+    print(", ".join(f"{key} {count}" for key, count in counts.items()))
+    return not counts["wrong"] + counts["missed"]
+
+
+def measure() -> float:
+    """Return the milliseconds that a look at a program of 1,000 lines takes."""
+    step = ("        optimizer.zero_grad()", "        loss = model(batch)", "        # the update")
+    step += ("        loss.backward()", "        total += loss", "")
+    lines = ["import torch", "def main():", "    for batch in data:", *step * 166]
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "train.py")
+        program.write_text("\n".join([*lines, "main()"]))
+        seconds = []
+        for _ in range(20):
+            began = time.process_time()
+            check_program(str(program), SIZE)
+            seconds.append(time.process_time() - began)
+    return min(seconds) * 1000
+
+
+def main() -> int:
+    """Measure, compare where there is a folder, and return the exit code."""
+    print(f"a look at a program of 1,000 lines: {measure():.1f} ms")
+    return 0 if len(sys.argv) < 2 or compare(Path(sys.argv[1])) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""`jobgen check` looks into the program that a spec names, and says what it sees."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import jobgen, working_in
+
+from jobgen.plan.resolve import resolve
+from jobgen.programs import look_at
+from jobgen.spec.load import load
+
+SPEC = """\
+name: gpt
+scheduler: slurm
+resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, walltime: 1h}
+run: {RUN}
+"""
+ALONE = "import torch\nloss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "rules"),
+    [
+        ("{script: train.py}", ["no-process-group"]),
+        ("{module: pkg.train}", ["no-process-group"]),
+        ("{command: [python, -u, train.py, --lr, '1']}", ["no-process-group"]),
+        ("{script: other.py}", []),
+        ("{module: elsewhere.train}", []),
+        ("{command: [./a.out]}", []),
+    ],
+)
+def test_the_program_is_found(run: str, rules: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "pkg" / "train.py").write_text(ALONE)
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", run))
+    with working_in(tmp_path):
+        assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
+
+
+def test_a_program_that_starts_once_a_node_in_plain_mode_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "job.yaml").write_text(
+        SPEC.replace("{RUN}", "{script: train.py}") + "launch: {mode: plain}\n"
+    )
+    with working_in(tmp_path):
+        assert look_at(resolve(load("job.yaml"))) == []
+
+
+@pytest.mark.parametrize("command", [["submit", "--dry-run"], ["doctor", "job.yaml"]])
+def test_submit_and_doctor_say_it_too(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{script: train.py}"))
+    with working_in(tmp_path):
+        _, out, err = jobgen(*command)
+    assert "train.py:1: warning: it makes no process group" in out + err
+
+
+def test_check_says_it_and_stays_at_exit_0(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{script: train.py}"))
+    with working_in(tmp_path):
+        code, out, err = jobgen("check")
+    assert (code, out) == (0, "")
+    assert "train.py:1: warning: it makes no process group, so each of the job's 8 processes" in err
+
+
+def test_lint_takes_a_program_and_says_for_which_job(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    with working_in(tmp_path):
+        code, out, err = jobgen("lint", "train.py")
+        assert code == 8
+        assert out.startswith("train.py:1: warning: it makes no process group")
+        assert "train.py: read as the program of a job with 2 nodes of 4 processes" in err
+        (finding,) = json.loads(jobgen("lint", "--json", "train.py").out)["findings"]
+        assert (finding["rule"], finding["level"]) == ("no-process-group", "fault")
+        assert jobgen("lint", "--format", "sarif", "train.py").code == 2
+
+
+WRAPPERS = {
+    "torchrun": ("torchrun --nproc-per-node 4 train.py", ["own-launcher"]),
+    "accelerate": ("source env.sh\naccelerate launch --multi_gpu train.py", ["own-launcher"]),
+    "srun": ("srun -n 8 python train.py", ["own-launcher", "no-process-group"]),
+    "the program": ("cd .\nexec python -u train.py", ["no-process-group"]),
+    "something else": ("./prepare --all", []),
+}
+
+
+@pytest.mark.parametrize(("body", "rules"), WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("run", ["{command: [bash, run.sh]}", "{command: [./run.sh]}"])
+def test_a_wrapper_is_looked_into(run: str, body: str, rules: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{body}\n")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", run))
+    with working_in(tmp_path):
+        assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
+
+
+ONE_A_NODE = "launch: {mode: direct, processes_per_node: 1}\n"
+MEETING = "torchrun --nnodes=2 --node-rank=$RANK --master-addr=$MASTER_ADDR --nproc-per-node=4 t.py"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "body", "rules"),
+    [
+        ("1", "torchrun --standalone --nproc-per-node=4 t.py", []),
+        ("2", "torchrun --standalone --nproc-per-node=4 t.py", ["own-launcher"]),
+        ("2", MEETING, []),
+    ],
+)
+def test_one_agent_a_node_has_to_know_the_others(
+    nodes: str, body: str, rules: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "run.sh").write_text(f"{body}\n")
+    text = SPEC.replace("{RUN}", "{command: [bash, run.sh]}").replace("nodes: 2", f"nodes: {nodes}")
+    (tmp_path / "job.yaml").write_text(text + ONE_A_NODE)
+    with working_in(tmp_path):
+        assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules

@@ -1,0 +1,191 @@
+"""What a look into a training program finds: each rule with programs that have the fault or not."""
+
+import re
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+from jobgen.programs import JobSize, Remark, check_program
+
+EIGHT = JobSize(nodes=2, processes=4, world_size=8)
+ONE = JobSize(nodes=1, processes=1, world_size=1)
+
+GROUP = "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+OWN_GPU = "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
+
+
+def look(folder: Path, text: str, *, size: JobSize = EIGHT, **others: str) -> list[Remark]:
+    """Return what is found in a program of this text, with other files beside it."""
+    for name, content in others.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    program = folder / "train.py"
+    program.write_text(text)
+    return check_program(str(program), size)
+
+
+def rules(remarks: list[Remark]) -> list[str]:
+    return [remark.rule for remark in remarks]
+
+
+RIGHT = {
+    "DistributedDataParallel": GROUP + OWN_GPU + "loss.backward()",
+    "accelerate": "from accelerate import Accelerator\naccelerator = Accelerator()",
+    "the Trainer of transformers": (
+        "from transformers import Trainer, TrainingArguments\n"
+        "Trainer(args=TrainingArguments()).train()"
+    ),
+    "Lightning": "import lightning as L\nL.Trainer(devices=4).fit(model)",
+    "Lightning's old name": "import pytorch_lightning as pl\npl.Trainer().fit(model)",
+    "Fabric": "from lightning.fabric import Fabric\nFabric().launch()",
+    "DeepSpeed": "import deepspeed\nengine = deepspeed.initialize(model=model)",
+    "jobgen.loop": "from jobgen import loop\nloop.join()",
+    "a library's own function": "from timm import utils\nutils.init_distributed_device(args)",
+    "ImageNet's own branch": (
+        GROUP
+        + OWN_GPU
+        + "import torch.multiprocessing as mp\nif args.spawn:\n    mp.spawn(main, nprocs=4)"
+    ),
+    "defaults for a laptop": GROUP + OWN_GPU + "os.environ.setdefault('MASTER_ADDR', 'localhost')",
+    "its own port where none is set": (
+        GROUP + OWN_GPU + "if 'MASTER_PORT' not in os.environ:\n    os.environ['MASTER_PORT'] = '1'"
+    ),
+    "work that is divided by rank": "import os\nprint(int(os.environ['SLURM_PROCID']))",
+    "a checkpoint for the first GPU": GROUP + OWN_GPU + "torch.load(f, map_location='cuda:0')",
+}
+
+
+@pytest.mark.parametrize("program", RIGHT.values(), ids=RIGHT)
+def test_nothing_is_said_about_a_program_for_several_processes(
+    program: str, tmp_path: Path
+) -> None:
+    assert look(tmp_path, program) == []
+
+
+WRONG = {
+    "no group": ("import torch\nloss.backward()", ["no-process-group"]),
+    "spawn": (
+        "import torch.multiprocessing as mp\ndef main():\n    mp.spawn(work, nprocs=4)\nmain()",
+        ["own-processes"],
+    ),
+    "notebook_launcher": (
+        "from accelerate import Accelerator, notebook_launcher\nnotebook_launcher(main)\n"
+        "Accelerator()",
+        ["own-processes"],
+    ),
+    "DataParallel": (
+        "import torch\nfrom torch import nn\nnn.DataParallel(model)\nloss.backward()",
+        ["no-process-group", "data-parallel"],
+    ),
+    "torchrun in a subprocess": (
+        "import subprocess\nsubprocess.run(['torchrun', 'work.py'])\n"
+        "from torch import distributed\ndistributed.init_process_group()",
+        ["own-launcher"],
+    ),
+    "the first GPU by its number": (
+        GROUP + "torch.cuda.set_device(0)\nos.environ['LOCAL_RANK']",
+        ["fixed-gpu"],
+    ),
+    "the first GPU by its name": (
+        GROUP + "device = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')",
+        ["fixed-gpu"],
+    ),
+    "the first GPU by default": (GROUP + "model.cuda()", ["first-gpu"]),
+    "one visible GPU": (
+        GROUP + OWN_GPU + "os.environ['CUDA_VISIBLE_DEVICES'] = '0'",
+        ["visible-devices"],
+    ),
+    "--local_rank from torch.distributed.launch": (
+        GROUP
+        + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)",
+        ["local-rank"],
+    ),
+    "device_map": (
+        "from transformers import Trainer, AutoModel\n"
+        "m = AutoModel.from_pretrained(x, device_map='auto')\n"
+        "Trainer(m).train()",
+        ["device-map"],
+    ),
+    "an address of its own": (
+        "import os\n" + GROUP + OWN_GPU + "os.environ['MASTER_ADDR'] = 'localhost'",
+        ["own-rendezvous"],
+    ),
+    "a port of its own": (
+        GROUP + OWN_GPU + "os.environ['MASTER_PORT'] = str(29500)",
+        ["own-rendezvous"],
+    ),
+    "a world of one": (
+        "import os, torch\nfrom torch.distributed import init_process_group\n"
+        + OWN_GPU
+        + "init_process_group('nccl', rank=0, world_size=1)",
+        ["own-rendezvous", "own-rendezvous"],
+    ),
+    "a main that nothing calls": ("def main():\n    pass\n", ["main-not-called"]),
+    "nothing": ("'''A program.'''\n", ["empty"]),
+    "a fault of syntax": ("if True\n    pass\n", ["syntax"]),
+}
+
+
+@pytest.mark.parametrize(("program", "expected"), WRONG.values(), ids=WRONG)
+def test_what_a_launcher_cannot_mean_is_found(
+    program: str, expected: list[str], tmp_path: Path
+) -> None:
+    assert rules(look(tmp_path, program)) == expected
+
+
+def test_one_process_needs_no_group(tmp_path: Path) -> None:
+    assert look(tmp_path, "import torch\nloss.backward()", size=ONE) == []
+
+
+def test_modules_of_the_project_are_read_too(tmp_path: Path) -> None:
+    setup = "import torch.distributed as dist\ndef start():\n    dist.init_process_group()\n"
+    text = "from tools.setup import start\nstart()\nprint('LOCAL_RANK')"
+    assert look(tmp_path, text, tools__setup=setup) == []
+
+
+def test_a_module_of_the_project_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = "import torch\nfrom tools.data import load\n" + GROUP + OWN_GPU
+    (remark,) = look(tmp_path, text, tools__setup="")
+    assert str(remark).startswith(f"{tmp_path}/train.py:2: warning: the module tools.data")
+    guarded = text.replace("from", "try:\n    from").replace(
+        "load\n", "load\nexcept Exception: 0\n"
+    )
+    assert look(tmp_path, guarded) == []
+
+
+def test_a_library_that_is_not_known_makes_it_a_note(tmp_path: Path) -> None:
+    (remark,) = look(tmp_path, "import torch, mytrainer\nloss.backward()")
+    assert not remark.certain
+    assert "unless mytrainer makes one" in remark.message
+
+
+def test_a_comment_silences_one_rule(tmp_path: Path) -> None:
+    text = GROUP + "torch.cuda.set_device(0)  # jobgen: ignore[fixed-gpu]"
+    assert look(tmp_path, text) == []
+
+
+def test_a_finding_says_where_what_and_what_to_write(tmp_path: Path) -> None:
+    (remark,) = look(tmp_path, GROUP + "torch.cuda.set_device(0)")
+    assert str(remark) == (
+        f"{tmp_path}/train.py:4: note: set_device(0) is the same GPU for every process of a node;"
+        ' take the GPU from int(os.environ["LOCAL_RANK"]) [fixed-gpu]'
+    )
+
+
+def test_what_cannot_be_read_is_no_traceback(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_bytes(b"\xff\xfe\x00")
+    assert check_program(str(program), EIGHT) == []
+    assert rules(check_program(str(tmp_path), EIGHT)) == ["not-a-program"]
+    assert check_program(str(tmp_path / "none.py"), EIGHT) == []
+
+
+def test_every_rule_is_explained() -> None:
+    rule = re.compile(r'"([a-z]+(?:-[a-z]+)+|syntax|empty)", ')
+    source = (ROOT / "jobgen/programs/rules.py").read_text()
+    page = (ROOT / "docs/reference/programs.md").read_text()
+    names = set(rule.findall(source)) - {"utf-8-sig"}
+    assert len(names) >= 14
+    assert not [name for name in names if f"`{name}`" not in page]
