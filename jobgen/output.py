@@ -58,6 +58,11 @@ def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[
     return lines
 
 
+def format_count(number: int, what: str, several: str = "") -> str:
+    """Return a number with its noun: `1 node`, `2,000 nodes`, `2 processes`."""
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
 def format_annotation(
     level: str, message: str, *, file: str, line: int = 0, column: int = 0, title: str = ""
 ) -> str:
@@ -74,11 +79,10 @@ def _escape(text: str, more: str) -> str:
     return text
 
 
-def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Replace the file at `path` as a whole, and make its folder; a reader never sees half of it.
 
-    Where `path` is a symbolic link, what it leads to is replaced. With `sync` the file and its name
-    are on the disk, or with the server, when this returns.
+    Where `path` is a symbolic link, what it leads to is replaced.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -91,23 +95,9 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
     try:
         with open(temporary, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
         if temporary != target:
             os.replace(temporary, target)
     except BaseException:
         if temporary != target and os.path.exists(temporary):
             os.unlink(temporary)
         raise
-    if sync:
-        sync_folder(folder)
-
-
-def sync_folder(folder: str | Path) -> None:
-    """Have the names in a folder on the disk."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

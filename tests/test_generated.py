@@ -12,8 +12,8 @@ from support import ROOT, jobgen, load_program
 
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.main import cli
-from jobgen.spec.hints import list_paths
 from jobgen.spec.model import JobSpec
+from jobgen.spec.words import list_paths
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+
 import click
 
 from jobgen.cli.options import FILE, STDOUT, complete_words, json_option, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
+
+
+def _refuse_specs(paths: Iterable[str]) -> None:
+    """Raise UsageError for a spec, which other commands take."""
+    for path in paths:
+        if path.endswith((".yaml", ".yml")):
+            raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
 
 
 @click.command()
@@ -13,7 +23,7 @@ from jobgen.errors import FaultsFoundError, LossesError, UsageError
 @click.option(
     "--site",
     metavar="NAME",
-    help="The cluster whose limits to check; else the one that the script has two signs of.",
+    help="Check this site's limits (default: detected from the script).",
     shell_complete=complete_words("sites.search", "list_names"),
 )
 @click.option(
@@ -21,27 +31,34 @@ from jobgen.errors import FaultsFoundError, LossesError, UsageError
     "form",
     type=click.Choice(["text", "json", "sarif", "github"]),
     default="text",
-    help="sarif is for code scanning, github for annotations in a pull request.",
+    help="Output format; sarif is for code scanning, github for pull request annotations.",
 )
-@click.option(
-    "--fix", is_flag=True, help="Mend what has one safe mend, in the files; list what is left."
-)
+@click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
 @json_option
 def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
-    """Find the classic faults of #PBS and #SBATCH scripts; exit 8 if there are any.
+    """Find common mistakes in #PBS and #SBATCH scripts, and in training programs (train.py).
 
-    Notes, on what cannot be decided here, do not change the exit code. '# jobgen: ignore=RULE' in a
-    line switches a rule off there. Output folders are looked for from the current folder, as if you
-    submitted from here.
+    Exit with 8 if there are any.
+
+    Notes do not change the exit code. A comment '# jobgen: ignore=RULE' turns a rule off for its
+    line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.lint.formats import format_github, format_sarif
     from jobgen.batchscript.lint.mend import mend_text
     from jobgen.batchscript.reader import Script, read
-    from jobgen.output import format_json
+    from jobgen.output import format_count, format_json
+    from jobgen.programs import SEVERAL, check_program
 
+    _refuse_specs(scripts)
+    programs = [path for path in dict.fromkeys(scripts) if path.endswith(".py")]
+    remarks = [remark for path in programs for remark in check_program(path, SEVERAL)]
+    if programs and form in ("sarif", "github"):
+        raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
     findings = []
     for path in dict.fromkeys(scripts):
+        if path in programs:
+            continue
         script = read(path)
         here = check(script, site)
         if fix and here:
@@ -51,73 +68,79 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
                     path, "w", encoding="utf-8", newline="", errors="surrogateescape"
                 ) as file:
                     file.write(mended)
-                put_err(f"{path}: mended")
+                put_err(f"{path}: fixed")
                 here = check(Script(path, mended), site)
         findings += here
     if as_json or form == "json":
-        put_out(format_json({"findings": [finding.as_dict() for finding in findings]}))
+        every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
+        put_out(format_json({"findings": every}))
     elif form == "sarif":
         put_out(format_sarif(findings))
     elif form == "github":
         put_out(format_github(findings))
     else:
-        put_out("".join(f"{finding}\n" for finding in findings))
+        put_out("".join(f"{one}\n" for one in (*findings, *remarks)))
+    if programs:
+        put_err(f"{', '.join(programs)}: read as the program of {SEVERAL}")
     count = sum(not finding.note for finding in findings)
+    count += sum(remark.certain for remark in remarks)
     if count:
-        faults = "1 fault" if count == 1 else f"{count} faults"
-        raise FaultsFoundError(f"{faults} found")
+        raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
 @click.command("import")
 @click.argument("script", type=FILE)
 @click.option(
-    "-o", "--output", type=FILE, metavar="FILE", help="Write the spec there; never over a file."
+    "-o",
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Write the spec to FILE, which must not exist.",
 )
-@click.option(
-    "--allow-losses", is_flag=True, help="Exit 0 also where the spec's job differs from the script."
-)
-@click.option("-v", "--verbose", is_flag=True, help="List also what is kept, or needs no keeping.")
-@click.option(
-    "--run-check",
-    is_flag=True,
-    help="Render the spec, and print what both scripts ask for and run, side by side.",
-)
+@click.option("--allow-losses", is_flag=True, help="Exit with 0 even if the spec loses something.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list what was kept or is not needed.")
 @json_option
 def import_(
     script: str,
     output: str | None,
     allow_losses: bool,
     verbose: bool,
-    run_check: bool,
     as_json: bool,
 ) -> None:
-    """Print the spec of an existing #PBS or #SBATCH script, for 'jobgen render' to start from.
+    """Convert a #PBS or #SBATCH script to a spec, and print it.
 
-    What is lost, and what to check, stands on stderr and at the end of the spec. Exit 9 where
-    something is lost, 3 where the script cannot become a spec.
+    A script whose every line jobgen understands becomes a short spec. For any other script, the
+    spec says what the directives say, and bash runs the rest unchanged: -o writes it to
+    NAME.body.sh beside the spec. Exits with 9 if something is lost, and with 3 if the text is not a
+    job.
     """
     from jobgen.batchscript.convert import import_script
-    from jobgen.batchscript.convert.compare import compare_scripts, draw_rows
-    from jobgen.batchscript.convert.draft import HEADINGS
+    from jobgen.batchscript.draft import HEADINGS
     from jobgen.batchscript.reader import read
     from jobgen.output import format_json
 
-    source = read(script)
-    imported = import_script(source)
-    rows = compare_scripts(source, imported.yaml) if run_check else []
+    _refuse_specs([script])
+    if script.endswith(".py"):
+        hint = f"a program needs a spec: jobgen init --script {script}"
+        raise UsageError(f"{script} is a Python program, not a job script; {hint}")
+    imported = import_script(read(script))
+    files = {}
     if output not in (None, STDOUT):
-        try:
-            with open(output, "x", encoding="utf-8") as file:
-                file.write(imported.yaml)
-        except FileExistsError:
-            raise UsageError(f"{output} already exists; jobgen will not overwrite it") from None
+        files[output] = imported.yaml
+        if imported.body:
+            files[os.path.join(os.path.dirname(output), imported.body_file)] = imported.body
+    for path in files:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} already exists; jobgen will not overwrite it")
+    for path, text in files.items():
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
     if as_json:
-        compared = {"compared": rows} if run_check else {}
-        put_out(format_json({**imported._asdict(), **compared}))
-    elif run_check:
-        put_out(draw_rows(rows))
-    elif output in (None, STDOUT):
+        put_out(format_json(imported._asdict()))
+    elif not files:
         put_out(imported.yaml)
+    if imported.body and not files:
+        put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
     for kind, heading in {**HEADINGS, "kept": "Kept, or not needed."}.items():
         entries = [left for left in imported.left if left.kind == kind]
         if entries and (verbose or kind != "kept"):
@@ -127,7 +150,7 @@ def import_(
     losses = sum(left.kind == "lost" for left in imported.left)
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
-        raise LossesError(f"{what}; with --allow-losses this exits 0")
+        raise LossesError(f"{what}; --allow-losses accepts this")
 
 
 COMMANDS = {"lint": lint, "import": import_}

@@ -83,7 +83,10 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands, options, files, sites, queues and jobs."""
+    """Print a completion script: commands, options, files, sites, queues and jobs.
+
+    For bash, add this to ~/.bashrc: eval "$(jobgen completion bash)"
+    """
     from click.shell_completion import BashComplete, add_completion_class, get_completion_class
 
     class Bash(BashComplete):
@@ -120,7 +123,7 @@ def list_settings(
 
 
 def _list_keys(cls: type, above: str = "") -> Iterator[str]:
-    from jobgen.spec.bind import is_record, read_fields
+    from jobgen.spec.fields import is_record, read_fields
 
     for name, field in read_fields(cls).items():
         if is_record(field.kinds[0].type):
@@ -131,7 +134,7 @@ def _list_keys(cls: type, above: str = "") -> Iterator[str]:
 
 def _list_values(key: str) -> list[str]:
     """Return the words that a key takes, if they are few."""
-    from jobgen.spec.bind import is_record, read_fields
+    from jobgen.spec.fields import is_record, read_fields
     from jobgen.spec.model import JobSpec
 
     cls: type = JobSpec

@@ -1,4 +1,4 @@
-"""Commands that do something with a job on record: once more, inside of it, away with it."""
+"""Commands that act on a recorded job: rerun it, enter it, remove it."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ from jobgen.cli.remote import RemoteCommand
 
 @click.command(cls=RemoteCommand)
 @job_argument
-@click.option("--failed", is_flag=True, help="Only if it has failed; of an array, what has.")
+@click.option(
+    "--failed",
+    is_flag=True,
+    help="Rerun only what failed: the job, or the failed tasks of an array.",
+)
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Set one value of its spec, such as resources.walltime=8h.",
+    help="Override one value of its spec, such as resources.walltime=8h.",
 )
-@click.option("--again", is_flag=True, help="Submit though the same is submitted already.")
+@click.option("--again", is_flag=True, help="Submit even if the same job is already submitted.")
 @json_option
 def rerun(
     job: str | None, failed: bool, overrides: tuple[str, ...], again: bool, as_json: bool
 ) -> None:
-    """Submit a job again as it is on record (the latest when none is named); prints the new id.
+    """Submit a recorded job again (default: the latest), and print the new id.
 
-    Without --set and --failed it is the same script, else what its spec renders today. It runs from
-    the current folder, with the code that is there now.
+    Submits the same script, or with --set or --failed what its spec renders today. The new job
+    runs in the current folder, with the code that is there now.
     """
     from jobgen import find
     from jobgen.output import format_json
@@ -60,10 +64,10 @@ def rerun(
 
 
 class ShellCommand(click.Command):
-    """`shell`, of the latest job too: what stands behind `--` is never the job."""
+    """`shell`, which may name no job: a word after `--` is never the job."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before `--`, and add the rest."""
+        """Parse the words before `--`, and add the others to the command."""
         at = args.index("--") if "--" in args else len(args)
         rest = super().parse_args(ctx, args[:at])
         ctx.params["words"] = (*ctx.params["words"], *args[at + 1 :])
@@ -72,16 +76,16 @@ class ShellCommand(click.Command):
 
 @click.command(cls=ShellCommand)
 @job_argument
-@click.option("--node", metavar="N", help="This node, by name or number; else the first.")
+@click.option("--node", metavar="N", help="Use this node, by name or number (default: the first).")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.
 
-    It is the latest job when none is named. The shell begins in the folder of submission, and has
-    $JOBGEN_RUN_DIR; jobgen exits as the command does.
+    The default is the latest job. The shell starts in the folder of submission, with
+    $JOBGEN_RUN_DIR set; jobgen exits with the code of the command.
     """
     from jobgen import find
-    from jobgen.jobs.handling.inside import enter_job
+    from jobgen.jobs.inside import enter_job
     from jobgen.process import run_here
 
     report_recoveries()
@@ -91,15 +95,15 @@ def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("spec", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
-@click.option("--task", type=click.IntRange(0), help="This task of the spec's array.")
+@click.option("--task", type=click.IntRange(0), help="Run this task of the array.")
 @add_target_options
 def run(spec: str, task: int | None, **target: Any) -> int:
-    """Run a spec's job in the allocation that this shell holds: by salloc, qsub -I and the like.
+    """Run the job of a spec in the allocation that this shell holds, from salloc or qsub -I.
 
-    The same script as of render, with its run folder; what has begun is known to status, logs and
-    the other commands by the allocation's id. On this machine (local) it runs in the foreground.
+    Runs the script that `jobgen render` prints, with a run folder; `status`, `logs` and the other
+    commands know it by the id of the allocation. A local job runs in the foreground.
     """
-    from jobgen.jobs.handling.inside import write_held_job
+    from jobgen.jobs.inside import write_held_job
     from jobgen.process import run_here
 
     loaded, plan = load_plan(spec, target, task)
@@ -109,16 +113,18 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 @click.command(cls=RemoteCommand)
 @jobs_argument
 @click.option(
-    "--older", metavar="TIME", help="Since its end, such as 12h; 30d by default, of jobs named any."
+    "--older",
+    metavar="TIME",
+    help="Only jobs that ended longer ago than TIME (default: 30d; any age for jobs you name).",
 )
 @click.option(
     "--keep",
     multiple=True,
     metavar="NAME",
-    help="Leave this of each run folder, such as checkpoints, and the record with it.",
+    help="Keep this part of each run folder, such as checkpoints, and the job's record.",
 )
-@click.option("--failed", is_flag=True, help="Only of jobs that are not done.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--failed", is_flag=True, help="Only jobs that did not end well.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def clean(
     jobs: tuple[str, ...],
@@ -128,17 +134,17 @@ def clean(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Remove run folders of jobs that have ended: of those named, or of all below ./runs.
+    """Remove the run folders of ended jobs: those you name, or all below ./runs.
 
-    Shows first what would go, and how much it is, and asks. What is alive, or not known to have
-    ended, stays, and so does all that is not in a run folder.
+    Lists the folders with their sizes, and asks first. Running jobs, jobs in an unknown state and
+    files outside run folders are kept.
     """
     import time
 
-    from jobgen import everything, find_all
+    from jobgen import find_all, list_jobs
     from jobgen.errors import UsageError
-    from jobgen.jobs.handling.clean import find_waste, remove_waste
-    from jobgen.output import format_json, format_table
+    from jobgen.jobs.clean import find_waste, remove_waste
+    from jobgen.output import format_count, format_json, format_table
     from jobgen.spec.units import parse_duration
 
     try:
@@ -146,7 +152,7 @@ def clean(
     except ValueError as error:
         raise UsageError(f"--older {older}: {error}") from None
     report_recoveries()
-    known, problems = find_all(jobs) if jobs else everything()
+    known, problems = find_all(jobs) if jobs else list_jobs()
     if problems and jobs:
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")
@@ -154,17 +160,17 @@ def clean(
     going = {each.job.id for each in waste}
     for job in known if jobs else ():
         if job.id not in going:
-            why = "it is not known to have ended, or not as asked for, or nothing of it is left"
-            put_err(f"{job.id} stays: {why}")
+            why = "it may still be running, or does not match the options, or is already removed"
+            put_err(f"{job.id}: kept, because {why}")
     rows = [
         (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
         for each in waste
     ]
-    total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {len(waste)} jobs"
+    total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     put_err("".join(f"{line}\n" for line in format_table(rows)) if rows else "", end="")
     if waste and not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"{total}: not removed, as there is nobody to ask; give --yes")
+            raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
         click.confirm(f"remove {total}?", abort=True, err=True)
     for each in waste:
         remove_waste(each)

@@ -1,4 +1,4 @@
-"""Commands about jobs that were submitted: how they stand, what they print, why they failed."""
+"""Commands about submitted jobs: their state, their output, and why they failed."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ if TYPE_CHECKING:
     from jobgen.schedulers.base import State
 
 job_argument = click.argument(
-    "job", required=False, shell_complete=complete_words("jobs.record", "list_words")
+    "job", required=False, shell_complete=complete_words("jobs.find", "list_words")
 )
 jobs_argument = click.argument(
-    "jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_words("jobs.record", "list_words")
+    "jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_words("jobs.find", "list_words")
 )
 
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@click.option("--watch", is_flag=True, help="Keep showing it until all have ended.")
+@click.option("--watch", is_flag=True, help="Update the table until all jobs have ended.")
 @json_option
 def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Print how jobs stand: the latest when none is named, by id, name or run folder.
+    """Show the state of jobs (id, name or run folder; default: the latest).
 
-    A job is queued, running, stopping, done, failed, cancelled, timeout (its walltime has ended
-    it), node lost or unknown. Of one job that word is all of stdout; the scheduler's reason, when
-    it is expected to start, its progress and the time left are on stderr. Several are a table.
+    States are queued, running, stopping, done, failed, cancelled, timeout, node lost and unknown.
+    For one job, stdout is only its state; details go to stderr. Several jobs print a table.
     """
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other")
-    from jobgen import find_all, look
+    from jobgen import find_all, get_status
     from jobgen.jobs import table
     from jobgen.output import format_json
 
@@ -56,7 +55,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         _watch(named)
         _raise_problems(problems)
         return
-    seen = look(named)
+    seen = get_status(named)
     rows = [table.build_row(each, tracked=True) for each in seen.jobs]
     if as_json:
         put_out(format_json({"jobs": rows}))
@@ -72,15 +71,17 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 
 
 @click.command("list", cls=RemoteCommand)
-@click.option("--state", metavar="STATE", help="Only jobs that stand so, such as running.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the latest N jobs.")
-@click.option("--all", "everywhere", is_flag=True, help="Also those submitted from elsewhere.")
+@click.option("--state", metavar="STATE", help="List only jobs in this state, such as running.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the latest N jobs.")
+@click.option(
+    "--all", "everywhere", is_flag=True, help="Also list jobs submitted from other folders."
+)
 @json_option
 def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: bool) -> None:
-    """Print how all jobs stand that were submitted from here, the latest first."""
+    """List jobs submitted from this folder, newest first."""
     from typing import get_args
 
-    from jobgen import everything, look
+    from jobgen import get_status, list_jobs
     from jobgen.jobs import table
     from jobgen.output import format_json
     from jobgen.schedulers.base import StateName
@@ -88,8 +89,8 @@ def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: b
     if state is not None and state not in get_args(StateName):
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
     report_recoveries()
-    known, problems = everything(elsewhere=everywhere)
-    seen = look(known[:limit] if state is None else known)
+    known, problems = list_jobs(elsewhere=everywhere)
+    seen = get_status(known[:limit] if state is None else known)
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
     shown = table.format_jobs(rows, folders=everywhere)
@@ -101,14 +102,14 @@ def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: b
 @jobs_argument
 @json_option
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
-    """End jobs, by id, name or run folder; the latest if none is named. Says what it has ended."""
+    """Cancel jobs (id, name or run folder; default: the latest)."""
     import jobgen
     from jobgen.errors import RefusedError
     from jobgen.output import format_json
 
     report_recoveries()
     named, problems = jobgen.find_all(jobs)
-    _raise_problems(problems)  # half of what was meant is not meant
+    _raise_problems(problems)  # cancel all of them or none
     ended: tuple[str, ...] = ()
     try:
         ended = tuple(job.id for job in jobgen.cancel(named))
@@ -128,13 +129,14 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--then",
     metavar="COMMAND",
-    help="Run it by bash as each job ends, with $JOBGEN_JOB_ID, _NAME, _STATE and _REASON set.",
+    help="Run COMMAND in bash as each job ends, with $JOBGEN_JOB_ID, _NAME, _STATE and _REASON.",
 )
 @json_option
 def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
-    """Wait for jobs to end (the latest when none is named); exit 7 unless all are done.
+    """Wait for jobs to end (default: the latest), and print the state of each as it ends.
 
-    Each is printed as it ends: its id and its state. The scheduler is asked once a minute.
+    Exits with 7 unless all jobs are done. jobgen asks the scheduler once a minute, and prints on
+    stderr why a job is queued. It does not wait for a job that will never start.
     """
     from jobgen import Watch, find_all
     from jobgen.errors import JobFailedError
@@ -145,8 +147,10 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     named, problems = find_all(jobs)
     _raise_problems(problems)
     watch, printed, silences = Watch(named), set[int](), tuple[str, ...]()
+    news = QueueNews()
     try:
         for seen in watch.until_over():
+            news.tell(seen)
             if seen.silences != silences:
                 silences = seen.silences
                 put_err("\n".join(silences), end="\n" if silences else "")
@@ -178,14 +182,17 @@ def _run_hook(command: str, ended: JobStatus) -> None:
         environment={f"JOBGEN_JOB_{key}": word for key, word in words.items()},
     )
     if code:
-        put_err(f"--then of job {job.id} has failed with exit code {code}")
+        put_err(f"--then of job {job.id} failed with exit code {code}")
 
 
 @click.command(cls=RemoteCommand)
 @job_argument
 @json_option
 def diagnose(job: str | None, as_json: bool) -> None:
-    """Tell what went wrong with a job first: which rank, why, what shows it, and what to do."""
+    """Find out why a job failed (default: the latest job).
+
+    Names the rank that failed first, the likely cause, the evidence, and what to do.
+    """
     from jobgen import find
     from jobgen.output import format_json
 
@@ -196,10 +203,10 @@ def diagnose(job: str | None, as_json: bool) -> None:
 
 @click.command(cls=RemoteCommand)
 @job_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
-@click.option("--rank", type=click.IntRange(0), metavar="R", help="Of this process only.")
-@click.option("--node", metavar="N", help="Of this node only, by its name.")
-@click.option("--stderr", is_flag=True, help="What processes printed on stderr, and the agents.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
+@click.option("--rank", type=click.IntRange(0), metavar="R", help="Show only this rank.")
+@click.option("--node", metavar="N", help="Show only this node.")
+@click.option("--stderr", is_flag=True, help="Show stderr of the processes and of the agents.")
 @json_option
 def logs(
     job: str | None,
@@ -209,9 +216,9 @@ def logs(
     stderr: bool,
     as_json: bool,
 ) -> None:
-    """Print what a job's script and processes have printed, with the node and rank of each line.
+    """Show the output of a job (default: the latest), with the node and rank of each line.
 
-    A line that many ranks print alike is printed once, with their number.
+    A line that many ranks print is shown once, with their number.
     """
     import time
 
@@ -252,7 +259,7 @@ def logs(
     sys.stdout.flush()
     if nothing:
         where = os.path.relpath(named.run_dir)
-        put_err(f"nothing of that kind has been printed yet; the files are in {where}")
+        put_err(f"no such output yet; the files are in {where}")
 
 
 @click.command(cls=RemoteReport)
@@ -262,9 +269,9 @@ def logs(
     "--output",
     type=FILE,
     metavar="FILE",
-    help="Write the page there; - is stdout. Else it is report.html in the run folder.",
+    help="Write the page to FILE (`-`: stdout; default: report.html in the run folder).",
 )
-@click.option("--text", "as_text", is_flag=True, help="Print it for a terminal; write no page.")
+@click.option("--text", "as_text", is_flag=True, help="Print text and write no page.")
 @json_option
 def report(
     jobs: tuple[str, ...],
@@ -272,22 +279,23 @@ def report(
     as_text: bool,
     as_json: bool,
 ) -> None:
-    """Report how a run went, in one HTML page: attempts, loss, speed, ranks, efficiency, cost.
+    """Write an HTML report of a run (default: the latest job), and print its path.
 
-    Several jobs, or the tasks of an array, are compared; their page is comparison.html in the run
-    folder of the first. Prints where the page is.
+    The report shows attempts, loss, speed, ranks, efficiency and cost. For several jobs, or an
+    array, it compares them, as comparison.html in the run folder of the first.
     """
     import time
     from pathlib import Path
 
-    from jobgen import find, report_of
+    from jobgen import find, make_report
+    from jobgen.jobs.record import write_run_file
     from jobgen.output import format_json, write_file
 
     if as_text and as_json:
         raise click.UsageError("--text and --json exclude each other")
     report_recoveries()
     named = [find(word) for word in dict.fromkeys(jobs)] or [find()]
-    result = report_of(named)
+    result = make_report(named)
     if as_json:
         put_out(format_json(result))
     if as_text:
@@ -304,21 +312,39 @@ def report(
         return
     name = "comparison.html" if result.comparison else "report.html"
     file = Path(output) if output else named[0].run_dir / name
-    write_file(file, html.encode("utf-8", "replace"))
+    write = write_file if output else write_run_file  # a run folder may hold another's links
+    write(file, html.encode("utf-8", "replace"))
     if not as_text and not as_json:
         put_out(f"{os.path.relpath(file)}\n")
 
 
+class QueueNews:
+    """Why jobs wait in the queue, in the scheduler's words: once, and at each change."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def tell(self, report: StatusReport) -> None:
+        """Print what has changed since the last report."""
+        for each in report.jobs:
+            reason = each.state.reason if each.state.name == "queued" else ""
+            if reason and reason != self._reasons.get(each.job.id):
+                put_err(f"job {each.job.id} is queued: {reason}")
+                self._reasons[each.job.id] = reason
+
+
 class StatusLine:
-    """How a job stands, in one line of a terminal that is written anew at each change."""
+    """The state of a job, on one line of the terminal that changes with it."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
         self._shown = ""
+        self._news = QueueNews()
 
     def show(self, report: StatusReport) -> None:
-        """Write the line, if it has changed; nothing where stderr is not a terminal."""
+        """Write the line if it has changed; off a terminal, only say why the job is queued."""
         if not self._on_terminal:
+            self._news.tell(report)
             return
         from shutil import get_terminal_size
 
@@ -331,7 +357,7 @@ class StatusLine:
             self._write(text)
 
     def clear(self) -> None:
-        """Take the line away, before something else is printed."""
+        """Clear the line before other output."""
         if self._shown:
             self._write("")
 
@@ -342,7 +368,7 @@ class StatusLine:
 
 
 def follow_job(job: Job) -> State:
-    """Pass on the lines of the script and of rank 0 until the job ends; return how it ended."""
+    """Print the lines of the script and of rank 0 until the job ends; return its last state."""
     standing = StatusLine()
     lines = job.follow(rank=0, script=True, notice=standing.show)
     try:
@@ -361,23 +387,24 @@ def follow_job(job: Job) -> State:
 
 
 def _say_they_go_on(ids: Sequence[str]) -> None:
-    """Say, after Ctrl-C, that the jobs that it has not ended run on."""
+    """Say, after Ctrl-C, that the jobs are still running."""
     if not ids:
         return
     subject, them = ("job", "it") if len(ids) == 1 else ("jobs", "them")
-    verb, listed = "goes on" if len(ids) == 1 else "go on", " ".join(ids)
-    hint = f"jobgen wait {listed} waits for {them}, jobgen cancel {listed} ends {them}"
-    put_err(f"{subject} {', '.join(ids)} {verb}; {hint}")
+    verb, listed = "is" if len(ids) == 1 else "are", " ".join(ids)
+    hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
+    put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")
 
 
 @click.command(cls=RemoteCommand)
 @job_argument
 @json_option
 def top(job: str | None, as_json: bool) -> None:
-    """Show what a job uses on each node: GPUs, CPUs, memory; and its step.
+    """Show GPUs, CPUs and memory that a job uses on each node, and its progress.
 
-    On a terminal the table is drawn anew until the job ends or Ctrl-C, which leaves the job alone.
-    Nodes note their use every 30 s; CPUs are those busy between the last two notes.
+    On a terminal, the table updates until the job ends or you press Ctrl-C, which does not cancel
+    the job. CPUs and memory are asked of each node, by a job step on Slurm and by ssh on PBS; the
+    job itself records its GPUs every 30 s.
     """
     import time
 
@@ -395,21 +422,22 @@ def top(job: str | None, as_json: bool) -> None:
     live = sys.stdout.isatty() and not as_json
     while True:
         seen = watch.look()
-        row, nodes = table.build_row(seen.jobs[0]), list_nodes(one, now=time.time())
+        row = table.build_row(seen.jobs[0])
+        nodes = list_nodes(one, now=time.time(), running=seen.jobs[0].state.name == "running")
         if as_json:
             put_out(format_json({"job": row, "nodes": nodes}))
             return
         lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
-        lines += format_nodes(nodes) if nodes else ["no node has begun"]
+        lines += format_nodes(nodes) if nodes else ["no node has started yet"]
         text = "".join(f"{line}\n" for line in [*lines, *seen.silences])
         put_out(f"\x1b[H\x1b[J{text}" if live else text)
         if not live or watch.over(0):
             return
-        time.sleep(2)
+        time.sleep(10)  # each look is a job step on every node
 
 
 def _watch(jobs: list[Job]) -> None:
-    """Draw the table again and again; off a terminal, print the jobs whose state has changed."""
+    """Redraw the table; without a terminal, print each job whose state has changed."""
     from jobgen import Watch
     from jobgen.jobs import table
 
@@ -430,7 +458,7 @@ def _watch(jobs: list[Job]) -> None:
 
 
 def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:
-    """Raise what is wrong: damaged records, words without a job, silent schedulers."""
+    """Raise what is wrong: damaged records, words that match no job, silent schedulers."""
     from jobgen.errors import SchedulerUnavailableError, UsageError
 
     if problems:

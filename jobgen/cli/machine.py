@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.capabilities import SCHEDULERS
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
@@ -21,6 +20,7 @@ from jobgen.cli.options import (
     put_out,
 )
 from jobgen.errors import FaultsFoundError, UsageError
+from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
     from jobgen.machine.first_spec import Question
@@ -33,19 +33,22 @@ if TYPE_CHECKING:
 def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     """Check that this machine can submit jobs; with a spec, also its queue, account and paths.
 
-    Takes a few seconds at most. Exit 8 if something would make jobs fail.
+    Takes a few seconds. Exits with 8 if something would make jobs fail.
     """
-    from jobgen.machine.checks import find_worst, format_checks
+    from jobgen.machine.checks import Check, find_worst, format_checks
     from jobgen.machine.doctor import check_machine
     from jobgen.output import format_json
+    from jobgen.programs import look_at
 
     plan, site = None, None
     if path is not None:
         loaded, plan = load_plan(path, target)
         site = target["site"] or loaded.spec.site
     elif any(target.values()):
-        raise UsageError("--scheduler, --site, --set and --no-limits are for a spec; name one")
+        raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
+    if plan is not None:
+        checks += [Check("program", "warn", str(remark)) for remark in look_at(plan)]
     if as_json:
         put_out(format_json({"verdict": find_worst(checks), "checks": checks}))
     else:
@@ -59,27 +62,27 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
 @click.option(
     "--site",
     metavar="NAME",
-    help="A cluster's profile, not the one that is found.",
+    help="Use this site instead of the detected one.",
     shell_complete=complete_words("sites.search", "list_names"),
 )
 @click.option(
     "--scheduler",
-    type=click.Choice(list(SCHEDULERS)),
-    help="Without a site's profile.",
+    type=click.Choice(list(PACKAGES)),
+    help="Use generic settings for this scheduler.",
 )
-@click.option("--account", metavar="NAME", help="Who pays.")
-@click.option("--queue", metavar="NAME", help="On Slurm, the partition.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N")
-@click.option("--gpus-per-node", type=click.IntRange(0), metavar="N")
-@click.option("--walltime", metavar="TIME", help="Such as 4h or 00:30:00.")
-@click.option("--script", metavar="FILE", help="The Python file to run; or --module.")
-@click.option("--module", metavar="NAME", help="The Python module to run.")
+@click.option("--account", metavar="NAME", help="Account or project to charge.")
+@click.option("--queue", metavar="NAME", help="Queue, or partition on Slurm.")
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Number of nodes.")
+@click.option("--gpus-per-node", type=click.IntRange(0), metavar="N", help="GPUs on each node.")
+@click.option("--walltime", metavar="TIME", help="Time limit, such as 4h or 00:30:00.")
+@click.option("--script", metavar="FILE", help="Python file to run.")
+@click.option("--module", metavar="NAME", help="Python module to run.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @json_option
 def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
-    """Write a commented job.yaml for this machine, which it looks at; - is stdout.
+    """Inspect this machine and write a commented job.yaml (`-`: stdout).
 
-    On a terminal it asks for what it cannot find.
+    On a terminal, asks for what it cannot detect.
     """
     import textwrap
     from pathlib import Path
@@ -91,6 +94,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         asks_for_cluster,
         inspect_machine,
         list_questions,
+        suggest_loop,
         write,
     )
     from jobgen.output import format_json, write_file
@@ -102,7 +106,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if wishes.script and wishes.module:
         raise UsageError("--script and --module exclude each other")
     if file == STDOUT and as_json:
-        raise UsageError("--json and - exclude each other: both are for stdout")
+        raise UsageError("--json and - exclude each other: both use stdout")
     if file != STDOUT and os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()
@@ -111,7 +115,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
             known = f"Known clusters: {', '.join(search.list_names())}."
             put_err(textwrap.fill(known, 78, break_on_hyphens=False))
             where = _ask(ask_for_cluster())
-            wishes = wishes._replace(**{"scheduler" if where in SCHEDULERS else "site": where})
+            wishes = wishes._replace(**{"scheduler" if where in PACKAGES else "site": where})
         for question in list_questions(machine, wishes):
             wishes = wishes._replace(**{question.key: _ask(question)})
     written = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
@@ -121,17 +125,19 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         put_out(written.text)
         return
     write_file(Path(file), written.text)
-    schema = Path(file).with_name("job.schema.json")  # the file's first line names it
-    if not schema.exists():
+    schema = Path(file).with_name("job.schema.json")  # the first line of job.yaml names it
+    if not os.path.lexists(schema):  # nothing is written through a link
         write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
     if as_json:
         plan = written.plan
         put_out(format_json({"file": file, "scheduler": plan.scheduler, "notes": plan.notes}))
+    if lines := suggest_loop(wishes):
+        put_err(lines)
     put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
 
 
 def _ask(question: Question) -> Any:
-    """Ask until the answer is one."""
+    """Ask until the answer is valid."""
 
     def read(answer: object) -> Any:
         try:
@@ -146,7 +152,7 @@ def _ask(question: Question) -> Any:
 @json_option
 @click.pass_context
 def sites(context: click.Context, as_json: bool) -> None:
-    """List the site profiles; `show` and `test` look into one, `capture` makes one."""
+    """List, show, test, capture or check profiles."""
     from jobgen.output import format_json
     from jobgen.sites import describe, search
 
@@ -165,10 +171,10 @@ def sites(context: click.Context, as_json: bool) -> None:
 
 @sites.command()
 @click.argument("name", shell_complete=complete_words("sites.search", "list_names"))
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print the profile as a file.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the profile as YAML.")
 @json_option
 def show(name: str, as_yaml: bool, as_json: bool) -> None:
-    """Show what jobgen knows of a cluster: queues, GPUs, network, rules, and where it is from."""
+    """Show what jobgen knows about a site: queues, GPUs, network, rules, and their sources."""
     import time
 
     from jobgen.output import format_json
@@ -189,7 +195,7 @@ def show(name: str, as_yaml: bool, as_json: bool) -> None:
 @click.argument("file", type=FILE)
 @json_option
 def test(file: str, as_json: bool) -> None:
-    """Check a profile before it is shipped: its form, what it extends, its sources."""
+    """Check a profile: its form, what it extends, and its sources."""
     from jobgen.output import format_json
     from jobgen.sites import describe, search
 
@@ -202,13 +208,48 @@ def test(file: str, as_json: bool) -> None:
 
 
 @sites.command()
-@click.option("--name", metavar="NAME", help="Keep it as your own profile of that name.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write it there.")
+@click.argument("name", required=False, shell_complete=complete_words("sites.search", "list_names"))
+@click.pass_context
+def check(context: click.Context, name: str | None) -> None:
+    """Compare a profile with this cluster: scheduler, modules, paths and interfaces.
+
+    Without NAME it is the site that this machine is recognised as. Exits 8 if anything differs.
+    """
+    import time
+
+    from jobgen.machine import capture as capturing
+    from jobgen.machine import cluster, site_check
+    from jobgen.process import TIMEOUT_SECONDS
+    from jobgen.sites import search
+
+    today = time.strftime("%Y-%m-%d")
+    if name is not None:
+        search.load(name)  # what is wrong with the name comes before any question
+    captured = capturing.capture(today=today, timeout=TIMEOUT_SECONDS)
+    if name is None:
+        host = cluster.get_host_name(timeout=TIMEOUT_SECONDS)
+        known = cluster.recognise(host=host, cluster=captured.name, environment=os.environ).sites
+        if not known:
+            raise click.UsageError("no profile recognises this machine; name one: sites check NAME")
+        name = known[0].name
+    profile = search.load(name)
+    differences = [
+        *site_check.compare_scheduler(profile, captured.profile),
+        *site_check.compare_machine(profile),
+    ]
+    put_out(site_check.report(name, differences, today))
+    if differences:
+        context.exit(8)
+
+
+@sites.command()
+@click.option("--name", metavar="NAME", help="Save it as your own profile with this name.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the profile to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def capture(name: str | None, output: str | None, force: bool) -> None:
-    """Print a profile of this cluster: queues, limits and nodes, as its scheduler tells them.
+    """Print a profile of this cluster, with the queues, limits and nodes of its scheduler.
 
-    With --name, jobs can say `site: NAME` from then on.
+    With --name, specs can use it as `site: NAME`.
     """
     import time
     from pathlib import Path
@@ -231,7 +272,7 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         put_out(capturing.write_profile(captured))
         return
     write_file(Path(output), capturing.write_profile(captured))
-    put_err(f"{output}: what {captured.name} tells; 'jobgen sites test' checks it")
+    put_err(f"{output}: written from {captured.name}; check it with jobgen sites test {output}")
 
 
 COMMANDS = {"doctor": doctor, "init": init, "sites": sites}

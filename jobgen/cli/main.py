@@ -23,15 +23,11 @@ from jobgen.cli.options import (
     put_err,
     put_out,
 )
-from jobgen.cli.remote import RemoteCommand
 from jobgen.errors import (
     EXIT_CODES,
-    AlreadySubmittedError,
-    JobFailedError,
     JobgenError,
     gather_problems,
 )
-from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -40,12 +36,17 @@ _EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
 
 def main() -> NoReturn:
-    """The `jobgen` command: runs it and exits."""
+    """Run the `jobgen` command and exit."""
     if isinstance(sys.stdout, TextIOWrapper):  # a script has the same bytes in every locale
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         code = cli.main(prog_name="jobgen", standalone_mode=False)
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            from jobgen.cli.guesses import explain_option
+
+            message = explain_option(error, sys.argv[1:])
+            error = click.UsageError(message, ctx=error.ctx)
         error.show()
         code = error.exit_code
     except JobgenError as error:
@@ -61,7 +62,7 @@ def main() -> NoReturn:
 
 
 class _Listed(NamedTuple):
-    """A command in the list of `jobgen --help`: its module of this room, and a line of its own."""
+    """A command in the list of `jobgen --help`: its module of this room, and its line."""
 
     module: str
     help: str
@@ -71,39 +72,42 @@ class _Listed(NamedTuple):
 _COMMANDS = {
     "Write a job": {
         "init": _Listed("machine", "Write a commented job.yaml for this machine"),
-        "render": _Listed("main", "Print or write the job script of a spec"),
-        "check": _Listed("spec", "Check specs, and that committed scripts match them"),
-        "explain": _Listed("spec", "Say who runs where, the cost, and why each line is so"),
-        "page": _Listed("page", "Write a web page that composes jobs, or show it"),
+        "render": _Listed("main", "Render a spec to a job script"),
+        "check": _Listed("spec", "Check specs and the scripts committed beside them"),
+        "explain": _Listed("spec", "Show ranks, cost, and the reason for each line"),
+        "page": _Listed("page", "Build or serve a web page that composes jobs"),
     },
     "Run it": {
         "doctor": _Listed("machine", "Check that this machine can submit jobs"),
-        "submit": _Listed("main", "Submit a spec or script; --wait follows it"),
-        "status": _Listed("jobs", "Print how jobs stand"),
-        "list": _Listed("jobs", "Print all jobs that were submitted from here"),
-        "logs": _Listed("jobs", "Print what a job prints; -f follows it"),
+        "submit": _Listed("submit", "Submit a spec or a script"),
+        "status": _Listed("jobs", "Show the state of jobs"),
+        "list": _Listed("jobs", "List jobs submitted from this folder"),
+        "logs": _Listed("jobs", "Show the output of a job"),
         "top": _Listed("jobs", "Show what a job uses on each node, live"),
         "shell": _Listed("handling", "Open a shell on a node of a running job"),
+        "forward": _Listed("forward", "Bring a port of a running job to this machine"),
         "wait": _Listed("jobs", "Wait for jobs to end"),
-        "cancel": _Listed("jobs", "End jobs"),
-        "rerun": _Listed("handling", "Do a job, or its failed tasks, again"),
+        "cancel": _Listed("jobs", "Cancel jobs"),
+        "rerun": _Listed("handling", "Rerun a job, or only its failed tasks"),
         "run": _Listed("handling", "Run a job in the allocation that you hold"),
     },
     "Afterwards": {
-        "diagnose": _Listed("jobs", "Say what went wrong first, and what to do"),
-        "report": _Listed("jobs", "Write one HTML page about how a run went"),
-        "clean": _Listed("handling", "Remove run folders of jobs that have ended"),
+        "diagnose": _Listed("jobs", "Find out why a job failed"),
+        "report": _Listed("jobs", "Write an HTML report of a run"),
+        "clean": _Listed("handling", "Remove the run folders of ended jobs"),
     },
     "Scripts you have": {
-        "lint": _Listed("batchscript", "Find the classic faults of job scripts"),
-        "import": _Listed("batchscript", "Print the spec of an existing script"),
+        "lint": _Listed("batchscript", "Find common mistakes in job scripts"),
+        "import": _Listed("batchscript", "Convert a job script to a spec"),
     },
     "Clusters and editors": {
-        "sites": _Listed("machine", "List the site profiles, show or capture one"),
-        "schema": _Listed("editors", "Print the JSON Schema, for editors"),
-        "completion": _Listed("editors", "Print what makes a shell complete jobgen"),
+        "sites": _Listed("machine", "List, show, test, capture or check profiles"),
+        "schema": _Listed("editors", "Print the JSON Schema of specs or profiles"),
+        "completion": _Listed("editors", "Print a completion script for your shell"),
     },
 }
+#: commands that other commands run, and their modules
+_HIDDEN = {"receive": "submit"}
 #: every command, in the order of the help
 LISTED = {name: row for group in _COMMANDS.values() for name, row in group.items()}
 
@@ -117,13 +121,24 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
-        if cmd_name in self.commands or cmd_name not in LISTED:
+        place = _HIDDEN.get(cmd_name) or (LISTED[cmd_name].module if cmd_name in LISTED else "main")
+        if place == "main":
             return super().get_command(ctx, cmd_name)
         from importlib import import_module
 
-        module = import_module(f"jobgen.cli.{LISTED[cmd_name].module}")
+        module = import_module(f"jobgen.cli.{place}")
         command: click.Command = module.COMMANDS[cmd_name]
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one a word of another tool means."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from jobgen.cli.guesses import explain_command
+
+            ctx.fail(explain_command(args, LISTED))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their groups, without importing any."""
@@ -144,7 +159,7 @@ class _Group(click.Group):
     help="Print the version and the commit.",
 )
 def cli() -> None:
-    """From one short YAML file to a multi-node PyTorch job on PBS or Slurm."""
+    """Turn a short YAML file into a multi-node PyTorch job on PBS or Slurm."""
 
 
 def _tell_version(context: click.Context) -> NoReturn:
@@ -166,15 +181,19 @@ def _tell_version(context: click.Context) -> NoReturn:
 
 @cli.command()
 @click.argument("specs", nargs=-1, type=FILE, metavar="[SPEC]...")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write there; - is stdout.")
+@click.option(
+    "-o", "--output", type=FILE, metavar="FILE", help="Write the script to FILE (`-`: stdout)."
+)
 @click.option(
     "--out-dir",
     type=FILE,
     metavar="DIR",
-    help="Write each spec's script there, under the spec's own name.",
+    help="Write each script to DIR, under the name of its spec.",
 )
-@click.option("--expand", is_flag=True, help="Write a script for each task of the spec's array.")
-@click.option("--task", type=click.IntRange(0), help="Only this task, as a job of its own.")
+@click.option("--expand", is_flag=True, help="Write one script for each task of the array.")
+@click.option(
+    "--task", type=click.IntRange(0), help="Render this task of the array as a single job."
+)
 @json_option
 @add_target_options
 def render(
@@ -186,7 +205,10 @@ def render(
     as_json: bool,
     **target: Any,
 ) -> None:
-    """Print the job script of a spec (job.yaml here when none is named), or write it."""
+    """Render specs to job scripts.
+
+    Prints the script of SPEC (default: job.yaml), or writes it with --output or --out-dir.
+    """
     from jobgen import render as render_plan
 
     specs = specs or (DEFAULT_SPEC,)
@@ -231,96 +253,6 @@ def _list_scripts(specs: Sequence[str], files: Sequence[str | None], texts: Sequ
     keys = ("spec", "file", "script")
     rows = [dict(zip(keys, row, strict=True)) for row in zip(specs, files, texts, strict=True)]
     return format_json({"scripts": rows})
-
-
-@cli.command(cls=RemoteCommand)
-@click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
-@click.option("--dry-run", is_flag=True, help="Show the command and the script; submit nothing.")
-@click.option("--wait", is_flag=True, help="Follow the job's log; exit 7 unless it ends well.")
-@click.option(
-    "--after",
-    multiple=True,
-    metavar="[KIND:]ID",
-    help="Wait for a job to end well, or as KIND says: afterok, afterany, afternotok or after.",
-)
-@click.option("--again", is_flag=True, help="Submit though the same is submitted already.")
-@click.option("--stale-ok", is_flag=True, help="Submit a script that its spec no longer renders.")
-@click.option(
-    "--send",
-    type=click.Choice(["tracked"]),
-    help="With --host, send all files here that git tracks.",
-)
-@json_option
-@add_target_options
-def submit(
-    path: str,
-    dry_run: bool,
-    wait: bool,
-    after: tuple[str, ...],
-    again: bool,
-    stale_ok: bool,
-    send: str | None,
-    as_json: bool,
-    **target: Any,
-) -> None:
-    """Submit a spec (job.yaml here when none is named) or a rendered script; prints the job's id.
-
-    Paths in the job are relative to the current folder, as for sbatch and qsub.
-    """
-    from jobgen import prepare
-    from jobgen import submit as hand_over
-    from jobgen.output import format_json
-
-    if send:
-        raise click.UsageError("--send is for --host, and the files are here already")
-    limits = not target.pop("no_limits")
-    ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
-    if dry_run:
-        for message in ready.list_warnings():
-            put_err(message)
-        put_out(format_json(ready.as_dict()) if as_json else ready.preview())
-        return
-    try:
-        try:
-            job = hand_over(ready, again=again, warn=put_err)
-        except AlreadySubmittedError as refusal:
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise
-            click.confirm(
-                f"{make_printable(str(refusal))}\nsubmit another job?", abort=True, err=True
-            )
-            job = hand_over(ready, again=True, warn=put_err)
-    except JobgenError as error:
-        if error.job_id:
-            put_out(format_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")
-        raise
-    run_folder = os.path.relpath(job.run_dir)
-    handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
-    handed_over |= {"argv": job.argv, "script": os.path.join(run_folder, "script")}
-    if not as_json:
-        put_out(f"{job.id}\n")
-    elif not wait:
-        put_out(format_json(handed_over))
-    put_err(f"run folder: {run_folder}")
-    if not wait:
-        put_err(f"next: jobgen logs -f {job.id}, jobgen status {job.id}")
-    else:
-        from jobgen.cli.jobs import follow_job
-
-        state = follow_job(job)
-        if as_json:
-            put_out(format_json(handed_over | {"state": state.name, "reason": state.reason}))
-        if state.name != "done":
-            raise JobFailedError(f"job {job.id}: {state.described}")
-
-
-@cli.command(hidden=True)
-@click.argument("folder")
-def receive(folder: str) -> None:
-    """Write the files that `submit --host` sends, one line on stdin, below a folder."""
-    from jobgen.machine.transfer import unpack_files
-
-    unpack_files(sys.stdin.readline(), folder)
 
 
 def _name_script(path: str, plan: Plan) -> str:

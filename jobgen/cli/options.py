@@ -6,12 +6,13 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.capabilities import SCHEDULERS
 from jobgen.output import make_printable
+from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -21,7 +22,7 @@ Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
 FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 STDOUT = "-"  # in the place of a file to write
-json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def complete_words(module: str, function: str) -> Callable[..., list[str]]:
@@ -49,36 +50,61 @@ def _complete_setting(context: click.Context, _param: click.Parameter, begun: st
 
 def report_recoveries() -> None:
     """Report what became of interrupted submissions, before a command looks at jobs."""
-    from jobgen import settle
+    from jobgen import recover_submissions
 
-    for message in settle():
+    for message in recover_submissions():
         put_err(message)
 
 
+# Options of sbatch and qsub for what changes from job to job: each sets one value of the spec.
+_SHORTCUTS = {
+    "resources.nodes": (("-N", "--nodes"), "N", "Set resources.nodes."),
+    "resources.gpus_per_node": (("--gpus-per-node",), "N", "Set resources.gpus_per_node."),
+    "resources.walltime": (("-t", "--time"), "TIME", "Set resources.walltime, such as 4h."),
+    "account": (("-A", "--account"), "NAME", "Set account."),
+    "queue": (("-p", "-q", "--partition", "--queue"), "NAME", "Set queue, or partition on Slurm."),
+    "name": (("-J", "--name"), "NAME", "Set name."),
+}
+
+
+def _merge_shortcuts(command: Command) -> Command:
+    """Have a command get the options of `_SHORTCUTS` among its overrides."""
+
+    @wraps(command)
+    def run(**params: Any) -> Any:
+        given = {path: params.pop(path.replace(".", "__")) for path in _SHORTCUTS}
+        settings = (f"{path}={text}" for path, text in given.items() if text is not None)
+        return command(**params | {"overrides": (*params["overrides"], *settings)})
+
+    return run
+
+
 def add_target_options(command: Command) -> Command:
-    """Add --scheduler, --site, --set and --no-limits, which every command takes that renders."""
+    """Add the options that every command takes that renders: where to, and changes of the spec."""
+    command = _merge_shortcuts(command)
+    for path, (names, metavar, about) in reversed(_SHORTCUTS.items()):
+        parameter = path.replace(".", "__")
+        command = click.option(*names, parameter, metavar=metavar, help=about)(command)
     for decorate in (
-        click.option(
-            "--no-limits", is_flag=True, help="Do not check what the site's profile forbids."
-        ),
+        click.option("--no-limits", is_flag=True, help="Do not check the limits of the site."),
         click.option(
             "--set",
             "overrides",
             multiple=True,
             metavar="PATH=VALUE",
-            help="Set one value of the spec, such as resources.nodes=4; null takes it out.",
+            help="Override one value of the spec, such as resources.nodes=4; null removes it.",
             shell_complete=_complete_setting,
         ),
         click.option(
             "--site",
             metavar="NAME",
-            help="The cluster's profile, not the spec's.",
+            help="Override the spec's site.",
             shell_complete=complete_words("sites.search", "list_names"),
         ),
         click.option(
             "--scheduler",
-            type=click.Choice(list(SCHEDULERS)),
-            help="The scheduler, not the spec's.",
+            type=click.Choice(list(PACKAGES)),
+            help="Override the spec's scheduler.",
         ),
     ):
         command = decorate(command)

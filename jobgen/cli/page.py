@@ -9,25 +9,35 @@ from jobgen.errors import UsageError
 
 
 @click.command()
-@click.option("--out", type=FILE, metavar="DIR", help="Write the page's files there.")
-@click.option("--serve", is_flag=True, help="Show the page on this machine, until Ctrl-C.")
+@click.option("--out", type=FILE, metavar="DIR", help="Write the files of the page to DIR.")
+@click.option("--serve", is_flag=True, help="Serve the page on this machine until Ctrl-C.")
 @click.option(
     "--pyodide",
-    required=True,
     metavar="DIR|URL",
-    help="Where the files of Pyodide 314.0.7 are (npm package 'pyodide').",
+    help="Folder or URL of Pyodide 314.0.7 (npm package 'pyodide').",
 )
-@click.option("--site", "sites", multiple=True, metavar="NAME", help="Offer this site; repeatable.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --serve; else any.")
-def page(out: str | None, serve: bool, pyodide: str, sites: tuple[str, ...], port: int) -> None:
-    """Write a web page that composes jobs, or show it here.
+@click.option(
+    "--site", "sites", multiple=True, metavar="NAME", help="Include this site; repeatable."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port for --serve (default: a free one).",
+)
+def page(
+    out: str | None, serve: bool, pyodide: str | None, sites: tuple[str, ...], port: int
+) -> None:
+    """Build a web page that composes jobs, or serve it here.
 
-    The page renders in the browser what 'jobgen render' renders here, with the same package.
+    The page runs this jobgen in the browser, and renders what `jobgen render` does.
     """
-    from jobgen.page.build import build_page
+    from jobgen.page.build import GET_PYODIDE, build_page
 
+    if pyodide is None:
+        raise UsageError(f"jobgen page needs Pyodide; get it and name its folder:\n{GET_PYODIDE}")
     if (out is None) == (not serve):
-        raise UsageError("give one of --out DIR and --serve")
+        raise UsageError("give either --out DIR or --serve")
     if out is not None:
         built = build_page(out, pyodide=pyodide, sites=sites)
         put_err(f"{built.folder}: {built.size / 1e6:.1f} MB, for any web server")
@@ -47,7 +57,7 @@ def _serve(pyodide: str, sites: tuple[str, ...], port: int) -> None:
         built = build_page(os.path.join(folder, "page"), pyodide=pyodide, sites=sites)
         with make_server(str(built.folder), pyodide=built.pyodide, port=port) as server:
             address = f"http://127.0.0.1:{server.server_port}/"
-            put_err(f"{address} shows the page; Ctrl-C ends it")
+            put_err(f"serving {address}; stop with Ctrl-C")
             webbrowser.open(address)
             server.serve_forever()
 

@@ -95,16 +95,18 @@ class RemoteHost:
             raise SchedulerUnavailableError(message)
         if code == 127:
             hint = "install it there, or copy the script and submit it with the scheduler's command"
-            raise SchedulerUnavailableError(f"there is no jobgen on {self.name}; {hint}")
+            raise SchedulerUnavailableError(f"jobgen is not installed on {self.name}; {hint}")
         if code:
-            put_err(f"jobgen on {self.name} has ended with exit code {code}")
+            put_err(f"jobgen on {self.name} exited with {code}")
         return code
 
     def _describe_submission(self, output: _RemoteOutput) -> str:
         if output.marks:
             return f"nothing was submitted on {self.name}"
         where = f"{self.name}:{self.folder}"
-        return f"there may be a job on {self.name}: jobgen list --host {where} finds out"
+        return (
+            f"the job may have been submitted on {self.name}; check with jobgen list --host {where}"
+        )
 
 
 class _RemoteOutput:
@@ -117,7 +119,7 @@ class _RemoteOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(self, chunk: bytes) -> None:
-        """Pass it on, once it is known to be the command's."""
+        """Pass on a chunk once it is known to be output of the command."""
         self._text += chunk
         while self.marks and self.marks[0] in self._text:
             before, _, self._text = self._text.partition(self.marks.pop(0))
@@ -133,7 +135,7 @@ class _RemoteOutput:
             self._text = b""
 
     def end(self) -> None:
-        """Pass on what has come before any mark."""
+        """Pass on what came before any mark."""
         put_err(self._text.decode(errors="replace"), end="")
 
 
@@ -199,7 +201,7 @@ def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:
 
 
 class RemoteCommand(click.Command):
-    """A command with --host. The rest of its line is checked here, and runs there."""
+    """A command with --host, whose other options are checked here and sent there."""
 
     _here: tuple[str, ...] = ("--host", "--send")  # options that are of no use there
 
@@ -209,7 +211,7 @@ class RemoteCommand(click.Command):
             click.Option(
                 ["--host"],
                 metavar="HOST[:FOLDER]",
-                help="Do it there, by ssh, in FOLDER (from home; else named as this one).",
+                help="Run on HOST by ssh, in FOLDER below home (default: this folder's name).",
             )
         )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
-    STDOUT,
     add_target_options,
     json_option,
     load_plan,
@@ -20,6 +21,9 @@ from jobgen.cli.options import (
 )
 from jobgen.errors import SpecError, StaleError, UsageError
 
+if TYPE_CHECKING:
+    from jobgen.rendering.check import CheckReport
+
 
 @click.command()
 @click.argument("paths", nargs=-1, type=FILE, metavar="[SPEC or SCRIPT]...")
@@ -27,50 +31,37 @@ from jobgen.errors import SpecError, StaleError, UsageError
     "--out-dir",
     type=FILE,
     metavar="DIR",
-    help="Where the scripts of the specs are; by default beside them.",
+    help="Look for the scripts in DIR (default: beside the specs).",
 )
 @click.option(
-    "--all", "every", is_flag=True, help="All specs and rendered scripts below folders; else here."
+    "--all", "every", is_flag=True, help="Check all specs and scripts below the folders given."
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "github"]),
     default="text",
-    help="github: annotations in a pull request.",
+    help="Output format; github writes pull request annotations.",
 )
 @json_option
 def check(
     paths: tuple[str, ...], out_dir: str | None, every: bool, form: str, as_json: bool
 ) -> None:
-    """Check specs, and that committed scripts are what they render today; exit 4 if stale.
+    """Check specs (default: job.yaml), and whether their committed scripts are up to date.
 
-    A valid spec without a script is no fault, unless --out-dir says that it has one. With --all,
-    scripts and YAML files that are not jobgen's are left alone.
+    Exits with 3 if a spec is invalid and with 4 if a script is stale. A spec may have no script,
+    unless you give --out-dir. --all skips scripts and YAML files that jobgen did not write.
     """
-    from jobgen.output import format_annotation, format_json
+    from jobgen.output import format_json
     from jobgen.rendering.check import compare
 
     if every and out_dir:
-        raise UsageError("--all looks for scripts beside their specs; leave --out-dir out")
+        raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
     if as_json and form != "text":
         raise UsageError("--format and --json exclude each other")
     report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
     if form == "github":
-        for problem in report.problems:
-            where = problem.where
-            put_out(
-                format_annotation(
-                    "error", str(problem), file=where.file, line=where.line, column=where.column
-                )
-            )
-        for script in report.scripts:
-            if script.stale or script.note:
-                words = script.note or f"{script.script}: stale; render it again"
-                level = "error" if script.stale else "notice"
-                put_out(format_annotation(level, words, file=script.script))
-        for words in report.orphans:
-            put_out(format_annotation("error", words, file=words.partition(": ")[0]))
+        put_out("".join(_format_annotations(report)))
     elif as_json:
         put_out(format_json(report))
     else:
@@ -80,6 +71,8 @@ def check(
             put_err(script.note)
     for note in report.notes:
         put_err(note)
+    for doubt in list_spec_doubts(paths or (DEFAULT_SPEC,)):
+        put_err(doubt)
     if report.problems:
         raise SpecError(report.problems)
     lines = [
@@ -92,36 +85,54 @@ def check(
         put_err(line)
 
 
+def _format_annotations(report: CheckReport) -> Iterator[str]:
+    """Yield what is wrong with specs and scripts as commands of a GitHub workflow."""
+    from jobgen.output import format_annotation
+
+    for problem in report.problems:
+        where = problem.where
+        yield format_annotation(
+            "error", str(problem), file=where.file, line=where.line, column=where.column
+        )
+    for script in report.scripts:
+        if script.stale or script.note:
+            words = script.note or f"{script.script}: stale; render it again"
+            level = "error" if script.stale else "notice"
+            yield format_annotation(level, words, file=script.script)
+    for words in report.orphans:
+        yield format_annotation("error", words, file=words.partition(": ")[0])
+
+
 @click.command()
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
 @json_option
-@click.option("--all", "defaults", is_flag=True, help="Also what is as always.")
-@click.option("--svg", type=FILE, metavar="FILE", help="Draw who runs where, to this file.")
+@click.option("--all", "defaults", is_flag=True, help="Also show defaults.")
 @add_target_options
-def explain(path: str, as_json: bool, defaults: bool, svg: str | None, **target: Any) -> None:
-    """Print who runs where, the cost, and each directive and variable with reason and origin.
+def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
+    """Show the plan of a spec (default: job.yaml).
 
-    What you have to check comes first; defaults are told with --all.
+    Lists what you should check first, then the ranks of each node, the cost, and each directive
+    and variable with its reason and origin.
     """
     from jobgen.rendering.explain import explain as explain_plan
 
-    if svg and as_json:
-        raise UsageError("--svg and --json exclude each other")
     explanation = explain_plan(*load_plan(path, target))
-    if svg is None:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        text = explanation.as_json() if as_json else ""
-        put_out(text or explanation.as_text(defaults=defaults, width=width))
-        return
-    from pathlib import Path
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    text = explanation.as_json() if as_json else ""
+    put_out(text or explanation.as_text(defaults=defaults, width=width))
 
-    from jobgen.output import write_file
-    from jobgen.rendering.drawing import draw
 
-    if svg == STDOUT:
-        put_out(draw(explanation))
-    else:
-        write_file(Path(svg), draw(explanation))
+def list_spec_doubts(paths: tuple[str, ...]) -> Iterator[str]:
+    """Yield what valid specs, and the programs they name, can hardly mean."""
+    from jobgen.plan.resolve import resolve
+    from jobgen.programs import list_doubts
+    from jobgen.spec.load import load
+
+    for path in paths:
+        if path.endswith((".yaml", ".yml")):
+            with contextlib.suppress(SpecError):  # it needs a scheduler, which another command has
+                loaded = load(path, user=True)
+                yield from list_doubts(loaded, resolve(loaded))
 
 
 COMMANDS = {"check": check, "explain": explain}

@@ -1,18 +1,20 @@
-"""What the page asks of jobgen: each function takes text and returns data that becomes JSON.
+"""The functions that the page calls: each takes text and returns data for JSON.
 
-It runs in the browser (Pyodide) and in the tests alike, without a file of the user's, a process or
-a network. The spec is `job.yaml` in the current folder, so that messages read as on a command line.
+They run in the browser (in Pyodide) and in tests, without the user's files, processes or network.
+The spec is `job.yaml` in the current folder, so that messages read as on a command line.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError, Problem, SpecError
 from jobgen.output import format_json
 from jobgen.plan.cost import Cost, format_number
-from jobgen.sites.profile import SiteQueue
+from jobgen.sites.profile import Node, SiteProfile, SiteQueue
 from jobgen.spec.units import format_duration
 
 if TYPE_CHECKING:
@@ -47,62 +49,83 @@ def compose(text: str) -> dict[str, Any]:
     return answer
 
 
-def edit(text: str, path: str, value: str | None) -> dict[str, Any]:
+def edit(text: str, path: str, value: str | None, scheduler: str = "") -> dict[str, Any]:
     """Write a form's value into the spec's text, and compose that.
 
-    `value` is YAML, or None to leave the key out; the answer has the new `text` too. A site says
-    which scheduler it has, so choosing one takes out what the spec says of it.
+    `value` is YAML, or None to leave the key out; the answer has the new `text` too. A known site
+    decides the scheduler, so the spec's own is removed, and `scheduler`, the one that the spec had
+    before, returns when the site is no longer a known one.
     """
     from jobgen.spec.edit import set_value
 
     try:
-        text = set_value(text, _write_path(path, text), value)
-        if path == "site" and value is not None:
-            text = set_value(text, "scheduler", None)
+        edited = set_value(text, _write_path(path, text), value)
+        if path == "site":
+            edited = _fit_scheduler(edited, scheduler)
     except JobgenError as error:
         problem = {"path": path, "line": 0, "column": 0, "text": str(error)}
         return compose(text) | {"text": text, "problems": [problem]}
-    return compose(text) | {"text": text}
+    return compose(edited) | {"text": edited}
 
 
-def edit_text(text: str, path: str, value: str) -> dict[str, Any]:
+def _fit_scheduler(text: str, scheduler: str) -> str:
+    """Return the text without a scheduler if its site is known, else with one."""
+    from jobgen.sites import search
+    from jobgen.spec.edit import list_values, set_value
+
+    values = list_values(text)
+    if search.exists(values.get("site", "")):
+        return set_value(text, "scheduler", None)
+    if scheduler and "scheduler" not in values:
+        return set_value(text, "scheduler", scheduler)
+    return text
+
+
+def edit_text(text: str, path: str, value: str, scheduler: str = "") -> dict[str, Any]:
     """Write a form's plain text into the spec's text, whatever characters it has."""
-    from jobgen.spec.edit import quote_text
+    from jobgen.spec.yaml_text import quote_text
 
-    return edit(text, path, quote_text(value))
+    return edit(text, path, quote_text(value), scheduler)
 
 
 def describe_site(name: str) -> dict[str, Any]:
-    """Return what a site's card shows: scheduler, node, grade, and queues with their limits."""
+    """Return a site's card: scheduler, node, grade, and queues with their limits."""
     from jobgen.sites import search
 
     profile = search.load(name)
     queues = profile.queues or {}
-    longest = {key: max(_list_times(queue), default=0) for key, queue in queues.items()}
-    most = max(longest.values(), default=0)
+    longest = max((time for queue in queues.values() for time in _list_times(queue)), default=0)
+    return {
+        "title": profile.title or name,
+        "scheduler": profile.scheduler,
+        "grade": _describe_grade(profile),
+        "node": _describe_gpus(profile.node),
+        "queues": [_describe_queue(key, queue, longest) for key, queue in queues.items()],
+        "notes": list(profile.notes),
+    }
+
+
+def _describe_grade(profile: SiteProfile) -> str:
+    """Say where a profile's facts are from, and their date."""
     grades = {
         "docs": "documentation",
         "scripts": "users' scripts",
         "captured": "the cluster itself",
     }
-    grade = f"from {grades[profile.verified]}" if profile.verified else ""
-    node = profile.node
+    if not profile.verified:
+        return ""
+    return ", ".join(filter(None, [f"from {grades[profile.verified]}", profile.as_of]))
+
+
+def _describe_queue(name: str, queue: SiteQueue, longest: int) -> dict[str, Any]:
+    """Return a row of the card; `share` is of the site's longest walltime."""
+    walltime = max(_list_times(queue), default=0)
     return {
-        "title": profile.title or name,
-        "scheduler": profile.scheduler,
-        "grade": f"{grade}, {profile.as_of}" if grade and profile.as_of else grade,
-        "node": f"{node.gpus} x {node.gpu or 'GPU'} a node" if node.gpus else "",
-        "queues": [
-            {
-                "name": key,
-                "walltime": format_duration(longest[key]) if longest[key] else "",
-                "share": longest[key] / most if most else 0,
-                "nodes": _format_range(queue, "nodes"),
-                "gpus": _format_range(queue, "gpus") or _describe_gpus(queue),
-            }
-            for key, queue in queues.items()
-        ],
-        "notes": list(profile.notes),
+        "name": name,
+        "walltime": format_duration(walltime) if walltime else "",
+        "share": walltime / longest if longest else 0,
+        "nodes": _format_range(queue, "nodes"),
+        "gpus": _format_range(queue, "gpus") or _describe_gpus(queue.node),
     }
 
 
@@ -111,7 +134,7 @@ def _list_times(queue: SiteQueue) -> list[int]:
 
 
 def _format_range(queue: SiteQueue, key: str) -> str:
-    """Return the smallest and largest number that a queue takes, such as 1-24."""
+    """Return the smallest and largest number that a queue accepts, such as 1-24."""
     ends = [ends for limit in queue.limits if (ends := getattr(limit, key))]
     if not ends:
         return ""
@@ -119,8 +142,7 @@ def _format_range(queue: SiteQueue, key: str) -> str:
     return str(least) if least == most else f"{least}-{most}"
 
 
-def _describe_gpus(queue: SiteQueue) -> str:
-    node = queue.node
+def _describe_gpus(node: Node) -> str:
     return f"{node.gpus} x {node.gpu or 'GPU'} a node" if node.gpus else ""
 
 
@@ -147,15 +169,17 @@ def read_script(name: str, text: str) -> dict[str, Any]:
         return answer | {"problems": [{"path": "", "line": 0, "column": 0, "text": str(error)}]}
     answer["text"] = imported.yaml
     answer["losses"] = [str(left) for left in imported.left]
-    answer["scripts"] = {name: _render_for(imported.yaml, name) for name in ("slurm", "pbs")}
+    answer["scripts"] = {
+        can.name: _render_for(imported.yaml, can.name) for can in list_capabilities() if can.batch
+    }
     return answer
 
 
 def _render(loaded: LoadedSpec) -> dict[str, Any]:
     from jobgen import schedulers
+    from jobgen.page.drawing import draw
     from jobgen.plan.resolve import resolve
     from jobgen.rendering import header
-    from jobgen.rendering.drawing import draw
     from jobgen.rendering.explain import explain
     from jobgen.rendering.render import render
     from jobgen.rendering.runtime import split_script
@@ -180,7 +204,7 @@ def _render(loaded: LoadedSpec) -> dict[str, Any]:
 
 
 def _list_decided(plan: Plan, explanation: Explanation) -> dict[str, dict[str, str]]:
-    """Return what jobgen or the site decided, by the field that would say it otherwise."""
+    """Return what jobgen or the site decided, by the field that can change it."""
     decided = {}
     for reason in explanation.decisions:
         what, _, value = reason.what.partition(": ")
@@ -202,7 +226,7 @@ def _describe_cost(cost: Cost) -> str:
 
 
 def _render_for(text: str, scheduler: str) -> str | None:
-    """Return the script of a spec for a scheduler; None where it cannot be had there."""
+    """Return the script of a spec for a scheduler; None if it cannot be rendered."""
     from jobgen.plan.resolve import resolve
     from jobgen.rendering.render import render
     from jobgen.spec.load import load
@@ -215,7 +239,7 @@ def _render_for(text: str, scheduler: str) -> str | None:
 
 
 def _place_reasons(script: str, explanation: Explanation) -> Iterable[dict[str, Any]]:
-    """Yield why each directive and variable stands in the script, with its line."""
+    """Yield the reason for each directive and variable in the script, with its line."""
     lines = script.splitlines()
     for reason in (*explanation.directives, *explanation.variables):
         what = str(reason.what)
@@ -227,7 +251,7 @@ def _place_reasons(script: str, explanation: Explanation) -> Iterable[dict[str, 
 
 
 def _read_values(text: str) -> dict[str, Any]:
-    """Return each value of a spec's text by its path, as YAML; nothing where it is not YAML."""
+    """Return each value of a spec's text by its path, as YAML; nothing if the text is not YAML."""
     from jobgen.spec.edit import list_values
 
     try:
@@ -241,7 +265,7 @@ def _read_values(text: str) -> dict[str, Any]:
 
 
 def _list_old_names(values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the old names of keys that a spec's values have, each with that of today."""
+    """Return the old names of keys in a spec's values, each with its present name."""
     from jobgen.spec.model import JobSpec
 
     renamed: dict[str, str] = JobSpec.renamed  # type: ignore[attr-defined]
@@ -251,7 +275,7 @@ def _list_old_names(values: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _write_path(path: str, text: str) -> str:
-    """Return a field's path as the text has it, where that has an old name."""
+    """Return a field's path by the name that the text uses, which may be an old one."""
     from jobgen.spec.edit import list_values
 
     for old, new in _list_old_names(list_values(text)):
@@ -275,7 +299,7 @@ def _write(name: str, text: str) -> None:
         file.write(text)
 
 
-def answer(call: str, arguments: list[Any]) -> str:
-    """Answer a call of the page's by the name of its function, as JSON."""
+def answer(call: str, arguments: str) -> str:
+    """Call one of the page's functions by its name; its arguments and its answer are JSON."""
     functions = {f.__name__: f for f in (compose, edit, edit_text, describe_site, read_script)}
-    return format_json(functions[call](*arguments))
+    return format_json(functions[call](*json.loads(arguments)))

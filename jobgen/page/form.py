@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple
 from jobgen.spec.json_schema import make_schema
 from jobgen.spec.model import JobSpec
 
-# One line of plain text, several of them, one line of YAML, several of them, one of some words.
+# text: a line of plain text; block: several; yaml: a line of YAML; lines: several; choice: a word.
 Widget = Literal["text", "block", "yaml", "lines", "choice"]
 
 
 class Control(NamedTuple):
-    """One control of the form. `choices` are empty but for the widget `choice`."""
+    """One control of the form. Only the widget `choice` has `choices`."""
 
     path: str
     widget: Widget
@@ -30,15 +30,15 @@ class Control(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the form: what everybody fills in, and what is folded away."""
+    """A part of the form: common controls, and folded ones."""
 
     title: str
     controls: tuple[Control, ...]
     advanced: tuple[Control, ...]
 
 
-# Each key of the spec belongs to the first section that names it or a key around it; the last takes
-# what is left, so that a key that the spec gains is in the form too.
+# A key belongs to the first section that names it or a key around it. The last section takes the
+# rest, so a new key of the spec is in the form without a change here.
 _SECTIONS = (
     ("Cluster", ("site", "scheduler", "account", "queue", "qos", "reservation", "filesystems")),
     ("Program", ("name", "run")),
@@ -47,6 +47,21 @@ _SECTIONS = (
     ("Before the time limit", ("on_walltime",)),
     ("More", ("",)),
 )
+_RENAMED: dict[str, str] = JobSpec.renamed  # type: ignore[attr-defined]
+# Keys that the title of a section stands for.
+_TOLD = {"run", "resources", "environment", "on_walltime"}
+# Parts of keys as people write them.
+_WORDS = {
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "cpu": "CPU",
+    "cpus": "CPUs",
+    "qos": "QoS",
+    "args": "arguments",
+    "venv": "virtual environment",
+    "conda": "Conda environment",
+    "uv": "project managed by uv",
+}
 _EVERYDAY = {
     *("site", "scheduler", "account", "queue", "name"),
     *("run.module", "run.script", "run.command", "run.args"),
@@ -77,11 +92,11 @@ def _belongs(path: str, prefixes: tuple[str, ...]) -> bool:
 
 
 def _walk(record: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[Control]:
-    """Yield the controls of a record's keys; a key that only holds a record stands for its keys."""
+    """Yield the controls of a record's keys, and of the records in it."""
     for key, field in record["properties"].items():
         inside = f"{path}.{key}" if path else key
-        if field.get("doNotSuggest"):
-            continue  # the old name of another
+        if inside in _RENAMED:
+            continue
         kinds = field.get("allOf") or field.get("anyOf") or [{}]
         if "$ref" in kinds[0]:
             name = kinds[0]["$ref"].rpartition("/")[2]
@@ -97,19 +112,27 @@ def _is_form_like(record: dict[str, Any]) -> bool:
 
 def _make_control(path: str, field: dict[str, Any]) -> Control:
     kinds = field.get("anyOf", [field])
-    label = path.rpartition(".")[2].replace("_", " ")
-    example = next((str(kind["examples"][0]) for kind in kinds if kind.get("examples")), "")
-    choices = tuple(str(word) for kind in kinds for word in kind.get("enum", ()))
-    if all(kind.get("type") == "boolean" for kind in kinds):
-        choices = ("true", "false")
     types = [kind.get("type") for kind in kinds]
-    widget: Widget = "lines"
-    if choices:
-        widget = "choice"
-    elif all(of_type == "string" for of_type in types):
-        widget = "text"
-    elif types == ["string", "number", "boolean"]:
-        widget = "block"
-    elif "integer" in types or "number" in types:
-        widget = "yaml"
-    return Control(path, widget, label, field.get("description", ""), choices, example)
+    choices = tuple(str(word) for kind in kinds for word in kind.get("enum", ()))
+    if set(types) == {"boolean"}:
+        choices = ("true", "false")
+    widget = "choice" if choices else _pick_widget(types)
+    example = next((str(kind["examples"][0]) for kind in kinds if kind.get("examples")), "")
+    description = field.get("description", "")
+    return Control(path, widget, _write_label(path), description, choices, example)
+
+
+def _pick_widget(types: list[str | None]) -> Widget:
+    if set(types) == {"string"}:
+        return "text"
+    if types == ["string", "number", "boolean"]:
+        return "block"
+    return "yaml" if "integer" in types or "number" in types else "lines"
+
+
+def _write_label(path: str) -> str:
+    """Return a key in words: `GPUs per node`, or `Array: at once` in a section of many keys."""
+    keys = [key for key in path.split(".") if key not in _TOLD]
+    words = [" ".join(_WORDS.get(word, word) for word in key.split("_")) for key in keys]
+    label = ": ".join(words)
+    return label[:1].upper() + label[1:]

@@ -1,8 +1,8 @@
-"""The charts of a page, as data: `page/page.js` draws them."""
+"""The charts of a page as data, which `page/page.js` draws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,13 +10,14 @@ from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spre
 from jobgen.report.figures import find_median, format_count, format_number, format_size, format_span
 
 Values = Sequence[float | None]
+_MOST_BARS = 200  # of one chart; more are a line
 
 
 class Chart(NamedTuple):
-    """One chart: `data` has x, then the values of each series; None where there is none.
+    """One chart: `data` has x, then the values of each series, or None for a missing one.
 
-    `kind` is lines, bars or steps; `marks` are places on x where an attempt began. `text` says in
-    words what is seen.
+    `kind` is lines, bars or steps; `marks` are places on x where an attempt began. `text` describes
+    the chart in words.
     """
 
     id: str
@@ -35,7 +36,7 @@ class Chart(NamedTuple):
 
 
 def draw_charts(report: Report) -> tuple[Chart, ...]:
-    """All that have something to show, in order."""
+    """Return the charts that have data, in the order of the page."""
     if report.comparison:
         return tuple(_draw_several(report.comparison))
     run = report.runs[0]
@@ -50,7 +51,7 @@ def draw_charts(report: Report) -> tuple[Chart, ...]:
 
 
 def _draw_usage(usage: Usage) -> Iterator[Chart]:
-    """What the nodes have noted, over the minutes since the first sample."""
+    """Draw what the nodes noted, over the minutes since the first sample."""
     if len(usage.gpu_uses.x) > 1:
         text = f"The mean of all GPUs: {usage.gpu_use:.0f} % over the whole run."
         curves = [("busy", usage.gpu_uses)]
@@ -62,7 +63,7 @@ def _draw_usage(usage: Usage) -> Iterator[Chart]:
         chart = _draw_lines("usage-cpu", "CPUs busy", "CPUs", curves, text, x="minutes")
         yield chart._replace(top=max(usage.busy.y) * 1.1 or 1.0)
     if len(usage.held.x) > 1:
-        text = f"Of the node that held most; {format_size(usage.memory)} at most."
+        text = f"The node with the most memory in use; {format_size(usage.memory)} at most."
         held = Curve(usage.held.x, tuple(value / 1024**3 for value in usage.held.y))
         curves = [("memory", held)]
         chart = _draw_lines("usage-memory", "Memory of a node", "GB", curves, text, x="minutes")
@@ -100,9 +101,8 @@ def _draw_training(run: RunFacts) -> Iterator[Chart]:
 
 def _draw_steps(times: Spread) -> Chart:
     text = (
-        f"Half of the log's lines tell of less than {format_span(times.median)} a step, one in "
-        f"twenty of more than {format_span(times.p95)}, the last bar of up to "
-        f"{format_span(times.most)}."
+        f"Half of the log's lines are below {format_span(times.median)} a step, one in twenty is "
+        f"above {format_span(times.p95)}; the last bar reaches to {format_span(times.most)}."
     )
     # In the unit of the sentences around it.
     scale, unit = (1000, "ms") if times.median < 1 else (1, "s")
@@ -123,46 +123,58 @@ def _draw_steps(times: Spread) -> Chart:
 
 def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     slow = {one.rank for one in ranks.slow}
-    kind = "bars" if ranks.size <= 200 else "steps"
-    x = [float(rank) for rank in range(ranks.size)]
-
-    # Times of ranks are drawn on one scale: microseconds of waiting are no full bar.
+    # Times of ranks share a scale: microseconds of waiting do not fill a bar.
     longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
-
-    def chart(id: str, title: str, what: str, values: Sequence[float], text: str) -> Chart:
-        hidden = slow if kind == "bars" else ()
-        usual = _shorten([None if rank in hidden else value for rank, value in enumerate(values)])
-        data: tuple[Values, ...] = (x, usual)
-        series: tuple[str, ...] = (what,)
-        if slow:
-            odd = [value if rank in slow else None for rank, value in enumerate(values)]
-            data, series = (*data, _shorten(odd)), (*series, "slow ranks")
-        top = longest if what == "seconds" and longest else None
-        return Chart(id, title, kind, "rank", "", series, data, text, top=top)
-
     if ranks.speed:
-        text = "By the share of the batch that each rank has: all wait for the slowest."
-        yield chart("rank-speed", f"{unit.capitalize()}/s by rank", f"{unit}/s", ranks.speed, text)
+        text = "By each rank's share of the batch; all ranks wait for the slowest."
+        title = f"{unit.capitalize()}/s by rank"
+        yield _draw_by_rank("rank-speed", title, f"{unit}/s", ranks.speed, slow)._replace(text=text)
     if ranks.forward and any(ranks.forward):
-        own = ranks.speed or (1.0,) * ranks.size
-        each = [seconds / (share or 1.0) for seconds, share in zip(ranks.forward, own, strict=True)]
-        slowest = max(range(ranks.size), key=lambda rank: each[rank])
-        usually = find_median(each)
-        text = "Seconds a step in the rank's own forward passes."
-        if usually:
-            times = each[slowest] / usually
-            text += f" Rank {slowest} took longest for its share: {times:.2f} times the median."
-        yield chart("rank-forward", "Forward passes by rank", "seconds", ranks.forward, text)
+        chart = _draw_by_rank(
+            "rank-forward", "Forward passes by rank", "seconds", ranks.forward, slow
+        )
+        yield chart._replace(top=longest, text=_describe_forward(ranks.forward, ranks.speed))
     if ranks.waiting and any(ranks.waiting):
-        text = "Seconds a step in which the rank waited for its data."
-        yield chart("rank-waiting", "Waiting for data by rank", "seconds", ranks.waiting, text)
+        text = "Seconds of a step in which the rank waited for its data."
+        chart = _draw_by_rank(
+            "rank-waiting", "Waiting for data by rank", "seconds", ranks.waiting, slow
+        )
+        yield chart._replace(top=longest, text=text)
     if ranks.memory:
-        text = "The most that each rank has held, in 1024^3 bytes."
+        text = "Peak memory of each rank, in 1024^3 bytes."
         held = [value / 1024**3 for value in ranks.memory]
-        yield chart("rank-memory", "Memory by rank", "GB", held, text)
+        yield _draw_by_rank("rank-memory", "Memory by rank", "GB", held, slow)._replace(text=text)
     if ranks.gpu_use:
-        text = "How much of the time the GPU was busy."
-        yield chart("rank-gpu", "GPU use by rank", "%", ranks.gpu_use, text)
+        text = "Share of the time in which the GPU was busy."
+        yield _draw_by_rank("rank-gpu", "GPU use by rank", "%", ranks.gpu_use, slow)._replace(
+            text=text
+        )
+
+
+def _draw_by_rank(
+    id: str, title: str, what: str, values: Sequence[float], slow: Collection[int]
+) -> Chart:
+    """Return a value of each rank; the slow ranks are their own series."""
+    kind = "bars" if len(values) <= _MOST_BARS else "steps"
+    hidden = slow if kind == "bars" else ()
+    usual = [None if rank in hidden else value for rank, value in enumerate(values)]
+    odd = [value if rank in slow else None for rank, value in enumerate(values)]
+    ranks: Values = [float(rank) for rank in range(len(values))]
+    data = (ranks, _shorten(usual), *([_shorten(odd)] if slow else []))
+    series = (what, *(["slow ranks"] if slow else []))
+    return Chart(id, title, kind, "rank", "", series, data, "")
+
+
+def _describe_forward(forward: Sequence[float], speed: Sequence[float] | None) -> str:
+    """Say which rank took longest for its share of the batch."""
+    shares = speed or (1.0,) * len(forward)
+    each = [seconds / (share or 1.0) for seconds, share in zip(forward, shares, strict=True)]
+    slowest = max(range(len(each)), key=lambda rank: each[rank])
+    text = "Seconds of a step in the rank's own forward passes."
+    if usually := find_median(each):
+        times = each[slowest] / usually
+        text += f" Rank {slowest} took longest for its share: {times:.2f} times the median."
+    return text
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
@@ -179,7 +191,7 @@ def _draw_several(comparison: Comparison) -> Iterator[Chart]:
             yield _draw_lines(id, title, y, drawn, text, wide=True)
     for number, parameter in enumerate(comparison.parameters):
         title = f"{comparison.measure.capitalize()} by {parameter.name}"
-        text = "The last of each run; the mean where runs differ in their seed alone."
+        text = "The last value of each run; the mean of runs that differ only in their seed."
         id, curves = f"parameter-{number}", parameter.curves
         chart = _draw_lines(id, title, comparison.measure, curves, text, x=parameter.name)
         tried = sorted({x for _, curve in curves for x in curve.x})
@@ -198,7 +210,7 @@ def _draw_lines(
     wide: bool = False,
     x: str = "step",
 ) -> Chart:
-    """Curves over the same steps; where one has no value it has None."""
+    """Draw curves over the same steps; a curve without a value at a step has None there."""
     curves = [(name, curve) for name, curve in curves if curve.x]
     places = sorted({at for _, curve in curves for at in curve.x})
     columns: list[Values] = []
@@ -210,5 +222,5 @@ def _draw_lines(
 
 
 def _shorten(values: Values) -> Values:
-    """Six digits are more than can be seen."""
+    """Round to six digits, which is more than a chart shows."""
     return [None if value is None else float(f"{value:.6g}") for value in values]

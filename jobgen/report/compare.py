@@ -1,10 +1,11 @@
-"""Runs side by side: what they differ in, which is best, and what a value does to the loss."""
+"""Runs side by side: how they differ, which is best, and how a value changes the loss."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup, Training
 from jobgen.report.figures import sample_curve
@@ -18,62 +19,62 @@ _SEEDS = {"seed", "random_seed", "SEED", "data_seed", "run.args.seed"}
 
 
 def compare(runs: tuple[RunFacts, ...]) -> Comparison:
-    """Two runs or more, the best first; the settings are those that not all have alike.
+    """Compare two runs or more, the best first; the settings are those in which they differ.
 
-    They are ordered by the last validation loss where every run that trained has one, else by the
-    last loss of training.
+    They are ordered by the last validation loss if every run that trained has one, else by the last
+    loss of training.
     """
     keys = dict.fromkeys(key for run in runs for key in run.settings)
     settings = tuple(key for key in keys if len({run.settings.get(key) for run in runs}) > 1)
-    trained = [run.training for run in runs if run.training]
-    by_validation = bool(trained) and all(one.validation is not None for one in trained)
-
-    def measure(run: RunFacts) -> float | None:
-        if run.training is None:
-            return None
-        return run.training.validation if by_validation else run.training.loss
-
+    measure = _pick_measure(runs)
     ordered = sorted(runs, key=lambda run: (_infinite(measure(run)), _infinite(_loss(run)), run.id))
-    labels = _label(ordered)
-    drawn = [
-        (label, run.training)
-        for label, run in zip(labels, ordered, strict=True)
-        if run.training is not None
-    ]
+    labelled = list(zip(_label(ordered), ordered, strict=True))
+    trained = [(label, run.training) for label, run in labelled if run.training is not None]
+    measured = [(run, value) for run in ordered if (value := measure(run)) is not None]
 
     def draw(read: Callable[[Training], Curve]) -> tuple[tuple[str, Curve], ...]:
         return tuple(
             (label, sample_curve(*read(training), most=_POINTS))
-            for label, training in drawn[:MOST_CURVES]
+            for label, training in trained[:MOST_CURVES]
         )
 
-    measured = [(run, value) for run in ordered if (value := measure(run)) is not None]
     return Comparison(
         settings=settings,
-        measure="validation loss" if by_validation else "loss",
-        rows=tuple(
-            Row(
-                title=label,
-                id=run.id,
-                state=run.state,
-                loss=_loss(run),
-                validation=run.training.validation if run.training else None,
-                speed=run.training.speed if run.training else None,
-                step=run.training.step_times.median
-                if run.training and run.training.step_times
-                else None,
-                ran=run.ran,
-                differs=tuple(run.settings.get(key) for key in settings),
-            )
-            for label, run in zip(labels, ordered, strict=True)
-        ),
+        measure="validation loss" if measure is _validation else "loss",
+        rows=tuple(_make_row(label, run, settings) for label, run in labelled),
         curves=draw(lambda training: training.losses),
         validations=draw(lambda training: training.validations),
         speeds=draw(lambda training: training.speeds),
-        left_out=max(0, len(drawn) - MOST_CURVES),
+        left_out=max(0, len(trained) - MOST_CURVES),
         groups=_group_seeds(measured),
         parameters=_draw_parameters(measured),
     )
+
+
+def _pick_measure(runs: tuple[RunFacts, ...]) -> Callable[[RunFacts], float | None]:
+    """Return what runs are ordered by."""
+    trained = [run for run in runs if run.training]
+    return _validation if trained and None not in map(_validation, trained) else _loss
+
+
+def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
+    training = run.training
+    times = training.step_times if training else None
+    return Row(
+        title=label,
+        id=run.id,
+        state=run.state,
+        loss=_loss(run),
+        validation=_validation(run),
+        speed=training.speed if training else None,
+        step=times.median if times else None,
+        ran=run.ran,
+        differs=tuple(run.settings.get(key) for key in settings),
+    )
+
+
+def _validation(run: RunFacts) -> float | None:
+    return run.training.validation if run.training else None
 
 
 def _loss(run: RunFacts) -> float | None:
@@ -85,35 +86,34 @@ def _infinite(value: float | None) -> float:
 
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
-    """Each by its own values, `lr=3e-3 seed=1`; by its id where it has none, or shares them."""
+    """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
     keys = dict.fromkeys(key for run in runs for key in run.varied)
     differing = [key for key in keys if len({run.varied.get(key) for run in runs}) > 1]
     several = len({run.name for run in runs}) > 1
-    labels = []
-    for run in runs:
-        values = [f"{key}={run.varied[key]}" for key in differing if key in run.varied]
-        names = [run.name] if several else []
-        labels.append(" ".join([*names, *(values or [run.id])])[:_LABEL])
-    return [
-        run.id if labels.count(label) > 1 and not several else label
-        for run, label in zip(runs, labels, strict=True)
-    ]
+    labels = [_label_one(run, differing, several=several) for run in runs]
+    if several:
+        return labels
+    return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
+
+
+def _label_one(run: RunFacts, keys: Sequence[str], *, several: bool) -> str:
+    values = [f"{key}={run.varied[key]}" for key in keys if key in run.varied] or [run.id]
+    return " ".join([run.name, *values] if several else values)[:_LABEL]
 
 
 def _split_seed(run: RunFacts) -> tuple[dict[str, str], bool]:
-    """A run's own values but for the seed, and whether it has one."""
+    """Return a run's own values without the seed, and whether it has a seed."""
     others = {key: value for key, value in run.varied.items() if key not in _SEEDS}
     return others, len(others) < len(run.varied)
 
 
 def _group_seeds(measured: Sequence[tuple[RunFacts, float]]) -> tuple[SeedGroup, ...]:
-    """Runs that differ in their seed alone, together; none where no two do."""
+    """Group runs that differ only in their seed; return nothing if no two do."""
     together: dict[str, list[float]] = {}
     for run, value in measured:
         others, seeded = _split_seed(run)
         if seeded:
-            label = " ".join(f"{key}={word}" for key, word in others.items()) or "all"
-            together.setdefault(label[:_LABEL], []).append(value)
+            together.setdefault(_join(others) or "all", []).append(value)
     if not any(len(values) > 1 for values in together.values()):
         return ()
     groups = [
@@ -131,33 +131,36 @@ def _group_seeds(measured: Sequence[tuple[RunFacts, float]]) -> tuple[SeedGroup,
 
 
 def _draw_parameters(measured: Sequence[tuple[RunFacts, float]]) -> tuple[Parameter, ...]:
-    """What was measured against each value that is a number; the mean over seeds."""
-    drawn = []
-    for key in dict.fromkeys(key for run, _ in measured for key in run.varied if key not in _SEEDS):
-        points: dict[str, dict[float, list[float]]] = {}
-        for run, value in measured:
-            x = _read_number(run.varied.get(key))
-            if x is None:
-                break
-            others = {k: v for k, v in _split_seed(run)[0].items() if k != key}
-            label = " ".join(f"{k}={v}" for k, v in others.items()) or "loss"
-            points.setdefault(label[:_LABEL], {}).setdefault(x, []).append(value)
-        else:
-            places = sorted({x for curve in points.values() for x in curve})
-            if len(places) < 2 or len(points) > MOST_CURVES:
-                continue
-            curves = tuple(
-                (label, Curve(tuple(sorted(curve)), tuple(map(_mean_of(curve), sorted(curve)))))
-                for label, curve in points.items()
-            )
-            # A learning rate is tried in powers: 1e-4, 3e-4, 1e-3.
-            logarithmic = places[0] > 0 and places[-1] / places[0] >= 8
-            drawn.append(Parameter(key, logarithmic, curves))
-    return tuple(drawn[:_MOST_PARAMETERS])
+    """Draw what was measured against each value that is a number; the mean over seeds."""
+    keys = dict.fromkeys(key for run, _ in measured for key in run.varied if key not in _SEEDS)
+    drawn = filter(None, (_draw_parameter(key, measured) for key in keys))
+    return tuple(islice(drawn, _MOST_PARAMETERS))
 
 
-def _mean_of(curve: dict[float, list[float]]) -> Callable[[float], float]:
-    return lambda x: statistics.fmean(curve[x])
+def _draw_parameter(key: str, measured: Sequence[tuple[RunFacts, float]]) -> Parameter | None:
+    """Draw a curve for each choice of the other values; None if there is nothing to see."""
+    points: dict[str, dict[float, list[float]]] = {}
+    for run, value in measured:
+        x = _read_number(run.varied.get(key))
+        if x is None:
+            return None
+        others = {name: word for name, word in _split_seed(run)[0].items() if name != key}
+        points.setdefault(_join(others) or "loss", {}).setdefault(x, []).append(value)
+    places = sorted({x for curve in points.values() for x in curve})
+    if len(places) < 2 or len(points) > MOST_CURVES:
+        return None
+    curves = tuple((label, _average(curve)) for label, curve in points.items())
+    # A learning rate is tried in powers: 1e-4, 3e-4, 1e-3.
+    return Parameter(key, places[0] > 0 and places[-1] / places[0] >= 8, curves)
+
+
+def _average(points: dict[float, list[float]]) -> Curve:
+    x = tuple(sorted(points))
+    return Curve(x, tuple(statistics.fmean(points[place]) for place in x))
+
+
+def _join(values: dict[str, str]) -> str:
+    return " ".join(f"{name}={word}" for name, word in values.items())[:_LABEL]
 
 
 def _read_number(word: str | None) -> float | None:

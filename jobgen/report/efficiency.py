@@ -1,8 +1,8 @@
-"""What was asked for and what of it was used, and what to ask for next time.
+"""What a run asked for, what it used of that, and what to ask for next time.
 
-What the job's own processes have used is noted by its nodes; the scheduler's numbers stand beside
-it. Advice follows a run that ended well and was watched for most of its time, and leaves a quarter
-more than the most that was measured; else there is none.
+What the nodes noted counts first, and what the scheduler counts stands beside it. Advice follows a
+run that ended well and was measured for most of its time; it leaves a quarter more than the most
+that was measured.
 """
 
 from __future__ import annotations
@@ -25,16 +25,20 @@ from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 
 _MARGIN = 1.25
-_LITTLE = 0.5  # of what was asked: then there is advice
+_LITTLE = 0.5  # of what was asked: less than this gets advice
+_NEARLY_ALL = 0.95
 _GIB = 1024**3
-_LEAST_SECONDS = 60.0  # of samples, and half of the run: a shorter look is not typical
-_OWN = "usage/*.jsonl"
+_LEAST_SECONDS = 60.0  # a shorter look is not typical
+_NOTED = "usage/*"
+_METRICS = "metrics.jsonl"
+_NOTHING = Used("", of_one_node=True)
 
 
 class Known(NamedTuple):
-    """What there is to go by; `elapsed` and `longest` are of all starts and of one, by the files.
+    """What there is to go by.
 
-    `gpu_memory` is that of one device, in bytes.
+    `elapsed` is the seconds of all starts, `longest` of one, both by the files of the run folder;
+    `gpu_memory` is the bytes of one device.
     """
 
     state: State
@@ -49,15 +53,30 @@ class Known(NamedTuple):
     gpu_memory: float | None
 
     @property
-    def is_typical(self) -> bool:
-        """Whether what was measured tells what the next run will need."""
-        if self.state.name != "done" or self.usage is None:
-            return False
-        return self.usage.seconds >= max(_LEAST_SECONDS, (self.elapsed or 0.0) / 2)
+    def counted(self) -> Used:
+        """What the scheduler counts, which may be nothing."""
+        return self.used or _NOTHING
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run ended well."""
+        return self.state.name == "done"
+
+    def is_typical(self, seconds: float | None) -> bool:
+        """Whether a measurement of this length shows what the next run will need."""
+        return self.is_done and (seconds or 0) >= max(_LEAST_SECONDS, (self.elapsed or 0) / 2)
+
+
+class Measured(NamedTuple):
+    """An amount, where it was read, and what the scheduler counts instead."""
+
+    amount: float | None = None
+    source: str = ""
+    counted: str = ""
 
 
 def measure_uses(known: Known) -> tuple[Use, ...]:
-    """Walltime, CPUs, memory and GPUs, in this order."""
+    """Return walltime, CPUs, memory and GPUs, in this order."""
     return (
         _measure_walltime(known),
         _measure_cpus(known),
@@ -66,157 +85,227 @@ def measure_uses(known: Known) -> tuple[Use, ...]:
     )
 
 
+def describe_use(use: Use) -> str:
+    """Return one line, such as `asked 2 h, used 20 min (17 %)`."""
+    part = "" if use.share is None else f" ({format_share(use.share)})"
+    counted = f"; {use.counted}" if use.counted else ""
+    return f"asked {use.asked or UNKNOWN}, used {use.used or UNKNOWN}{part}{counted}"
+
+
+def _divide(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
 def _measure_walltime(known: Known) -> Use:
-    used, plan = known.used, known.plan
-    limit = (used.limit if used else None) or (plan.walltime.seconds if plan else None)
-    longest = (used.longest if used else None) or known.longest
-    part = longest / limit if longest is not None and limit else None
-    advice = ""
-    if part is not None and longest and known.state.name == "done" and known.starts == 1:
-        grain = 300 if longest < 3600 else 900
-        enough = grain * math.ceil(longest * _MARGIN / grain)
-        if part < _LITTLE and limit and enough < limit:
-            advice = f"resources.walltime: {format_clock(enough)} would do, and starts sooner"
+    used = known.counted
+    limit = used.limit or (known.plan.walltime.seconds if known.plan else None)
+    longest = used.longest or known.longest
     return Use(
         "walltime",
         None if limit is None else f"{format_span(limit)} for each start",
         None if longest is None else format_span(longest),
-        part,
-        used.source if used and used.longest is not None else "run folder",
-        advice,
+        _divide(longest, limit),
+        "run folder" if used.longest is None else used.source,
+        _advise_walltime(longest, limit) if known.is_done and known.starts == 1 else "",
     )
+
+
+def _advise_walltime(longest: float | None, limit: float | None) -> str:
+    if not longest or not limit or longest / limit >= _LITTLE:
+        return ""
+    grain = 300 if longest < 3600 else 900
+    enough = grain * math.ceil(longest * _MARGIN / grain)
+    if enough >= limit:
+        return ""
+    return f"resources.walltime: {format_clock(enough)} would do, and starts sooner"
 
 
 def _measure_cpus(known: Known) -> Use:
-    used, usage = known.used, known.usage
-    cpus = (used.cpus if used else None) or _count_asked_cpus(known.plan)
-    elapsed = known.elapsed or (used.elapsed if used else None)
-    by_scheduler = used.cpu_seconds / elapsed if used and used.cpu_seconds and elapsed else None
-    own = usage.cpu_seconds / elapsed if usage and elapsed else None
-    busy = by_scheduler if own is None else own
-    part = busy / cpus if busy is not None and cpus else None
-    advice = ""
-    waiting = known.training.waiting if known.training else None
-    if known.state.name == "done" and waiting is not None and waiting > 0.1:
-        advice = f"{format_share(waiting)} of a step is waiting for data: more CPUs may help"
-    elif usage and usage.busy.y and cpus and known.plan and known.is_typical:
-        peak = max(usage.busy.y)
-        # A process that waits for a GPU, or for others, still needs a CPU when its turn comes.
-        enough = max(*known.plan.nodes.processes, math.ceil(peak * _MARGIN / usage.nodes))
-        if peak < _LITTLE * cpus and enough * usage.nodes < cpus:
-            advice = f"{format_count(enough, 'CPU')} a node would do"
+    used = known.counted
+    cpus = used.cpus or _count_asked_cpus(known.plan)
+    elapsed = known.elapsed or used.elapsed
+    counted = _divide(used.cpu_seconds or None, elapsed)
+    noted = _divide(known.usage.cpu_seconds if known.usage else None, elapsed)
+    busy = counted if noted is None else noted
     return Use(
         "CPUs",
-        None if not cpus else format_count(cpus, "CPU"),
+        format_count(cpus, "CPU") if cpus else None,
         None if busy is None else f"{busy:.1f} busy on average",
-        part,
-        _OWN if own is not None else used.source if used else "",
-        advice,
-        f"{used.source} counts {by_scheduler:.1f}" if used and own and by_scheduler else "",
-    )
-
-
-def _measure_memory(known: Known) -> Use:
-    used, plan, ranks, usage = known.used, known.plan, known.ranks, known.usage
-    nodes = (used.nodes if used else None) or (plan.nodes.total if plan else None)
-    asked = used.memory_asked if used else None
-    one_node = used.of_one_node if used else True
-    if asked is None and plan and all(group.memory for group in plan.nodes.groups):
-        each = [(group.memory or 0) * 1024.0 for group in plan.nodes.groups]
-        whole = sum(group.nodes * (group.memory or 0) * 1024.0 for group in plan.nodes.groups)
-        asked = min(each) if one_node else whole
-    held = used.memory if used else None
-    source, words, counted = used.source if used else "", "", ""
-    on_cpu = known.training is not None and known.gpu_memory is None
-    if usage is not None:
-        if used and held is not None:
-            where = " on one node" if one_node and (nodes or 2) > 1 else ""
-            counted = f"{used.source} counts {format_size(held)}{where}"
-        if asked is not None and not one_node and nodes:
-            asked /= nodes
-        held, source, one_node = usage.memory, _OWN, True
-    elif held is None and on_cpu and ranks and ranks.memory and nodes == 1:
-        held, source = sum(ranks.memory), "metrics.jsonl"
-    elif held is None and on_cpu and known.training and known.training.memory:
-        words, source = f"{format_size(known.training.memory)} by rank 0", "metrics.jsonl"
-    part = held / asked if held is not None and asked else None
-    advice = ""
-    if usage and part is not None and asked and known.is_typical:
-        most = max(usage.memory, used.memory or 0.0 if used and used.of_one_node else 0.0)
-        enough = max(1, math.ceil(most * _MARGIN / _GIB))
-        if part > 0.95:
-            advice = f"this was close: resources.memory_per_node: {enough}GB leaves room"
-        elif part < _LITTLE and enough * _GIB < asked:
-            advice = f"resources.memory_per_node: {enough}GB would do"
-    where = " on one node" if one_node and (nodes or 2) > 1 else ""
-    return Use(
-        "memory",
-        None if asked is None else f"{format_size(asked)}{where}",
-        words or (None if held is None else f"{format_size(held)}{where} at most"),
-        part,
-        source,
-        advice,
-        counted,
-    )
-
-
-def _measure_gpus(known: Known) -> Iterator[Use]:
-    used, plan, ranks, training = known.used, known.plan, known.ranks, known.training
-    usage = known.usage
-    planned = sum(group.nodes * group.gpus for group in plan.nodes.groups) if plan else None
-    asked = (used.gpus if used else None) or planned
-    if not asked:
-        return
-    counted = ""
-    use, source = used.gpu_use if used else None, used.source if used else ""
-    if usage and usage.gpu_use is not None:
-        if used and use is not None:
-            counted = f"{used.source} counts {use:.0f} %"
-        use, source = usage.gpu_use, _OWN
-    elif use is None and ranks and ranks.gpu_use:
-        use, source = sum(ranks.gpu_use) / len(ranks.gpu_use), "metrics.jsonl"
-    words = [] if use is None else [f"{use:.0f} % busy on average"]
-    if usage and usage.gpu_power is not None:
-        words.append(f"{usage.gpu_power:.0f} W each")
-    if training and training.mfu is not None:
-        words.append(f"{format_share(training.mfu)} of their peak in arithmetic")
-        source = source or "metrics.jsonl"
-    advice = ""
-    if use is not None and use < 100 * _LITTLE and known.state.name == "done":
-        advice = "they are idle for most of the time: look at the waiting for data, or use fewer"
-    part = None if use is None else use / 100
-    words_of_use = ", ".join(words) or None
-    yield Use("GPUs", format_count(asked, "GPU"), words_of_use, part, source, advice, counted)
-    by_ranks = max(ranks.memory) if ranks and ranks.memory else None
-    held = by_ranks or (training.memory if training else None)
-    total, source = known.gpu_memory, "metrics.jsonl" if held is not None else ""
-    if usage and usage.gpu_memory is not None:
-        held, total, source = usage.gpu_memory, total or usage.gpu_total, _OWN
-    if total is None and held is None:
-        yield Use("GPU memory", None, None, None, "")
-        return
-    part = held / total if held is not None and total else None
-    advice = ""
-    if part is not None and part < _LITTLE and known.state.name == "done":
-        advice = "there is room for a larger micro-batch"
-    yield Use(
-        "GPU memory",
-        None if total is None else f"{format_size(total)} each",
-        None if held is None else f"{format_size(held)} at most",
-        part,
-        source if known.gpu_memory is None else f"preflight, {source}".rstrip(", "),
-        advice,
+        _divide(busy, cpus),
+        used.source if noted is None else _NOTED,
+        _advise_cpus(known, cpus),
+        f"{used.source} counts {counted:.1f}" if noted and counted else "",
     )
 
 
 def _count_asked_cpus(plan: Plan | None) -> int | None:
-    if plan is None or any(group.cpus is None for group in plan.nodes.groups):
+    groups = plan.nodes.groups if plan else ()
+    if not groups or any(group.cpus is None for group in groups):
         return None
-    return sum(group.nodes * (group.cpus or 0) for group in plan.nodes.groups)
+    return sum(group.nodes * (group.cpus or 0) for group in groups)
 
 
-def describe_use(use: Use) -> str:
-    """One line, as in `asked 2 h, used 20 min (17 %)`."""
-    part = "" if use.share is None else f" ({format_share(use.share)})"
-    counted = f"; {use.counted}" if use.counted else ""
-    return f"asked {use.asked or UNKNOWN}, used {use.used or UNKNOWN}{part}{counted}"
+def _advise_cpus(known: Known, cpus: int | None) -> str:
+    usage, waiting = known.usage, known.training.waiting if known.training else None
+    if known.is_done and waiting is not None and waiting > 0.1:
+        return f"{format_share(waiting)} of a step is spent waiting for data; more CPUs may help"
+    if usage is None or not usage.busy.y or not known.is_typical(usage.seconds):
+        return ""
+    if not cpus or known.plan is None:
+        return ""
+    peak = max(usage.busy.y)
+    # A process that waits for a GPU, or for others, still needs a CPU when its turn comes.
+    enough = max(*known.plan.nodes.processes, math.ceil(peak * _MARGIN / usage.nodes))
+    if peak >= _LITTLE * cpus or enough * usage.nodes >= cpus:
+        return ""
+    return f"{format_count(enough, 'CPU')} a node would do"
+
+
+def _measure_memory(known: Known) -> Use:
+    noted = known.usage.memory if known.usage else None
+    one_node = noted is not None or known.counted.of_one_node
+    nodes = known.counted.nodes or (known.plan.nodes.total if known.plan else None)
+    where = " on one node" if one_node and (nodes or 2) > 1 else ""
+    asked = _find_asked_memory(known, nodes, one_node=one_node)
+    held = _find_held_memory(known, nodes, where)
+    of_task = noted is None and _counts_tasks(known)
+    return Use(
+        "memory",
+        None if asked is None else f"{format_size(asked)}{where}",
+        _describe_memory(known, held, " in one process" if of_task else where),
+        None if of_task else _divide(held.amount, asked),
+        held.source or (_METRICS if _find_memory_of_rank_0(known) else ""),
+        "" if of_task else _advise_memory(known, asked),
+        held.counted,
+    )
+
+
+def _counts_tasks(known: Known) -> bool:
+    """Whether the scheduler's number is of one process: it counts what it started itself."""
+    is_direct = known.plan is not None and known.plan.launch.direct
+    return known.counted.of_one_node and known.counted.memory is not None and is_direct
+
+
+def _describe_memory(known: Known, held: Measured, where: str) -> str | None:
+    if held.amount is not None:
+        return f"{format_size(held.amount)}{where} at most"
+    by_rank_0 = _find_memory_of_rank_0(known)
+    return None if by_rank_0 is None else f"{format_size(by_rank_0)} by rank 0"
+
+
+def _find_asked_memory(known: Known, nodes: int | None, *, one_node: bool) -> float | None:
+    """Return the bytes that were asked for, on one node or on all."""
+    used = known.counted
+    if used.memory_asked is not None:
+        share = nodes if one_node and not used.of_one_node and nodes else 1
+        return used.memory_asked / share
+    groups = known.plan.nodes.groups if known.plan else ()
+    if not groups or not all(group.memory for group in groups):
+        return None
+    if one_node:
+        return min(group.memory or 0 for group in groups) * 1024.0
+    return sum(group.nodes * (group.memory or 0) for group in groups) * 1024.0
+
+
+def _find_held_memory(known: Known, nodes: int | None, where: str) -> Measured:
+    """Return the most that was held, by the nodes' notes, the scheduler or the ranks."""
+    used, ranks = known.counted, known.ranks
+    if known.usage and known.usage.memory is not None:
+        place = where if used.of_one_node else ""
+        counted = f"{used.source} counts {format_size(used.memory)}{place}" if used.memory else ""
+        return Measured(known.usage.memory, _NOTED, counted)
+    if used.memory is None and _trained_on_cpu(known) and ranks and ranks.memory and nodes == 1:
+        return Measured(sum(ranks.memory), _METRICS)
+    return Measured(used.memory, used.source)
+
+
+def _find_memory_of_rank_0(known: Known) -> float | None:
+    return known.training.memory if known.training and _trained_on_cpu(known) else None
+
+
+def _trained_on_cpu(known: Known) -> bool:
+    return known.training is not None and known.gpu_memory is None
+
+
+def _advise_memory(known: Known, asked: float | None) -> str:
+    used, usage = known.counted, known.usage
+    counted = used.memory if used.of_one_node else None
+    noted = usage.memory if usage else None
+    held = counted if noted is None else noted
+    seconds = usage.seconds if usage and noted is not None else used.elapsed
+    if not asked or not held or not known.is_typical(seconds):
+        return ""
+    enough = max(1, math.ceil(max(held, counted or 0) * _MARGIN / _GIB))
+    if held > _NEARLY_ALL * asked:
+        return f"this was close: resources.memory_per_node: {enough}GB leaves room"
+    if held < _LITTLE * asked and enough * _GIB < asked:
+        return f"resources.memory_per_node: {enough}GB would do"
+    return ""
+
+
+def _measure_gpus(known: Known) -> Iterator[Use]:
+    groups = known.plan.nodes.groups if known.plan else ()
+    asked = known.counted.gpus or sum(group.nodes * group.gpus for group in groups)
+    if asked:
+        yield _measure_gpu_use(known, asked)
+        yield _measure_gpu_memory(known)
+
+
+def _measure_gpu_use(known: Known, asked: int) -> Use:
+    use = _find_gpu_use(known)
+    words = [] if use.amount is None else [f"{use.amount:.0f} % busy on average"]
+    if known.usage and known.usage.gpu_power is not None:
+        words.append(f"{known.usage.gpu_power:.0f} W each")
+    source = use.source
+    if known.training and known.training.mfu is not None:
+        words.append(f"{format_share(known.training.mfu)} of their peak in arithmetic")
+        source = source or _METRICS
+    is_idle = known.is_done and use.amount is not None and use.amount < 100 * _LITTLE
+    idle = "idle for most of the time: check the waiting for data, or use fewer"
+    return Use(
+        "GPUs",
+        format_count(asked, "GPU"),
+        ", ".join(words) or None,
+        _divide(use.amount, 100),
+        source,
+        idle if is_idle else "",
+        use.counted,
+    )
+
+
+def _find_gpu_use(known: Known) -> Measured:
+    """Return the percent of the time that GPUs were busy, on average."""
+    used, ranks = known.counted, known.ranks
+    if known.usage and known.usage.gpu_use is not None:
+        counted = "" if used.gpu_use is None else f"{used.source} counts {used.gpu_use:.0f} %"
+        return Measured(known.usage.gpu_use, _NOTED, counted)
+    if used.gpu_use is None and ranks and ranks.gpu_use:
+        return Measured(sum(ranks.gpu_use) / len(ranks.gpu_use), _METRICS)
+    return Measured(used.gpu_use, used.source)
+
+
+def _measure_gpu_memory(known: Known) -> Use:
+    held = _find_gpu_memory(known)
+    total = known.gpu_memory
+    if total is None and known.usage and known.usage.gpu_memory is not None:
+        total = known.usage.gpu_total
+    share = _divide(held.amount, total)
+    has_room = known.is_done and share is not None and share < _LITTLE
+    sources = ["preflight" if known.gpu_memory is not None else "", held.source]
+    return Use(
+        "GPU memory",
+        None if total is None else f"{format_size(total)} each",
+        None if held.amount is None else f"{format_size(held.amount)} at most",
+        share,
+        ", ".join(filter(None, sources)),
+        "there is room for a larger micro-batch" if has_room else "",
+    )
+
+
+def _find_gpu_memory(known: Known) -> Measured:
+    """Return the most bytes that one GPU held."""
+    if known.usage and known.usage.gpu_memory is not None:
+        return Measured(known.usage.gpu_memory, _NOTED)
+    by_ranks = max(known.ranks.memory) if known.ranks and known.ranks.memory else None
+    held = by_ranks or (known.training.memory if known.training else None)
+    return Measured(held, "" if held is None else _METRICS)

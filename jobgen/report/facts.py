@@ -1,7 +1,7 @@
-"""What a report tells of runs: values alone, whoever prints them.
+"""The facts of a report, as values for the page, the terminal and JSON.
 
-Seconds are seconds, moments are seconds since 1970, memory is in bytes. None is not known, and is
-shown as that: nothing in a report is guessed.
+Times are in seconds, moments in seconds since 1970, memory in bytes. None means not known, and is
+shown as that: a report does not guess.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from jobgen.plan.cost import Cost
 
 
 class Curve(NamedTuple):
-    """Values by step, thinned: what is lowest and highest in each stretch is there."""
+    """Values by step, thinned to the lowest and the highest of each stretch."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
 
 
 class Spread(NamedTuple):
-    """How `of` values lie: the 5th, 50th and 95th percentile and the ends."""
+    """The distribution of `of` values: percentiles 5, 50 and 95, the ends, and a histogram."""
 
     of: int
     least: float
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Slow(NamedTuple):
-    """A rank that the trainer has named a straggler, so many times, and its last words."""
+    """A rank that the trainer called slow: how often, and its last words about it."""
 
     rank: int
     node: str
@@ -63,9 +63,9 @@ class Slow(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """What each rank did, by rank; a list that is None was not written by the run.
+    """The figures of each rank, by rank; the run did not write down a list that is None.
 
-    `speed` is tokens (or samples) each second, by the rank's share of the batch. `forward` and
+    `speed` is tokens (or samples) a second, by the rank's share of the batch. `forward` and
     `waiting` are seconds a step: in the rank's own forward passes, and for data.
     """
 
@@ -79,7 +79,7 @@ class Ranks(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What metrics tell: the trainer's, or those of the file `source`.
+    """How training went, by the metrics of the trainer or of the file `source`.
 
     `speed` is in `unit` a second, over all ranks.
     """
@@ -109,11 +109,11 @@ class Training(NamedTuple):
     speeds: Curve
     step_times: Spread | None  # of the means that the lines give
     extremes: tuple[float, float] | None  # of single steps
-    starts: tuple[int, ...]  # steps after which an attempt has begun, but for the first
+    starts: tuple[int, ...]  # steps after which a further attempt began
 
 
 class Usage(NamedTuple):
-    """What the job's nodes have noted of its processes, of all starts; memory is of one node.
+    """What the job's nodes noted, over all starts; memory is of one node.
 
     `seconds` are covered by samples on every node. The curves are over minutes: CPUs busy on all
     nodes, memory of the node that held most, and the mean use of all GPUs in percent.
@@ -121,8 +121,8 @@ class Usage(NamedTuple):
 
     nodes: int
     seconds: float
-    cpu_seconds: float
-    memory: float  # at most
+    cpu_seconds: float | None
+    memory: float | None  # at most
     gpu_use: float | None  # percent
     gpu_memory: float | None  # of one GPU, at most
     gpu_total: float | None
@@ -133,9 +133,9 @@ class Usage(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What was asked for and what was used of it, in words; `share` is of what was asked.
+    """What was asked for and what was used, in words; `share` is the used part of it.
 
-    `counted` is what the scheduler counts, where that is not what `used` says.
+    `counted` is the scheduler's number if `used` is another.
     """
 
     what: str
@@ -148,7 +148,7 @@ class Use(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What nodes, all alike, told before the program started; see `preflight/*.json`."""
+    """What equal nodes told before the program started; see `preflight/*.json`."""
 
     nodes: tuple[str, ...]
     python: str | None
@@ -156,27 +156,27 @@ class Checked(NamedTuple):
     cuda: str | None
     driver: str | None
     devices: str
-    clock: float | None  # the most that a clock was off the first node's, seconds
+    clock: float | None  # the largest difference from the first node's, seconds
     problem: str = ""
 
 
 class AllReduce(NamedTuple):
-    """What preflight's sum over all nodes told of the network between them."""
+    """The network between the nodes, by preflight's sum over all of them."""
 
     speed: float | None = None  # GB/s
-    network: str | None = None  # what NCCL has chosen, such as IB, AWS Libfabric or Socket
-    warning: str | None = None  # where the site has a faster one
+    network: str | None = None  # NCCL's choice, such as IB, AWS Libfabric or Socket
+    warning: str | None = None  # if the site has a faster one
 
 
 class Charged(NamedTuple):
-    """What the run cost by the time it ran, and the most that it could have cost."""
+    """The cost for the time that the run took, and the most that it could have cost."""
 
     used: Cost
     most: Cost
 
 
 class RunFacts(NamedTuple):
-    """All that is known of one run."""
+    """Everything that is known about one run."""
 
     id: str
     name: str
@@ -201,7 +201,7 @@ class RunFacts(NamedTuple):
     charged: Charged | None
     settings: dict[str, str]  # what the program was given
     varied: dict[str, str]  # a task's own values
-    origins: tuple[str, ...]  # which code it ran, and what it does again
+    origins: tuple[str, ...]  # which code it ran, and which jobs it reruns
     tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs
     spec: str | None
     script: str | None
@@ -210,12 +210,12 @@ class RunFacts(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The run in two words."""
+        """The run's name and id."""
         return f"{self.name} {self.id}"
 
 
 class Row(NamedTuple):
-    """A run among others; `differs` has its values of the settings that differ."""
+    """A run among others; `differs` has its values for the settings that differ."""
 
     title: str
     id: str
@@ -229,18 +229,18 @@ class Row(NamedTuple):
 
 
 class SeedGroup(NamedTuple):
-    """Runs that differ in their seed alone, by what is measured of each."""
+    """Runs that differ only in their seed, with the spread of what was measured."""
 
     label: str  # the values that they share
     runs: int
     mean: float
-    deviation: float | None  # of the sample; of one run it is not known
+    deviation: float | None  # of the sample; None for one run
     least: float
     most: float
 
 
 class Parameter(NamedTuple):
-    """What was measured against one value of a sweep, a curve for each choice of the others."""
+    """What was measured against one value of a sweep: a curve per choice of the others."""
 
     name: str
     logarithmic: bool
@@ -248,7 +248,7 @@ class Parameter(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Runs side by side, the best first by `measure`; of many not all are drawn."""
+    """Runs side by side, the best first by `measure`; not all of many runs are drawn."""
 
     settings: tuple[str, ...]  # that differ
     measure: str  # validation loss, or loss

@@ -1,4 +1,4 @@
-"""Numbers: many as few (curves thinned so that nothing that stands out is lost), and in words."""
+"""Numbers for a page: curves thinned without losing extremes, and numbers in words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Sequence
 
+from jobgen.output import format_count as format_count
 from jobgen.report.facts import Curve, Spread
-from jobgen.spec.units import format_duration
+from jobgen.spec.units import describe_bytes, describe_seconds, format_duration, format_ranges
 
 UNKNOWN = "not known"
 MOST_POINTS = 800
@@ -15,9 +16,9 @@ _BINS = 30
 
 
 def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POINTS) -> Curve:
-    """At most `most` points, the same at every call: of each stretch the lowest and the highest.
+    """Return at most `most` points: the first, the last, and the extremes of each stretch.
 
-    The first and the last point stay. What is not finite is left out.
+    The result is the same for the same values. Values that are not finite are left out.
     """
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
     if len(points) > most:
@@ -33,10 +34,10 @@ def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POI
 
 
 def measure_spread(values: Sequence[float]) -> Spread | None:
-    """How they lie; None where there are none.
+    """Return the distribution of values; None if there are none.
 
-    The histogram ends at three times the median: one step that took minutes would leave the others
-    in a single bar. What is beyond is in the last bar.
+    The histogram ends at three times the median, because one step that took minutes would leave the
+    others in a single bar. Larger values count in the last bar.
     """
     ordered = sorted(value for value in values if math.isfinite(value))
     if not ordered:
@@ -55,7 +56,7 @@ def measure_spread(values: Sequence[float]) -> Spread | None:
 
 
 def find_quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, between neighbours in proportion."""
+    """Return a quantile of sorted values, interpolated between neighbours."""
     at = (len(ordered) - 1) * share
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
@@ -63,29 +64,14 @@ def find_quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def find_median(values: Sequence[float]) -> float | None:
-    """The middle one; None where there are none that are finite."""
+    """Return the median of the finite values; None if there are none."""
     ordered = sorted(value for value in values if math.isfinite(value))
     return find_quantile(ordered, 0.5) if ordered else None
 
 
 def format_span(seconds: float | None) -> str:
     """`850 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min` or `3 d 4 h`."""
-    if seconds is None:
-        return UNKNOWN
-    if 0 < seconds < 1:
-        return f"{seconds * 1000:.3g} ms"
-    if seconds < 59.95:
-        return f"{seconds:.3g} s"
-    whole = round(seconds)
-    for size, unit, below, smaller in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= size:
-            count, rest = divmod(whole, size)
-            return f"{count} {unit}" + (f" {rest // below} {smaller}" if rest // below else "")
-    return f"{whole} s"
+    return UNKNOWN if seconds is None else describe_seconds(seconds)
 
 
 def format_moment(seconds: float | None) -> str:
@@ -105,16 +91,11 @@ def format_clock(seconds: float) -> str:
 
 def format_size(amount: float | None) -> str:
     """Bytes, in the units that schedulers count in: `1.5 GB` is 1.5 x 1024^3."""
-    if amount is None:
-        return UNKNOWN
-    for unit, exponent in (("TB", 4), ("GB", 3), ("MB", 2)):
-        if amount >= 0.9995 * 1024**exponent:
-            return f"{amount / 1024**exponent:.4g} {unit}"
-    return f"{amount / 1024:.4g} KB"
+    return UNKNOWN if amount is None else describe_bytes(amount)
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """So many digits that count, thousands apart."""
+    """Return a number with this many significant digits and commas between thousands."""
     if value is None:
         return UNKNOWN
     if value and abs(value) < 1e-3:
@@ -133,21 +114,10 @@ def format_share(value: float | None) -> str:
 
 def format_ranks(numbers: tuple[int, ...]) -> str:
     """`0-3, 6`."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return format_ranges(sorted(numbers), separator=", ")
 
 
 def format_names(nodes: tuple[str, ...]) -> str:
-    """Up to three names, and how many more there are."""
+    """Return up to three names, and how many more there are."""
     more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
     return ", ".join(nodes[:3]) + more
-
-
-def format_count(number: int, what: str, several: str = "") -> str:
-    """`1 node`, `2 nodes`, `2 processes`."""
-    return f"{number:,} {what if number == 1 else several or what + 's'}"

@@ -1,10 +1,13 @@
-"""What lies in a run folder, read one by one: what is missing or damaged is noted, never raised."""
+"""The files of a run folder, one by one; a missing or damaged one is noted and never raised."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,11 @@ from jobgen.report.history import read_number
 
 _MOST_NAME = 253  # characters of a host's name
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
+_ALIKE = ("python", "torch", "cuda", "driver", "kinds", "lost", "reached")
 
 
 class Folder:
-    """The run folder of a job, or of one task of an array; `notes` says what is wrong with it."""
+    """The run folder of a job or an array's task; `notes` has what is wrong with it."""
 
     def __init__(self, job: JobRecord) -> None:
         self.job = job
@@ -30,7 +34,7 @@ class Folder:
         self.notes: list[str] = []
 
     def text(self, name: str) -> str | None:
-        """A file that was submitted: `script` or `job.yaml`."""
+        """Return a submitted file: `script` or `job.yaml`."""
         path = self.home / name
         try:
             text = read_left(path)
@@ -41,11 +45,11 @@ class Folder:
             self.notes.append(f"{name} cannot be read: {error.strerror}")
             return None
         if len(text) > _MOST_TEXT:
-            self.notes.append(f"of {name} only the first {_MOST_TEXT:,} characters are shown")
+            self.notes.append(f"only the first {_MOST_TEXT:,} characters of {name} are shown")
         return text[:_MOST_TEXT]
 
     def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
-        """Each start of the script."""
+        """Return the starts of the script."""
         starts = []
         for folder in run_folder.list_attempts(self.path)[self.job.first_attempt :]:
             ended = self._moment(folder / "outcome")
@@ -59,7 +63,7 @@ class Folder:
         return tuple(starts)
 
     def places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
-        """The nodes of the last attempt, and the ranks whose logs are theirs; else the plan's."""
+        """Return the nodes of the last attempt, with the ranks by their logs; else the plan's."""
         planned = list(list_nodes(plan)) if plan else []
         nodes = next((attempt.nodes for attempt in reversed(attempts) if attempt.nodes), ())
         if not nodes:
@@ -67,70 +71,58 @@ class Folder:
                 Place(f"node {row.node}", row.global_ranks or (), row.gpus, row.cpus)
                 for row in planned
             )
-        ranks: dict[int, tuple[float, str]] = {}  # where each has written last
+        ranks = self._find_ranks(nodes)
+        rows = planned if len(planned) == len(nodes) else [None] * len(nodes)
+        return tuple(
+            Place(node, tuple(ranks[node]), row and row.gpus, row and row.cpus)
+            for node, row in zip(nodes, rows, strict=True)
+        )
+
+    def _find_ranks(self, nodes: tuple[str, ...]) -> dict[str, list[int]]:
+        """Return the ranks of each node: a rank was last where its newest log is."""
+        newest: dict[int, tuple[float, str]] = {}
         for node in nodes:
-            for path in self.path.glob(f"logs/{_escape(node)}/rank-*.out"):
+            for path in self.path.glob(f"logs/{escape(node)}/rank-*.out"):
                 match = re.fullmatch(r"rank-([0-9]{1,9})\.out", path.name)
                 written = self._moment(path)
                 if match and written is not None:
                     rank = int(match[1])
-                    ranks[rank] = max(ranks.get(rank, (0.0, "")), (written, node))
-        at: dict[str, list[int]] = {}
-        for rank, (_, node) in sorted(ranks.items()):
-            at.setdefault(node, []).append(rank)
-        known = planned if len(planned) == len(nodes) else [None] * len(nodes)
-        return tuple(
-            Place(
-                node,
-                tuple(at.get(node, ())),
-                row.gpus if row else None,
-                row.cpus if row else None,
-            )
-            for node, row in zip(nodes, known, strict=True)
-        )
+                    newest[rank] = max(newest.get(rank, (0.0, "")), (written, node))
+        ranks: dict[str, list[int]] = {node: [] for node in nodes}
+        for rank, (_, node) in sorted(newest.items()):
+            ranks[node].append(rank)
+        return ranks
 
     def preflight(self) -> tuple[tuple[Checked, ...], AllReduce, float | None]:
-        """What the nodes told, those alike together; the all-reduce; a GPU's bytes."""
-        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        sizes, allreduce = [], AllReduce()
+        """Return what the nodes answered, those alike together; the all-reduce; a GPU's bytes."""
+        answers = list(self._read_preflight())
+        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for one in answers:
+            groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
+        sizes = [
+            size for one in answers for device in one["devices"] if (size := _read_size(device))
+        ]
+        summed = [one for one in answers if read_number(one.get("allreduce_gb_s")) is not None]
+        return (
+            tuple(map(_make_checked, groups.values())),
+            _read_allreduce(summed[-1]) if summed else AllReduce(),
+            min(sizes) * 1e9 if sizes else None,
+        )
+
+    def _read_preflight(self) -> Iterator[dict[str, Any]]:
+        """Yield what each node answered, with its name and its kinds of GPUs."""
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
                 content = json.loads(read_left(path))
-                report = {str(key): value for key, value in content.items()}
-                devices = [dict(device) for device in report.get("devices") or []]
+                answers = {str(key): value for key, value in content.items()}
+                answers["devices"] = [dict(device) for device in answers.get("devices") or []]
             except (OSError, ValueError, AttributeError, TypeError, RecursionError):
-                self.notes.append(f"preflight/{path.name} is no whole record")
+                self.notes.append(f"preflight/{path.name} is damaged")
                 continue
-            report["node"] = str(report.get("node") or path.stem)
-            kinds = [str(device.get("name")) for device in devices]
-            report["kinds"] = ", ".join(
-                f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds)
-            )
-            sizes += [gb for device in devices if (gb := read_number(device.get("gb")))]
-            if (speed := read_number(report.get("allreduce_gb_s"))) is not None:
-                words = map(_read_text, (report.get("nccl_network"), report.get("warning")))
-                allreduce = AllReduce(speed, *words)
-            keys = ("python", "torch", "cuda", "driver", "kinds", "lost", "reached")
-            groups.setdefault(tuple(str(report.get(key)) for key in keys), []).append(report)
-        checked = []
-        for members in groups.values():
-            first = members[0]
-            clocks = [
-                abs(off) for one in members if (off := read_number(one.get("clock_s"))) is not None
-            ]
-            checked.append(
-                Checked(
-                    nodes=tuple(one["node"] for one in members),
-                    python=_read_text(first.get("python")),
-                    torch=_read_text(first.get("torch")),
-                    cuda=_read_text(first.get("cuda")),
-                    driver=_read_text(first.get("driver")),
-                    devices=first["kinds"],
-                    clock=max(clocks, default=None),
-                    problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
-                )
-            )
-        return tuple(checked), allreduce, min(sizes) * 1e9 if sizes else None
+            kinds = Counter(str(device.get("name")) for device in answers["devices"])
+            answers["node"] = str(answers.get("node") or path.stem)
+            answers["kinds"] = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+            yield answers
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:
@@ -154,11 +146,30 @@ class Folder:
             return None
 
 
+def _make_checked(answers: list[dict[str, Any]]) -> Checked:
+    """Return one record for nodes that answered alike."""
+    first = answers[0]
+    clocks = [read_number(one.get("clock_s")) for one in answers]
+    return Checked(
+        nodes=tuple(one["node"] for one in answers),
+        python=_read_text(first.get("python")),
+        torch=_read_text(first.get("torch")),
+        cuda=_read_text(first.get("cuda")),
+        driver=_read_text(first.get("driver")),
+        devices=first["kinds"],
+        clock=max((abs(off) for off in clocks if off is not None), default=None),
+        problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
+    )
+
+
+def _read_allreduce(answers: dict[str, Any]) -> AllReduce:
+    words = map(_read_text, (answers.get("nccl_network"), answers.get("warning")))
+    return AllReduce(read_number(answers.get("allreduce_gb_s")), *words)
+
+
+def _read_size(device: dict[str, Any]) -> float | None:
+    return read_number(device.get("gb"))
+
+
 def _read_text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None
-
-
-def _escape(text: str) -> str:
-    from glob import escape
-
-    return escape(text)

@@ -1,8 +1,8 @@
-"""Metrics that programs write by themselves, in the fields of the trainer's `metrics.jsonl`.
+"""Metrics of other programs, translated to the fields of the trainer's `metrics.jsonl`.
 
 Hugging Face's `trainer_state.json`, `metrics.csv` of Lightning's CSVLogger, TensorBoard's event
-files, and JSON lines of the form in `docs/report.md`. Names of values differ: known spellings of
-loss, validation, learning rate, gradient norm and speed are read, other values are not.
+files, and JSON lines as in `docs/guides/report.md`. Known spellings of loss, validation, learning
+rate, gradient norm and speed are read; other values are not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jobgen.report.events import read_events
 _MOST_BYTES = 64 << 20
 _MOST_FILES = 2000  # that are looked at below a folder
 _DEEPEST = 6
-# The fields of metrics.jsonl, and how others call them: without what stands before a slash.
+# The fields of metrics.jsonl, and what others call them, without a prefix before a slash.
 _NAMES = {
     "loss": "loss train_loss training_loss train_loss_step loss_step train_loss_epoch loss_train",
     "val": "val_loss eval_loss valid_loss validation_loss test_loss loss_val loss_eval "
@@ -41,17 +41,16 @@ _OF_VALIDATION = re.compile(r"^(val|eval|valid|validation|test)[_/.]")
 
 
 class Metrics(NamedTuple):
-    """What a file tells, in lines of metrics.jsonl by their kinds, and the file."""
+    """The content of a file as lines of metrics.jsonl, by kind."""
 
     path: Path
     lines: dict[str, list[dict[str, Any]]]
 
 
 def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> Metrics | None:
-    """Return the metrics in the run folder, or at `given`, seen from `folder`, where it is a path.
+    """Return the metrics in the run folder, or at the path `given`, relative to `folder`.
 
-    Where there are several files, it is the one that was written last. What is older than `since`
-    is of another run.
+    Of several files the newest counts. A file older than `since` belongs to another run.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
     newest: list[tuple[float, Path]] = []
@@ -73,7 +72,7 @@ def _mtime(path: Path) -> float:
 
 
 def _list_files(place: Path) -> Iterator[Path]:
-    """The file, or those below the folder, but for logs and what is very deep."""
+    """Yield the file, or those below the folder, except logs and very deep ones."""
     if place.is_file():
         yield place
         return
@@ -102,7 +101,7 @@ def _pick_reader(path: Path) -> Callable[[Path], Rows] | None:
 
 
 def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The lines of a file by kind; none where it cannot be read."""
+    """Return the lines of a file by kind; none if it cannot be read."""
     reader = _pick_reader(path) or {".csv": _read_csv, ".json": _read_trainer_state}.get(
         path.suffix, _read_json_lines
     )
@@ -123,7 +122,7 @@ def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _time_steps(lines: list[dict[str, Any]]) -> None:
-    """Where a program does not say what a step took, the times of its lines do."""
+    """Compute the time of a step from the times of the lines if the program does not tell it."""
     for before, after in pairwise(lines):
         steps = after["step"] - before["step"]
         seconds = after.get("time", 0.0) - before.get("time", 0.0)
@@ -132,7 +131,7 @@ def _time_steps(lines: list[dict[str, Any]]) -> None:
 
 
 def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row in the fields of metrics.jsonl: a line of the step, one of the validation, or both."""
+    """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
     known: dict[str, float] = {}
     validating = False
     for key, value in row.items():
@@ -152,7 +151,7 @@ def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _name_field(key: str) -> str | None:
-    """The field of metrics.jsonl that others call `key`."""
+    """Return the field of metrics.jsonl for what others call `key`."""
     plain = re.sub(r"[/. -]+", "_", key.strip().lower())
     if plain.startswith("lr_"):  # Lightning's monitor: lr-AdamW, lr-AdamW/pg1
         return "lr"
@@ -169,7 +168,7 @@ def _read_float(value: object) -> float | None:
 
 
 def _read_trainer_state(path: Path) -> Rows:
-    """`log_history`, of Hugging Face's Trainer; its last entry is a summary of the whole."""
+    """Read `log_history` of Hugging Face's Trainer, without the summary at its end."""
     state = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     return [entry for entry in state["log_history"] if "train_runtime" not in entry]
 
@@ -192,7 +191,7 @@ def _read_json_lines(path: Path) -> Rows:
 
 
 def _read_events(path: Path) -> Rows:
-    """All event files of one folder are one run; the values of a step are one row."""
+    """Read all event files of a folder as one run, with a row per step."""
     rows: dict[int, dict[str, Any]] = {}
     for file in sorted(path.parent.glob("*tfevents*")):
         for scalar in read_events(file):

@@ -1,4 +1,4 @@
-"""How training went: the trainer's `metrics.jsonl`, or what a program of one's own wrote.
+"""How training went, by the trainer's `metrics.jsonl` or the metrics of another program.
 
 `docs/reference/trainer.md` has the fields of the former.
 """
@@ -9,7 +9,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ _LOG_TAIL = 4 << 20  # of rank 0's output, in which stragglers are named
 
 
 class History:
-    """The lines of the file, by kind, with what is wrong with it in `notes`.
+    """The lines of a metrics file by kind; `notes` has what is wrong with it.
 
-    `source` is the file, where it is not the trainer's own: found in the run folder, or at `given`,
-    a path seen from `folder`, if it was written after `since`.
+    `source` is the file if it is not the trainer's: one in the run folder, or at the path `given`,
+    relative to `folder`, that was written after `since`.
     """
 
     def __init__(self, run_dir: Path, folder: Path, *, given: str = "", since: float = 0.0) -> None:
@@ -43,26 +43,28 @@ class History:
                 self.lines.setdefault(str(line.get("kind")), []).append(line)
         if damaged:
             what = "1 line is" if damaged == 1 else f"{damaged} lines are"
-            self.notes.append(f"metrics.jsonl: {what} no whole record, and left out")
+            self.notes.append(f"metrics.jsonl: {what} damaged and left out")
         if given or not (self.lines.keys() & {"start", "step"}):
             self._look_elsewhere(folder, given, since)
 
     def _look_elsewhere(self, folder: Path, given: str, since: float) -> None:
-        """Read what a program of one's own has written."""
+        """Read the metrics of another program."""
         metrics = find_metrics(self.run_dir, given, folder, since=since)
         if metrics:
             self.lines, self.source = metrics.lines, os.path.relpath(metrics.path)
             return
         where = f"at {given}" if given else "in the run folder"
-        hint = "" if given else "; `report: {metrics: PATH}` in the spec says where they are"
-        self.notes.append(f"there are no metrics {where}: loss and speed are not known{hint}")
+        hint = "" if given else "; name their place with `report: {metrics: PATH}` in the spec"
+        self.notes.append(f"no metrics {where}: loss and speed are not known{hint}")
 
     def _read(self, path: Path) -> Iterator[dict[str, Any] | None]:
         try:
             with open_left(path) as file:
                 for data in iter(lambda: file.readline(_MOST_BYTES), b""):
                     if file.tell() > _MOST_BYTES:
-                        self.notes.append(f"of metrics.jsonl only {_MOST_BYTES >> 20} MiB are read")
+                        self.notes.append(
+                            f"only the first {_MOST_BYTES >> 20} MiB of metrics.jsonl are read"
+                        )
                         return
                     text = data.decode(errors="replace")
                     if not text.strip():
@@ -78,7 +80,7 @@ class History:
             self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
 
     def first_steps(self) -> dict[int, float]:
-        """When each attempt was ready to train."""
+        """Return when each attempt was ready to train."""
         ready: dict[int, float] = {}
         for line in self.lines.get("start", []):
             attempt, time = read_number(line.get("attempt")), read_number(line.get("time"))
@@ -87,87 +89,50 @@ class History:
         return ready
 
     def training(self) -> Training | None:
-        """What was trained, and how fast; None where no step was written down."""
-        steps = self._numbered("step")
-        if not steps:
+        """Return what was trained, and how fast; None if no step was written down."""
+        lines = _list_numbered(self.lines.get("step", []))
+        if not lines:
             return None
+        steps, validations = _Columns(lines), _Columns(_list_numbered(self.lines.get("val", [])))
         starts = self.lines.get("start", [])
         start = starts[-1] if starts else {}
-        tokens = any("tokens_per_s" in line for line in steps)
-        unit = str(start.get("unit") or ("tokens" if tokens else "samples"))
-        at = [_get_number(line, "step") for line in steps]
-
-        def values(key: str) -> list[float]:
-            return [_get_number(line, key) for line in steps]
-
-        losses, times = values("loss"), values("step_s")
-        finite = [
-            (loss, int(step)) for loss, step in zip(losses, at, strict=True) if _is_real(loss)
-        ]
-        bad = len(steps) - len(finite)
-        if bad:
-            self.notes.append(f"the loss is no number in {bad} of {len(steps)} lines")
-        validations = self._numbered("val")
-        measured = [
-            value for line in validations if (value := read_number(line.get("loss"))) is not None
-        ]
-        memory = max(filter(_is_real, values("mem_gb")), default=None)
-        config = self.config()
-        waits = [
-            wait / step
-            for wait, step in zip(values("data_s"), times, strict=True)
-            if _is_real(wait) and step > 0
-        ]
-        # A save is counted in the line of steps that follows it, where there is one.
-        saving = sum(value for value in values("ckpt_s") if _is_real(value))
-        stepping = _sum_steps(at, times)
-        shortest, longest = values("step_min_s"), values("step_max_s")
-        ends = [value for value in (*shortest, *longest) if _is_real(value)]
-        wanted = read_number(config.get("steps"))
+        unit = str(start.get("unit") or ("tokens" if steps.has("tokens_per_s") else "samples"))
+        losses, speeds = _list_losses(steps), steps[f"{unit}_per_s"]
+        if len(losses) < len(lines):
+            bad = len(lines) - len(losses)
+            self.notes.append(f"the loss is not a number in {bad} of {len(lines)} lines")
+        memory = max(_keep_real(steps["mem_gb"]), default=None)
         return Training(
             source=self.source,
             unit=unit,
-            first_step=int(min(at)),
-            last_step=int(max(at)),
-            all_steps=None if wanted is None else int(wanted),
+            first_step=int(min(steps.at)),
+            last_step=int(max(steps.at)),
+            all_steps=_read_whole(self.config().get("steps")),
             device=_read_text(start.get("device_name")) or _read_text(start.get("device")),
             arithmetic=_describe_arithmetic(start),
             parameters=_read_whole(start.get("parameters")),
             ranks=_read_whole(start.get("world_size")),
-            loss=finite[-1][0] if finite else None,
-            least_loss=min(finite) if finite else None,
-            validation=measured[-1] if measured else None,
-            speed=find_median(values(f"{unit}_per_s")),
-            mfu=find_median(values("mfu")),
-            waiting=find_median(waits),
-            checkpoints=saving / (stepping + saving)
-            if stepping and "ckpt_s" in steps[-1]
-            else None,
+            loss=losses[-1][0] if losses else None,
+            least_loss=min(losses, default=None),
+            validation=next(reversed(_keep_real(validations["loss"])), None),
+            speed=find_median(speeds),
+            mfu=find_median(steps["mfu"]),
+            waiting=_find_waiting(steps),
+            checkpoints=_find_saving(steps),
             memory=None if memory is None else memory * 1e9,
-            consumed=read_number(steps[-1].get(unit)),
-            losses=sample_curve(at, losses),
-            validations=sample_curve(
-                [_get_number(line, "step") for line in validations],
-                [_get_number(line, "loss") for line in validations],
-            ),
-            rates=sample_curve(at, values("lr")),
-            gradients=sample_curve(at, values("grad_norm")),
-            speeds=sample_curve(at, values(f"{unit}_per_s")),
-            step_times=measure_spread(times),
-            extremes=(min(ends), max(ends)) if ends else None,
-            starts=tuple(
-                int(step) for line in starts[1:] if _is_real(step := _get_number(line, "step"))
-            ),
+            consumed=read_number(lines[-1].get(unit)),
+            losses=sample_curve(steps.at, steps["loss"]),
+            validations=sample_curve(validations.at, validations["loss"]),
+            rates=sample_curve(steps.at, steps["lr"]),
+            gradients=sample_curve(steps.at, steps["grad_norm"]),
+            speeds=sample_curve(steps.at, speeds),
+            step_times=measure_spread(steps["step_s"]),
+            extremes=_find_extremes(steps),
+            starts=tuple(int(at) for at in _keep_real(_Columns(starts[1:]).at)),
         )
 
-    def _numbered(self, kind: str) -> list[dict[str, Any]]:
-        """The lines of a kind that say their step."""
-        return [
-            line for line in self.lines.get(kind, []) if read_number(line.get("step")) is not None
-        ]
-
     def ranks(self, training: Training | None) -> Ranks | None:
-        """What each rank did; None where nothing tells how many there were."""
+        """Return the figures of each rank; None if the number of ranks is not known."""
         starts = self.lines.get("start", [])
         count = _read_whole(starts[-1].get("world_size")) if starts else None
         if not count or count > 1_000_000:
@@ -188,26 +153,20 @@ class History:
         )
 
     def _by_rank(self, key: str, count: int, *, most: bool = False) -> tuple[float, ...] | None:
-        """The mean over all steps that tell of as many ranks as there were last, or the most."""
-        rows = []
+        """Return the mean over all steps, or the most, where as many ranks were told as last."""
+        weights, rows = [], []
         for line in self.lines.get("ranks", []):
             values, steps = _read_list(line.get(key), count), read_number(line.get("steps"))
             if values is not None and steps is not None and steps > 0:
-                rows.append((steps, values))
+                weights.append(steps)
+                rows.append(values)
         if not rows:
             return None
-        columns = list(zip(*(values for _, values in rows), strict=True))
-        if most:
-            return tuple(map(max, columns))
-        weights = [steps for steps, _ in rows]
-        return tuple(
-            sum(weight * value for weight, value in zip(weights, column, strict=True))
-            / sum(weights)
-            for column in columns
-        )
+        columns = zip(*rows, strict=True)
+        return tuple(max(column) if most else _weigh(column, weights) for column in columns)
 
     def _slow(self) -> tuple[Slow, ...]:
-        """Whom the trainer has named in rank 0's output, the most often named first."""
+        """Return the ranks that rank 0's output calls slow, the most frequent first."""
         slow: dict[tuple[int, str], tuple[int, str]] = {}
         for path in sorted(self.run_dir.glob("logs/*/rank-0.out")):
             try:
@@ -224,7 +183,7 @@ class History:
         return tuple(sorted(named, key=lambda slow: (-slow.times, slow.rank)))
 
     def config(self) -> dict[str, Any]:
-        """The trainer's settings, as it has recorded them; nothing where there are none."""
+        """Return the settings that the trainer recorded; empty if there are none."""
         try:
             config = json.loads(read_left(self.run_dir / "config.json"))
         except (OSError, ValueError, RecursionError):
@@ -232,23 +191,76 @@ class History:
         return config if isinstance(config, dict) else {}
 
 
+class _Columns:
+    """Lines by column: what a line lacks, or has not as a number, is NaN. `at` is their step."""
+
+    def __init__(self, lines: list[dict[str, Any]]) -> None:
+        self._lines = lines
+        self.at = self["step"]
+
+    def __getitem__(self, key: str) -> list[float]:
+        numbers = (read_number(line.get(key)) for line in self._lines)
+        return [math.nan if number is None else number for number in numbers]
+
+    def has(self, key: str) -> bool:
+        """Whether a line has such a column."""
+        return any(key in line for line in self._lines)
+
+    def last_has(self, key: str) -> bool:
+        """Whether the last line has such a column."""
+        return key in self._lines[-1]
+
+
+def _list_numbered(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines that have a step."""
+    return [line for line in lines if read_number(line.get("step")) is not None]
+
+
+def _keep_real(values: Iterable[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _list_losses(steps: _Columns) -> list[tuple[float, int]]:
+    """Return the losses that are numbers, each with its step."""
+    pairs = zip(steps["loss"], steps.at, strict=True)
+    return [(loss, int(step)) for loss, step in pairs if math.isfinite(loss)]
+
+
+def _find_waiting(steps: _Columns) -> float | None:
+    """Return the median share of a step in which rank 0 waited for data."""
+    pairs = zip(steps["data_s"], steps["step_s"], strict=True)
+    return find_median([wait / step for wait, step in pairs if math.isfinite(wait) and step > 0])
+
+
+def _find_saving(steps: _Columns) -> float | None:
+    """Return the share of all time in which checkpoints held training up.
+
+    A save is counted in the line of steps that follows it.
+    """
+    stepping, saving = _sum_steps(steps.at, steps["step_s"]), sum(_keep_real(steps["ckpt_s"]))
+    return saving / (stepping + saving) if stepping and steps.last_has("ckpt_s") else None
+
+
+def _find_extremes(steps: _Columns) -> tuple[float, float] | None:
+    """Return the shortest and the longest single step."""
+    ends = _keep_real((*steps["step_min_s"], *steps["step_max_s"]))
+    return (min(ends), max(ends)) if ends else None
+
+
+def _weigh(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the mean of values by their weights."""
+    pairs = zip(weights, values, strict=True)
+    return sum(weight * value for weight, value in pairs) / sum(weights)
+
+
 def read_number(value: object) -> float | None:
-    """`value` where it is a number that is finite, as JSON has it; else None."""
+    """Return `value` if it is a finite number, as JSON has it; else None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value) if math.isfinite(value) else None
         except OverflowError:
             return None
     return None
-
-
-def _get_number(line: dict[str, Any], key: str) -> float:
-    value = read_number(line.get(key))
-    return math.nan if value is None else value
-
-
-def _is_real(value: float) -> bool:
-    return math.isfinite(value)
 
 
 def _read_whole(value: object) -> int | None:
@@ -261,7 +273,7 @@ def _read_text(value: object) -> str | None:
 
 
 def _describe_arithmetic(start: dict[str, Any]) -> str | None:
-    """`bf16, compiled, attention: cudnn`; None where the trainer has not said."""
+    """Return `bf16, compiled, attention: cudnn`; None if the trainer did not record it."""
     dtype, attention = _read_text(start.get("dtype")), _read_text(start.get("attention"))
     if dtype is None:
         return None
@@ -270,7 +282,7 @@ def _describe_arithmetic(start: dict[str, Any]) -> str | None:
 
 
 def _read_list(value: object, count: int) -> tuple[float, ...] | None:
-    """One number for each rank; None where that is not what it is."""
+    """Return a list with one number per rank; None if the value is not one."""
     if not isinstance(value, list) or len(value) != count:
         return None
     numbers = tuple(read_number(item) for item in value)
@@ -278,7 +290,7 @@ def _read_list(value: object, count: int) -> tuple[float, ...] | None:
 
 
 def _sum_steps(at: list[float], times: list[float]) -> float:
-    """Seconds of all steps: each line gives the mean of those since the line before."""
+    """Return the seconds of all steps; each line has the mean since the line before."""
     before, total = 0.0, 0.0
     for step, seconds in zip(at, times, strict=True):
         if math.isfinite(seconds) and step > before:

@@ -1,7 +1,7 @@
-"""A report as one HTML page, which needs nothing but itself.
+"""A report as a single HTML page without external files.
 
-Values are escaped by Jinja, the data of the charts so that they cannot end their element; and a
-policy in the page allows no script, style or address but the page's own, by their digests.
+Jinja escapes the values, and the data of charts are escaped so that they cannot end their element.
+The page's policy allows only its own scripts and styles, by their digests, and no address.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from jobgen.report.facts import Report
 from jobgen.report.timeline import draw_timeline
 
 _FOLDER = Path(__file__).parent / "page"
-# In JSON these stand in strings alone, where an escape is the same. The last two end a line of
-# JavaScript.
+# JSON has these characters only in strings, where an escape means the same. The last two end a
+# line in JavaScript.
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'\u2028\u2029"}
 
 
 def render_page(report: Report, *, now: float) -> str:
-    """The page of `report`, made at the moment `now`."""
+    """Return the page of a report, made at the moment `now`."""
     drawn = draw_charts(report)
     styles = [_read_file("uPlot.min.css"), _read_file("page.css")]
     scripts = [_read_file("uPlot.iife.min.js"), _read_file("page.js")]
@@ -54,7 +54,7 @@ def render_page(report: Report, *, now: float) -> str:
 
 
 def _make_policy(styles: list[str], scripts: list[str]) -> str:
-    """Of the page's content: <https://www.w3.org/TR/CSP3/>."""
+    """Return the page's Content-Security-Policy (<https://www.w3.org/TR/CSP3/>)."""
     return (
         f"default-src 'none'; style-src {_hash(styles)}; script-src {_hash(scripts)}; "
         "base-uri 'none'; form-action 'none'"
@@ -67,7 +67,7 @@ def _hash(texts: list[str]) -> str:
 
 
 def _escape_json(value: object) -> Markup:
-    """JSON that can stand in a script element, whatever is in its strings."""
+    """Return JSON that is safe in a script element, whatever its strings contain."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.translate(_ESCAPES))
 

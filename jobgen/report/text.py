@@ -23,7 +23,7 @@ _MOST_ROWS = 16
 
 
 def format_text(report: Report) -> str:
-    """What the page says, but for the spec and the script."""
+    """Return what the page says, without charts, spec and script."""
     lines = [report.title, report.summary]
     if report.comparison:
         lines += _describe_comparison(report.comparison)
@@ -41,38 +41,54 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
     yield f"{run.state}; {run.scheduler}{site}; submitted {submitted}; {run.folder}"
     yield from run.origins
     yield from (f"tracked at {address}" for address in run.tracked)
+    for title, rows in (
+        ("What went wrong", _describe_cause(run)),
+        ("Attempts", _describe_attempts(run)),
+        ("Training", _describe_training(run)),
+        ("Ranks", _describe_ranks(run)),
+        ("Topology", _describe_places(run)),
+        ("Asked and used", _describe_uses(run)),
+        ("Preflight", _describe_preflight(run)),
+        ("Cost", _describe_cost(run)),
+    ):
+        yield from _format_section(title, list(rows))
+
+
+def _describe_cause(run: RunFacts) -> Iterator[str]:
     if run.cause:
-        cause = [run.cause.title, *run.cause.evidence]
-        cause += [f"what to do: {run.cause.remedy}"] if run.cause.remedy else []
-        yield from _format_section("What went wrong", cause)
-    yield from _format_section("Attempts", list(_describe_attempts(run)))
-    yield from _describe_training(run)
-    yield from _describe_ranks(run)
-    nodes = [
-        f"{place.node:<16} ranks {format_ranks(place.ranks) or UNKNOWN}" for place in run.places
-    ]
-    yield from _format_section("Topology", _limit_rows(nodes))
-    rows = []
+        yield from (run.cause.headline, *run.cause.evidence)
+        if run.cause.remedy:
+            yield f"what to do: {run.cause.remedy}"
+
+
+def _describe_places(run: RunFacts) -> Iterator[str]:
+    rows = [f"{one.node:<16} ranks {format_ranks(one.ranks) or UNKNOWN}" for one in run.places]
+    yield from _limit_rows(rows)
+
+
+def _describe_uses(run: RunFacts) -> Iterator[str]:
     for use in run.uses:
-        rows.append(f"{use.what:<11} {describe_use(use)}")
-        rows += [f"{'':<11} next time: {use.advice}"] if use.advice else []
-    yield from _format_section("Asked and used", rows)
-    yield from _format_section(
-        "Preflight",
-        [
-            f"{format_names(one.nodes)}: Python {one.python or UNKNOWN}, "
-            f"torch {one.torch or UNKNOWN}, {one.devices or 'no GPUs'}"
-            f"{'; ' + one.problem if one.problem else ''}"
-            for one in run.preflight
-        ]
-        + ([_describe_allreduce(run.allreduce)] if run.allreduce.speed is not None else []),
-    )
-    costs = []
-    if run.charged:
-        for what, cost in (("by its time", run.charged.used), ("at most", run.charged.most)):
-            amount = UNKNOWN if cost.amount is None else f"{format_number(cost.amount)} {cost.unit}"
-            costs.append(f"{what:<11} {amount}: {cost.how}")
-    yield from _format_section("Cost", costs or [UNKNOWN])
+        yield f"{use.what:<11} {describe_use(use)}"
+        if use.advice:
+            yield f"{'':<11} next time: {use.advice}"
+
+
+def _describe_preflight(run: RunFacts) -> Iterator[str]:
+    for one in run.preflight:
+        problem = f"; {one.problem}" if one.problem else ""
+        versions = f"Python {one.python or UNKNOWN}, torch {one.torch or UNKNOWN}"
+        yield f"{format_names(one.nodes)}: {versions}, {one.devices or 'no GPUs'}{problem}"
+    if run.allreduce.speed is not None:
+        yield _describe_allreduce(run.allreduce)
+
+
+def _describe_cost(run: RunFacts) -> Iterator[str]:
+    if run.charged is None:
+        yield UNKNOWN
+        return
+    for what, cost in (("for its time", run.charged.used), ("at most", run.charged.most)):
+        amount = UNKNOWN if cost.amount is None else f"{format_number(cost.amount)} {cost.unit}"
+        yield f"{what:<11} {amount}: {cost.how}"
 
 
 def _describe_allreduce(found: AllReduce) -> str:
@@ -94,47 +110,31 @@ def _describe_attempts(run: RunFacts) -> Iterator[str]:
 def _describe_training(run: RunFacts) -> Iterator[str]:
     training = run.training
     if training is None:
-        yield from _format_section(
-            "Training", ["no step was written down: loss and speed are not known"]
-        )
+        yield "no training steps were recorded, so loss and speed are not known"
         return
     validation = format_number(training.validation)
-    rows = [
-        f"loss        {format_number(training.loss)}, validation {validation}",
-        f"speed       {format_number(training.speed)} {training.unit}/s",
-        f"of the peak {format_share(training.mfu)}",
-    ]
-    times = training.step_times
-    if times:
-        rows.append(
-            f"a step      {format_span(times.median)} (median), {format_span(times.p5)} to "
-            f"{format_span(times.p95)} in nine of ten lines, {format_span(times.least)} to "
-            f"{format_span(times.most)} in all"
-        )
-    rows.append(f"data        {format_share(training.waiting)} of a step is waiting for it")
-    rows.append(f"memory      {format_size(training.memory)}, the most that rank 0 has held")
-    yield from _format_section("Training", rows)
+    yield f"loss        {format_number(training.loss)}, validation {validation}"
+    yield f"speed       {format_number(training.speed)} {training.unit}/s"
+    yield f"of the peak {format_share(training.mfu)}"
+    if times := training.step_times:
+        most = f"{format_span(times.p5)} to {format_span(times.p95)} in nine of ten lines"
+        whole = f"{format_span(times.least)} to {format_span(times.most)} in all"
+        yield f"a step      {format_span(times.median)} (median), {most}, {whole}"
+    yield f"data        {format_share(training.waiting)} of a step waiting for it"
+    yield f"memory      {format_size(training.memory)} at most on rank 0"
 
 
 def _describe_ranks(run: RunFacts) -> Iterator[str]:
     if run.ranks is None:
         return
-    rows = []
     unit = run.training.unit if run.training else "tokens"
-    if run.ranks.speed:
-        rows += _limit_rows(
-            [
-                f"rank {rank:<6} {format_number(speed)} {unit}/s"
-                for rank, speed in enumerate(run.ranks.speed)
-            ]
-        )
-    else:
-        rows.append(f"speed by rank: {UNKNOWN}")
-    rows += [
-        f"rank {one.rank} on {one.node} was slow, {format_count(one.times, 'time')}: {one.words}"
-        for one in run.ranks.slow[:_MOST_ROWS]
-    ]
-    yield from _format_section("Ranks", rows)
+    speeds = [f"{format_number(speed)} {unit}/s" for speed in run.ranks.speed or ()]
+    yield from _limit_rows([f"rank {rank:<6} {speed}" for rank, speed in enumerate(speeds)])
+    if not speeds:
+        yield f"speed by rank: {UNKNOWN}"
+    for one in run.ranks.slow[:_MOST_ROWS]:
+        times = format_count(one.times, "time")
+        yield f"rank {one.rank} on {one.node} was slow, {times}: {one.words}"
 
 
 def _describe_comparison(comparison: Comparison) -> Iterator[str]:
@@ -170,11 +170,11 @@ def _format_section(title: str, rows: Sequence[str]) -> list[str]:
 
 
 def _limit_rows(rows: list[str]) -> list[str]:
-    """The first of them, and how many there are more."""
+    """Return the first rows, and how many more there are."""
     more = len(rows) - _MOST_ROWS
     return rows if more <= 0 else [*rows[:_MOST_ROWS], f"and {more:,} more"]
 
 
 def _clean_line(line: str) -> str:
-    """What logs and names hold must not move the cursor."""
+    """Replace characters that could move the cursor."""
     return "".join(char if char.isprintable() else " " for char in line)

@@ -1,20 +1,21 @@
-"""The time line of a run's attempts: stretches on one scale."""
+"""The time line of a run's attempts, on one scale."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.report.facts import RunFacts
+from jobgen.report.facts import Attempt, RunFacts
 from jobgen.report.figures import format_count, format_names, format_span
 
 _MOST_ROWS = 50
 WIDTH = 1000
+_NARROWEST = 2.0  # of a stretch, so that it can be seen
 
 
 class Stretch(NamedTuple):
-    """A part of a row: what was done from `x` on, so wide, of `WIDTH`."""
+    """A part of a row: what happened from `x` on; `WIDTH` is the whole row."""
 
-    what: str  # queued, starting or training; or ended, for what no trainer tells of
+    what: str  # queued, starting or training; ended if no trainer tells more
     x: float
     width: float
 
@@ -28,7 +29,7 @@ class Bar(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """Rows from `begin` to `end`; `left_out` says how many more attempts there were."""
+    """Rows from `begin` to `end`; `left_out` counts earlier attempts that are not shown."""
 
     begin: float
     end: float
@@ -37,55 +38,52 @@ class TimeLine(NamedTuple):
 
     @property
     def kinds(self) -> set[str]:
-        """What there is to see."""
+        """The kinds of stretches in it."""
         return {stretch.what for bar in self.bars for stretch in bar.stretches}
 
 
 def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
-    """Of the queue and each attempt; None where no attempt has begun."""
+    """Return the queue and each attempt on one scale; None if no attempt has begun."""
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
         return None
-    shown = attempts[-_MOST_ROWS:]
-    moments = [moment for one in attempts for moment in (one.began, one.ended) if moment]
+    last = attempts[-1]
     goes_on = run.state in ("running", "stopping")
-    begin = min([*moments, *([run.submitted] if run.submitted else [])])
-    end = max([*moments, *([now] if goes_on else [])])
-    whole = (end - begin) or 1.0
-
-    def stretch(what: str, first: float, last: float) -> Stretch:
-        x = (first - begin) / whole * WIDTH
-        width = max((last - first) / whole * WIDTH, 2.0)  # a line's width can be seen
-        return Stretch(what, round(min(x, WIDTH - 2.0), 2), round(min(width, WIDTH - x + 2.0), 2))
-
-    bars = []
-    first = attempts[0].began or begin
+    if goes_on and last.ended is None:
+        attempts[-1] = last._replace(ended=now, outcome=last.outcome or "goes on")
+    moments = [moment for one in attempts for moment in (one.began, one.ended)]
+    known = list(filter(None, (*moments, run.submitted, now if goes_on else None)))
+    scale = _Scale(min(known), max(known))
+    bars = [_draw_attempt(attempt, scale) for attempt in attempts[-_MOST_ROWS:]]
+    first = attempts[0].began or scale.begin
     if run.submitted and first - run.submitted >= 1:
-        bars.append(
-            Bar(
-                "queue",
-                format_span(first - run.submitted),
-                (stretch("queued", run.submitted, first),),
-            )
-        )
-    for attempt in shown:
-        began = attempt.began or begin
-        last = attempt.ended
-        if last is None and attempt is attempts[-1] and goes_on:
-            last = now
-        outcome = attempt.outcome or ("goes on" if last == now else "left no word of its end")
-        code = f" {attempt.exit_code}" if attempt.exit_code else ""
-        where = f" on {format_count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
-        where += f" ({format_names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
-        if last is None:
-            stretches: tuple[Stretch, ...] = (stretch("ended", began, began),)
-        elif attempt.first_step and began <= attempt.first_step <= last:
-            stretches = (
-                stretch("starting", began, attempt.first_step),
-                stretch("training", attempt.first_step, last),
-            )
-        else:
-            stretches = (stretch("ended", began, last),)
-        took = "" if last is None else f"{format_span(last - began)}, "
-        bars.append(Bar(f"attempt {attempt.number}", f"{took}{outcome}{code}{where}", stretches))
-    return TimeLine(begin, end, tuple(bars), len(attempts) - len(shown))
+        stretch = scale.place("queued", run.submitted, first)
+        bars.insert(0, Bar("queue", format_span(first - run.submitted), (stretch,)))
+    return TimeLine(scale.begin, scale.end, tuple(bars), max(0, len(attempts) - _MOST_ROWS))
+
+
+class _Scale(NamedTuple):
+    """The moments at both ends of a time line."""
+
+    begin: float
+    end: float
+
+    def place(self, what: str, first: float, last: float) -> Stretch:
+        """Return a stretch from one moment to another, wide enough to be seen."""
+        unit = WIDTH / ((self.end - self.begin) or 1.0)
+        x, width = (first - self.begin) * unit, max((last - first) * unit, _NARROWEST)
+        width = min(width, WIDTH - x + _NARROWEST)
+        return Stretch(what, round(min(x, WIDTH - _NARROWEST), 2), round(width, 2))
+
+
+def _draw_attempt(attempt: Attempt, scale: _Scale) -> Bar:
+    began, last, ready = attempt.began or scale.begin, attempt.ended, attempt.first_step
+    stretches = [scale.place("ended", began, last or began)]
+    if last and ready and began <= ready <= last:
+        stretches = [scale.place("starting", began, ready), scale.place("training", ready, last)]
+    took = "" if last is None else f"{format_span(last - began)}, "
+    code = f" {attempt.exit_code}" if attempt.exit_code else ""
+    where = f" on {format_count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
+    where += f" ({format_names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
+    words = f"{took}{attempt.outcome or 'left no word of its end'}{code}{where}"
+    return Bar(f"attempt {attempt.number}", words, tuple(stretches))

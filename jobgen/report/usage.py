@@ -1,77 +1,122 @@
-"""What the job's own processes have used, in all and over time, by what its nodes have noted."""
+"""What the job's nodes noted while it ran, in total and over time.
+
+GPUs are in `usage/<node>.csv`. Older scripts wrote `usage/<node>.jsonl`, which has CPU time and
+memory too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from jobgen.jobs.usage import Sample, read_usage
+from jobgen.jobs.record import open_left
+from jobgen.jobs.usage import GpuSample, Sample, read_gpu_csv, read_usage
 from jobgen.report.facts import Curve, Usage
 
 _STRETCHES = 400  # of time, at most
 _LEAST_SECONDS = 30.0
+_MOST_BYTES = 16 << 20  # of a file: 8 GPUs for a month
+_LONGEST_PAUSE = 300.0  # seconds between two samples of one start
 Points = Iterable[tuple[float, float]]
 
 
+class GpuMoment(NamedTuple):
+    """The GPUs of a node at one moment of one start."""
+
+    time: float
+    attempt: int
+    gpus: tuple[GpuSample, ...]
+
+
+Moment = TypeVar("Moment", bound="Sample | GpuMoment")
+
+
 def gather_usage(run_dir: Path) -> Usage | None:
-    """Return what was noted; None where nothing was."""
-    nodes = list(read_usage(run_dir).values())
-    samples = [sample for node in nodes for sample in node]
-    if not samples:
+    """Return what was noted; None if nothing was."""
+    processes = list(read_usage(run_dir).values())
+    devices = [*_list_gpu_moments(processes), *_read_csv_files(run_dir)]
+    moments = [*_list_times(processes), *_list_times(devices)]
+    if not moments:
         return None
-    begin = min(sample.time for sample in samples)
-    length = max(sample.time for sample in samples) - begin
-    width = max(_LEAST_SECONDS, length / _STRETCHES)
-
-    def draw(
-        read: Callable[[list[Sample]], Points], combine: Callable[[list[float]], float]
-    ) -> Curve:
-        """A curve over minutes: of each node its mean in a stretch of time, then of all nodes."""
-        stretches: dict[int, list[float]] = {}
-        for node in nodes:
-            own: dict[int, list[float]] = {}
-            for time, value in read(node):
-                own.setdefault(int((time - begin) / width), []).append(value)
-            for number, values in own.items():
-                stretches.setdefault(number, []).append(_average(values))
-        x = sorted(stretches)
-        return Curve(
-            tuple(round((number + 0.5) * width / 60, 2) for number in x),
-            tuple(combine(stretches[number]) for number in x),
-        )
-
-    gpus = [gpu for sample in samples for gpu in sample.gpus]
-    powers = [gpu.power for gpu in gpus if gpu.power is not None]
-    uses = [gpu.use for gpu in gpus if gpu.use is not None]
+    timing = _Timing(min(moments), max(moments))
+    gpus = [gpu for node in devices for one in node for gpu in one.gpus]
     return Usage(
-        nodes=len(nodes),
-        seconds=min(sum(last.time - first.time for first, last in _starts(node)) for node in nodes),
-        cpu_seconds=sum(last.cpu_seconds for node in nodes for _, last in _starts(node)),
-        memory=max(sample.most for sample in samples),
-        gpu_use=_average(uses) if uses else None,
-        gpu_memory=max((gpu.memory for gpu in gpus if gpu.memory is not None), default=None),
-        gpu_total=min((gpu.total for gpu in gpus if gpu.total is not None), default=None),
-        gpu_power=_average(powers) if powers else None,
-        busy=draw(_read_busy, sum),
-        held=draw(lambda node: ((one.time, one.memory) for one in node), max),
-        gpu_uses=draw(_read_gpu_use, _average),
+        nodes=len(processes) or len(devices),
+        seconds=min(map(_measure_cover, processes or devices)),
+        cpu_seconds=_sum_cpu_time(processes),
+        memory=max((one.most for node in processes for one in node), default=None),
+        gpu_use=_average(_list_known(gpus, "use")),
+        gpu_memory=max(_list_known(gpus, "memory"), default=None),
+        gpu_total=min(_list_known(gpus, "total"), default=None),
+        gpu_power=_average(_list_known(gpus, "power")),
+        busy=timing.draw(map(_read_busy, processes), sum),
+        held=timing.draw(([(one.time, one.memory) for one in node] for node in processes), max),
+        gpu_uses=timing.draw(map(_read_gpu_use, devices), _mean),
     )
 
 
-def _average(values: Sequence[float]) -> float:
+class _Timing:
+    """The time from the first sample to the last, in stretches of one length."""
+
+    def __init__(self, begin: float, end: float) -> None:
+        self.begin = begin
+        self.width = max(_LEAST_SECONDS, (end - begin) / _STRETCHES)
+
+    def draw(self, nodes: Iterable[Points], combine: Callable[[list[float]], float]) -> Curve:
+        """Return a curve over minutes: each node's mean in a stretch, combined over the nodes."""
+        stretches: dict[int, list[float]] = {}
+        for points in nodes:
+            own: dict[int, list[float]] = {}
+            for moment, value in points:
+                own.setdefault(int((moment - self.begin) / self.width), []).append(value)
+            for number, values in own.items():
+                stretches.setdefault(number, []).append(_mean(values))
+        x = sorted(stretches)
+        return Curve(
+            tuple(round((number + 0.5) * self.width / 60, 2) for number in x),
+            tuple(combine(stretches[number]) for number in x),
+        )
+
+
+def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _starts(node: list[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    """The first and the last sample of each start of the job."""
-    for attempt in dict.fromkeys(sample.attempt for sample in node):
-        own = [sample for sample in node if sample.attempt == attempt]
+def _average(values: Sequence[float]) -> float | None:
+    return _mean(values) if values else None
+
+
+def _list_known(gpus: Iterable[GpuSample], key: str) -> list[float]:
+    """Return a number of each GPU that has it."""
+    return [value for gpu in gpus if (value := getattr(gpu, key)) is not None]
+
+
+def _list_times(nodes: Iterable[Sequence[Sample | GpuMoment]]) -> Iterator[float]:
+    return (one.time for node in nodes for one in node)
+
+
+def _split(node: Sequence[Moment]) -> Iterator[tuple[Moment, Moment]]:
+    """Yield the first and the last sample of each start of the job."""
+    for attempt in dict.fromkeys(one.attempt for one in node):
+        own = [one for one in node if one.attempt == attempt]
         yield own[0], own[-1]
 
 
+def _measure_cover(node: Sequence[Sample | GpuMoment]) -> float:
+    """Return the seconds of all starts that lie between samples."""
+    return sum(last.time - first.time for first, last in _split(node))
+
+
+def _sum_cpu_time(processes: list[list[Sample]]) -> float | None:
+    if not processes:
+        return None
+    return sum(last.cpu_seconds for node in processes for _, last in _split(node))
+
+
 def _read_busy(node: list[Sample]) -> Iterator[tuple[float, float]]:
-    """How many CPUs were busy between two samples."""
+    """Yield how many CPUs were busy between two samples."""
     for before, after in pairwise(node):
         seconds = after.time - before.time
         if before.attempt == after.attempt and seconds > 0:
@@ -79,9 +124,37 @@ def _read_busy(node: list[Sample]) -> Iterator[tuple[float, float]]:
             yield (before.time + after.time) / 2, busy
 
 
-def _read_gpu_use(node: list[Sample]) -> Iterator[tuple[float, float]]:
-    """How busy a node's GPUs were, in percent, on average."""
-    for sample in node:
-        uses = [gpu.use for gpu in sample.gpus if gpu.use is not None]
-        if uses:
-            yield sample.time, _average(uses)
+def _read_gpu_use(node: list[GpuMoment]) -> Iterator[tuple[float, float]]:
+    """Yield the percent of the time that a node's GPUs were busy, on average."""
+    for one in node:
+        if (use := _average(_list_known(one.gpus, "use"))) is not None:
+            yield one.time, use
+
+
+def _list_gpu_moments(processes: list[list[Sample]]) -> Iterator[list[GpuMoment]]:
+    """Yield what the older form says of each node that has GPUs."""
+    for node in processes:
+        if any(sample.gpus for sample in node):
+            yield [GpuMoment(sample.time, sample.attempt, sample.gpus) for sample in node]
+
+
+def _read_csv_files(run_dir: Path) -> Iterator[list[GpuMoment]]:
+    """Yield the moments of each node in `usage/*.csv`; damaged lines are left out."""
+    for path in sorted(run_dir.glob("usage/*.csv")):
+        try:
+            with open_left(path) as file:
+                text = file.read(_MOST_BYTES).decode(errors="replace")
+        except OSError:
+            continue
+        if moments := list(_count_starts(read_gpu_csv(text))):
+            yield moments
+
+
+def _count_starts(moments: Iterable[tuple[float, tuple[GpuSample, ...]]]) -> Iterator[GpuMoment]:
+    """Yield the moments, each with the number of its start: a pause parts two of them."""
+    attempt, before = 0, None
+    for moment, gpus in moments:
+        if before is not None and not 0 <= moment - before <= _LONGEST_PAUSE:
+            attempt += 1
+        before = moment
+        yield GpuMoment(moment, attempt, gpus)

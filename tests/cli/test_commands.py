@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from support import MINIMAL, ROOT, edited, jobgen
+from support import MINIMAL, ROOT, edited, jobgen, working_in
 
 from jobgen.cli.main import cli
 from jobgen.jobs import watch
@@ -157,7 +157,7 @@ class TestRender:
         argv = ["my specs/a b.yaml", "--site", "pbs-generic", "--set", "resources.nodes=3"]
         script = jobgen("render", *argv, "--set", "run.args=['it''s']").out
         assert (
-            "\n# to render it again: jobgen render 'a b.yaml' --scheduler pbs --site pbs-generic "
+            "\n# to render it again: jobgen render 'a b.yaml' --site pbs-generic "
             "--set resources.nodes=3 --set 'run.args=['\"'\"'it'\"'\"''\"'\"'s'\"'\"']'\n"
         ) in script
 
@@ -216,10 +216,11 @@ class TestCheck:
         assert checked == (4, "", message.format("other", "other"))
 
     def test_a_spec_without_a_script_is_checked_for_its_site(self) -> None:
-        write("name: a\nsite: nci-gadi\nresources: {nodes: 2}\nrun: {script: a.py}\n")
+        resources = "{gpus_per_node: 4, cpus_per_gpu: 8}"
+        write(f"name: a\nsite: nci-gadi\nresources: {resources}\nrun: {{script: a.py}}\n")
         code, out, err = jobgen("check")
         assert (code, out) == (3, "")
-        assert "this site wants the memory of every job" in err
+        assert "there are 12 with each GPU" in err
         write("name: a\nresources: {nodes: 2}\nrun: {script: a.py, args: {o: $HOME/o}}\n")
         code, out, err = jobgen("check")
         assert (code, out) == (0, "")
@@ -267,8 +268,12 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("echo hello\n", "was not rendered by jobgen; it has no header that says so"),
-            (b"\xff\xfe", "is no text"),
+            (
+                "echo hello\n",
+                "was not rendered by jobgen; it has no header that says so; to check it, type:"
+                " jobgen lint x.sh; to make a spec of it: jobgen import x.sh",
+            ),
+            (b"\xff\xfe", "is not text"),
             (None, "No such file or directory"),
         ],
     )
@@ -293,25 +298,41 @@ class TestCheck:
         text = jobgen("render").out
         assert old in text
         Path("x.sh").write_text(text.replace(old, new, 1))
-        message = "x.sh: was not rendered by jobgen; it has no header that says so\n"
+        message = "x.sh: was not rendered by jobgen; it has no header that says so; to check it,"
+        message += " type: jobgen lint x.sh; to make a spec of it: jobgen import x.sh\n"
         assert jobgen("check", "x.sh") == (2, "", message)
 
-    def test_an_older_runtime_is_a_note_and_an_edited_one_is_stale(self) -> None:
+    def test_a_part_2_that_somebody_has_edited_is_stale(self) -> None:
         write(MINIMAL)
         first, runtime = split_script(jobgen("render").out)
         assert runtime is not None
-        older = runtime.text.replace("could not", "can not")
-        older = older.replace("say() {", "# of another release\nsay() {")
-        old = Runtime(runtime.number, digest_text(older), older)
-        Path("job.sh").write_text(first + old.as_text())
-        code, out, err = jobgen("check")
-        assert (code, out) == (0, "")
-        assert err == "job.sh: runtime 1, current is 1: render again when convenient\n"
-        Path("job.sh").write_text(first + runtime.as_text().replace("exit 1", "exit 2", 1))
-        code, out, err = jobgen("check")
-        assert code == 4
-        assert "its Part 2 was edited" in err
-        assert "-die()" in out.replace("exit 2", "")
+        body = runtime.text.replace("exit 1", "exit 2", 1)
+        # A digest that the script states of itself proves nothing.
+        for changed in (
+            runtime._replace(text=body),
+            Runtime(runtime.number, digest_text(body), body),
+            Runtime(runtime.number - 1, digest_text(body), body),
+        ):
+            Path("job.sh").write_text(first + changed.as_text())
+            code, out, err = jobgen("check")
+            assert code == 4
+            assert "its Part 2 was edited" in err
+            assert "-die()" in out.replace("exit 2", "")
+
+    def test_a_script_of_an_older_release_is_a_note_until_its_spec_changes(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(MINIMAL)
+        first, runtime = split_script(jobgen("render").out)
+        assert runtime is not None
+        body = f"# of another release\n{runtime.text}"
+        old = Runtime(runtime.number - 1, digest_text(body), body)
+        monkeypatch.setattr("jobgen.rendering.check.RELEASED", {old.digest})
+        Path("job.sh").write_text(first.replace("# of every process", "#") + old.as_text())
+        note = "job.sh: runtime 1, current is 2: render again when convenient\n"
+        assert jobgen("check") == (0, "", note)
+        write(edited(("module: m", "module: n")))
+        assert jobgen("check")[0] == 4
 
 
 class TestSubmit:
@@ -493,12 +514,30 @@ class TestSubmit:
         assert jobgen("submit") == (6, "", message)
         assert calls() == []
 
-    def test_a_setup_that_is_no_bash_is_refused(self) -> None:
-        write(edited(("", "environment: {setup: 'if true; then'}\n"), text=SLURM))
-        code, out, err = jobgen("submit")
+    @pytest.mark.parametrize("command", ["check", "render", "explain", "submit"])
+    @pytest.mark.parametrize(
+        ("setup", "line"),
+        [
+            ("true\necho 'it is", 2),
+            ("if true; then", 2),
+            ("true\n}\nanother() {\n    true", 2),  # valid in a function, but not alone
+            ("cat <<END\ntext", 3),  # valid alone, but not in a function
+            ("echo a \\", 3),
+        ],
+    )
+    def test_a_setup_that_is_not_bash_is_refused(self, setup: str, line: int, command: str) -> None:
+        write(edited(("", f"environment: {{setup: {json.dumps(setup)}}}\n"), text=SLURM))
+        code, out, err = jobgen(command)
         assert (code, out) == (3, "")
-        assert err.startswith("job.yaml:5:22: environment.setup: not valid bash: ")
+        assert f"job.yaml:5:22: environment.setup: not valid bash: bash: line {line}: " in err
         assert calls() == []
+
+    def test_a_setup_of_comments_functions_and_documents_is_bash(self) -> None:
+        setup = "# a\nf() {\n    case $1 in a) ;; esac\n}\ncat <<END\nit's {\nEND"
+        write(edited(("", f"environment: {{setup: {json.dumps(setup)}}}\n"), text=SLURM))
+        assert jobgen("check").code == 0
+        write(edited(("", "environment: {setup: '# nothing yet'}\n"), text=SLURM))
+        assert jobgen("check").code == 0
 
     def test_a_program_that_is_not_there_is_refused(self) -> None:
         write(SLURM.replace("module: m", "script: train.py"))
@@ -533,8 +572,8 @@ class TestSubmit:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
         assert process.returncode == 130
-        goes_on = "jobgen wait 4242 waits for it, jobgen cancel 4242 ends it"
-        assert err.endswith(f"job 4242 goes on; {goes_on}\n\ninterrupted\n")
+        how = "wait for it with jobgen wait 4242, or end it with jobgen cancel 4242"
+        assert err.endswith(f"job 4242 is not cancelled; {how}\n\ninterrupted\n")
 
 
 class TestStatusAndCancel:
@@ -637,10 +676,20 @@ def test_a_file_called_dash_is_stdout() -> None:
     assert jobgen("render", "-o", "-") == script
     write(script.out, "job.sbatch")
     assert jobgen("import", "job.sbatch", "-o", "-") == jobgen("import", "job.sbatch")
-    assert jobgen("explain", "--svg", "-").out.startswith("<svg")
     ended = jobgen("render", "-o", "-", "--out-dir", "scripts")
     assert (ended.code, files()) == (2, ["job.sbatch", "job.yaml"])
     assert jobgen("init", "-").out.startswith("# yaml-language-server: $schema=job.schema.json\n")
     assert jobgen("init", "-", "--json").code == 2
     assert not Path("-").exists()
     assert not Path("job.schema.json").exists()
+
+
+@pytest.mark.parametrize("command", ["lint", "import"])
+def test_a_spec_given_as_a_script_is_named_with_the_command_that_takes_it(
+    command: str, tmp_path: Path
+) -> None:
+    with working_in(tmp_path):
+        Path("job.yaml").write_text("name: a\n")
+        code, _, err = jobgen(command, "job.yaml")
+    assert code == 2
+    assert err == "job.yaml is a job spec, not a job script; type: jobgen check job.yaml\n"

@@ -10,11 +10,13 @@ import stat
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import JOBGEN
+from cluster_fixtures import wait_until
+from jobs import JOBGEN, jobgen, submit
 from support import ROOT
 
 from jobgen import __version__
@@ -210,7 +212,7 @@ def test_a_newer_file_there_is_not_replaced(on_host: Ran) -> None:
     code, out, err = on_host("submit")
     assert (code, out) == (2, "")
     assert "train.py: newer on " in err
-    assert err.endswith("jobgen on login.site has ended with exit code 2\n")
+    assert err.endswith("jobgen on login.site exited with 2\n")
     assert (on_host.there / "train.py").read_text() == "there\n"
     assert not (on_host.there / "job.yaml").exists()
     os.utime(on_host.here / "train.py", (time.time() + 90, time.time() + 90))
@@ -323,10 +325,8 @@ def test_a_killed_ssh_leaves_no_old_code_and_no_silent_job(
         time.sleep(0.1)
     ran = list(on_host.there.glob("runs/a/*/job.json"))
     if when == "submit":
-        assert (
-            f"there may be a job on login.site: jobgen list --host login.site:{on_host.there}"
-            in err
-        )
+        check = f"check with jobgen list --host login.site:{on_host.there}"
+        assert f"the job may have been submitted on login.site; {check}" in err
         assert (on_host.there / "train.py").read_text() == "new\n"
     else:
         assert "nothing was submitted on login.site" in err
@@ -360,7 +360,7 @@ def test_there_must_be_a_jobgen_there(on_host: Ran, login: Path) -> None:
     finally:
         Path(f"{program}-away").rename(program)
     assert code == 6
-    assert "there is no jobgen on login.site; install it there, or copy the script" in err
+    assert "jobgen is not installed on login.site; install it there, or copy the script" in err
 
 
 @pytest.fixture
@@ -435,3 +435,42 @@ def test_a_command_there_ends_with_the_one_here(on_host: Ran, job: JobRecord, ho
         assert time.monotonic() < end, commands_there(on_host.there)
         time.sleep(0.1)
     assert get_start(job.pid) == job.started  # the job goes on
+
+
+def test_a_port_of_a_job_there_is_forwarded_through_the_login_node(on_host: Ran) -> None:
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        port, local = one.getsockname()[1], other.getsockname()[1]
+    serve = f"echo hello >index.html; exec python3 -m http.server {port} --bind 127.0.0.1"
+    content = {
+        "name": "web",
+        "resources": {"walltime": "5m"},
+        "launch": {"mode": "plain"},
+        "run": {"command": ["bash", "-c", serve]},
+    }
+    job = submit(content, scheduler="local", cwd=on_host.there)
+    wait_until(lambda: (on_host.there / "index.html").exists(), timeout=60)
+    forward = on_host.start("forward", job.id, str(port), "--local-port", str(local))
+    try:
+        wait_until(lambda: get(f"http://127.0.0.1:{local}/") == "hello\n", timeout=60)
+    finally:
+        forward.terminate()
+        _, err = forward.communicate(timeout=30)
+    assert f"http://127.0.0.1:{local}/ is port {port} of login.site; Ctrl-C ends it\n" in err
+    assert get(f"http://127.0.0.1:{local}/") == ""  # no ssh is left
+    code, out, _ = on_host("forward", job.id, str(port), "--print")
+    assert code == 0
+    assert out.endswith(f":localhost:{port} login.site\n")
+    jobgen("cancel", job.id, cwd=on_host.there, env=os.environ)
+    code, _, err = on_host("forward", job.id, str(port))
+    assert (code, "there is no node to go to" in err) == (2, True)
+
+
+def get(address: str) -> str:
+    """The page at an address; nothing if nobody answers."""
+    try:
+        with urllib.request.urlopen(address, timeout=10) as page:
+            return str(page.read().decode())
+    except OSError:
+        return ""

@@ -3,8 +3,10 @@
 Needs Chromium, playwright and npm, which fetches Pyodide and axe once into the user's cache.
 """
 
+import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from npm import fetch_package
 from spec_corpus import corpus
 from support import EXAMPLES, jobgen, working_in
 
-from jobgen.page.build import PYODIDE_VERSION, build_page
+from jobgen.page.build import PYODIDE, PYODIDE_VERSION, START, build_page
 from jobgen.page.serve import make_server
-from jobgen.spec.edit import quote_text, set_value
+from jobgen.spec.edit import set_value
+from jobgen.spec.yaml_text import quote_text
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +37,30 @@ VIEWPORT: Any = {"width": 1920, "height": 1000}
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The page, built and served on loopback."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a built page."""
     folder = tmp_path_factory.mktemp("page") / "page"
-    built = build_page(str(folder), pyodide=str(fetch_package("pyodide", PYODIDE_VERSION)))
-    assert built.size <= 15e6
+    page = build_page(str(folder), pyodide=str(fetch_package("pyodide", PYODIDE_VERSION)))
+    assert page.size <= 15e6
+    return folder
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The source of axe, which finds what is not accessible."""
+    return (fetch_package("axe-core", AXE_VERSION) / "axe.min.js").read_text()
+
+
+@pytest.fixture(scope="module")
+def address(built: Path) -> Iterator[str]:
+    """The page, served on loopback."""
+    with serve(built) as place:
+        yield place
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve a built page; the address of it."""
     with make_server(str(folder)) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -145,6 +167,97 @@ def test_form_and_text_follow_each_other(opened: Opened) -> None:
     assert "mode: direct" in page.input_value("#yaml")
 
 
+def test_every_field_can_be_emptied_and_filled_again(opened: Opened, axe: str) -> None:
+    """And the script on show is said to be an earlier one exactly while the spec is invalid."""
+    page, broken = opened.page, []
+    opened.write(START)
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    names = page.evaluate("[...document.querySelectorAll('[data-widget]')].map((it) => it.id)")
+    assert len(names) >= 58
+    for name in names:
+        opened.write(START)
+        before = page.input_value(f"#{name}")
+        is_choice = page.get_attribute(f"#{name}", "data-widget") == "choice"
+        fill = page.select_option if is_choice else page.fill
+        other = page.text_content(f"#{name} option:nth-child(2)") if is_choice else "3"
+        for value in (other, "", before):
+            fill(f"#{name}", value)
+            opened.wait()
+            is_old = page.is_visible("#stale")
+            if page.input_value(f"#{name}") != value or is_old != bool(opened.problems()):
+                broken.append((name, value, opened.problems()))
+        if opened.problems():
+            broken.append((name, "as at first", opened.problems()))
+    assert not broken
+    assert not find_faults(page, axe)
+
+
+def test_while_the_spec_is_invalid_the_script_is_said_to_be_an_earlier_one(opened: Opened) -> None:
+    page = opened.page
+    opened.write(START)
+    assert not page.is_visible("#stale")
+    page.fill("#field-resources-walltime", "120")
+    opened.wait()
+    assert page.inner_text("#stale") == "This is the script of your last valid spec."
+    page.fill("#field-resources-walltime", "2h")
+    opened.wait()
+    assert not page.is_visible("#stale")
+
+
+def test_a_site_typed_letter_by_letter_takes_the_scheduler_and_gives_it_back(
+    opened: Opened,
+) -> None:
+    page = opened.page
+    opened.write(START)
+    page.focus("#field-site")
+    page.keyboard.type("nci-gad")
+    opened.wait()
+    assert page.input_value("#field-scheduler") == "slurm"
+    page.keyboard.type("i")
+    opened.wait()
+    assert page.input_value("#field-scheduler") == ""
+    page.keyboard.press("Backspace")
+    opened.wait()
+    assert page.input_value("#field-scheduler") == "slurm"
+
+
+def test_on_a_telephone_the_script_is_one_tap_away(opened: Opened) -> None:
+    opened.page.set_viewport_size({"width": 390, "height": 800})
+    opened.write(START)
+    opened.page.click(".jump a[href='#script-pane']")
+    top = "document.getElementById('script-title').getBoundingClientRect().top"
+    opened.page.wait_for_function(f"() => {top} < innerHeight / 2")
+    opened.page.set_viewport_size(VIEWPORT)
+
+
+def test_opened_as_a_file_the_page_says_how_to_serve_it(browser: Any, built: Path) -> None:
+    tab = browser.new_page()
+    tab.goto((built / "index.html").as_uri())
+    assert "python3 -m http.server" in tab.inner_text("#unserved")
+    assert not tab.is_visible("#loading")
+    tab.close()
+
+
+def test_each_file_is_fetched_once_so_what_was_checked_is_what_runs(
+    browser: Any, address: str
+) -> None:
+    tab = Opened(browser, address)
+    tab.wait()
+    fetched = [url for url in tab.asked if "/pyodide/" in url or url.endswith(".zip")]
+    assert len(fetched) == len(set(fetched)) == len(PYODIDE) + 1
+    tab.context.close()
+
+
+def test_other_bytes_than_those_of_the_build_do_not_run(browser: Any, built: Path) -> None:
+    shutil.copytree(built, other := built.with_name("other"))
+    with (other / "pyodide" / "pyodide.asm.mjs").open("a") as file:
+        file.write("\n")
+    with serve(other) as address:
+        tab = Opened(browser, address)
+        tab.page.wait_for_selector("text=Python did not start", timeout=60_000)
+        tab.context.close()
+
+
 def test_a_problem_stands_beside_its_field(opened: Opened) -> None:
     page = opened.page
     opened.write(EXAMPLES[0].read_text())
@@ -192,8 +305,16 @@ def test_a_dropped_script_is_linted_and_imported(opened: Opened, tmp_path: Path)
     assert opened.page.locator("#findings details").count() == 2
 
 
-def test_it_is_accessible_and_fits(browser: Any, address: str) -> None:
-    axe = (fetch_package("axe-core", AXE_VERSION) / "axe.min.js").read_text()
+def find_faults(page: Any, axe: str) -> list[str]:
+    """What axe finds on the page as it stands."""
+    page.evaluate(axe)
+    return [
+        f"{fault['id']}: {[node['html'][:100] for node in fault['nodes'][:3]]}"
+        for fault in page.evaluate("axe.run()")["violations"]
+    ]
+
+
+def test_it_is_accessible_and_fits(browser: Any, address: str, axe: str) -> None:
     fresh = Opened(browser, address)
     fresh.wait()
     page = fresh.page
@@ -208,10 +329,7 @@ def test_it_is_accessible_and_fits(browser: Any, address: str) -> None:
             wide = page.evaluate("document.documentElement.scrollWidth")
             if wide > width:
                 faults.append(f"{width}: the page is {wide} wide")
-            page.evaluate(axe)
-            for fault in page.evaluate("axe.run()")["violations"]:
-                nodes = [node["html"][:100] for node in fault["nodes"][:3]]
-                faults.append(f"{width} {scheme}: {fault['id']}: {nodes}")
+            faults += [f"{width} {scheme}: {fault}" for fault in find_faults(page, axe)]
     fresh.context.close()
     assert not faults, "\n".join(faults)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from support import EXAMPLES, jobgen, working_in
 
+from jobgen import __version__
 from jobgen.page import compose
-from jobgen.page.build import START, list_sources
+from jobgen.page.build import PYODIDE_VERSION, START, list_sources, write_licenses
 from jobgen.page.form import make_form
 from jobgen.sites import search
 from jobgen.spec.json_schema import make_schema
@@ -57,10 +58,25 @@ def test_a_reason_stands_at_its_line() -> None:
     assert any("OMP_NUM_THREADS" in line for line in why)
 
 
-def test_a_site_takes_the_place_of_the_scheduler() -> None:
-    answer = compose.edit_text(START, "site", "nersc-perlmutter")
-    assert "site: nersc-perlmutter\n" in answer["text"]
-    assert "scheduler:" not in answer["text"]
+def test_a_site_takes_the_place_of_the_scheduler_once_it_is_known() -> None:
+    text = compose.edit_text(START, "site", "nersc-perl")["text"]
+    assert "scheduler: slurm\n" in text
+    text = compose.edit_text(text, "site", "nersc-perlmutter")["text"]
+    assert "site: nersc-perlmutter\n" in text
+    assert "scheduler:" not in text
+    for answer in (
+        compose.edit_text(text, "site", "nersc-perlmutte", "slurm"),
+        compose.edit(text, "site", None, "slurm"),
+    ):
+        assert "scheduler: slurm\n" in answer["text"]
+    assert answer["script"]
+
+
+def test_an_emptied_field_leaves_its_key_out() -> None:
+    arguments = json.dumps([START, "run.args", None])
+    answer = json.loads(compose.answer("edit", arguments))
+    assert "args" not in answer["text"]
+    assert answer["script"]
 
 
 def test_the_form_says_what_the_site_decides() -> None:
@@ -72,15 +88,19 @@ def test_the_form_says_what_the_site_decides() -> None:
     assert "queue" in answer["decided"]
 
 
-def test_the_form_has_every_key() -> None:
+def test_the_form_has_every_key_by_its_name_of_today_and_in_words() -> None:
     schema = json.loads(make_schema(JobSpec, title="job"))
     controls = [c.path for section in make_form() for c in (*section.controls, *section.advanced)]
     assert len(controls) == len(set(controls))
-    known = {key for key, field in schema["properties"].items() if "doNotSuggest" not in field}
+    known = schema["properties"].keys() - JobSpec.renamed.keys()
     assert {path.partition(".")[0] for path in controls} == known
     for name, record in (("resources", "Resources"), ("run", "Run"), ("launch", "Launch")):
         keys = schema["definitions"][record]["properties"]
         assert {f"{name}.{key}" for key in keys} <= set(controls)
+    labels = {c.path: c.label for s in make_form() for c in (*s.controls, *s.advanced)}
+    assert labels["resources.gpus_per_node"] == "GPUs per node"
+    assert labels["environment.container.image"] == "Container: image"
+    assert len(set(labels.values())) == len(labels)
 
 
 def test_an_old_name_of_a_key_is_shown_in_its_field_and_written_to() -> None:
@@ -102,7 +122,7 @@ def test_a_script_is_linted_and_imported() -> None:
 
 
 def test_a_site_has_a_card_with_its_queues_and_their_limits() -> None:
-    card = json.loads(compose.answer("describe_site", ["lumi-g"]))
+    card = json.loads(compose.answer("describe_site", '["lumi-g"]'))
     assert (card["scheduler"], card["node"]) == ("slurm", "8 x MI250X a node")
     assert card["grade"].startswith("from documentation, 2")
     queues = {queue["name"]: queue for queue in card["queues"]}
@@ -133,17 +153,34 @@ def test_what_is_no_yaml_has_a_problem_at_its_place_and_no_values() -> None:
 
 
 def test_a_script_that_no_spec_can_be_made_of_says_why() -> None:
-    answer = compose.read_script("a.sh", "#!/bin/bash\n#SBATCH -N 1\njulia a.jl\n")
+    answer = compose.read_script("a.sh", "#!/bin/bash\n#BSUB -n 1\njulia a.jl\n")
     assert answer["text"] is None
     assert [problem["text"] for problem in answer["problems"]] == [
-        "a.sh:3:1: runs Julia; jobgen is for PyTorch"
+        "a.sh:2:1: this is a script for LSF; jobgen reads #SBATCH and #PBS"
     ]
 
 
 @pytest.mark.parametrize("options", [[], ["--serve", "--out", "folder"]])
 def test_the_page_is_either_written_or_shown(options: list[str]) -> None:
     ended = jobgen("page", "--pyodide", "folder", *options)
-    assert (ended.code, ended.err) == (2, "give one of --out DIR and --serve\n")
+    assert (ended.code, ended.err) == (2, "give either --out DIR or --serve\n")
+
+
+def test_without_pyodide_the_command_says_how_to_get_it() -> None:
+    ended = jobgen("page")
+    assert ended.code == 2
+    assert ended.err.startswith("jobgen page needs Pyodide; get it and name its folder:\n")
+    assert f"npm pack pyodide@{PYODIDE_VERSION}\n" in ended.err
+    assert "jobgen page --serve --pyodide pyodide\n" in ended.err
+
+
+def test_the_page_carries_the_licences_of_all_its_software() -> None:
+    text = write_licenses()
+    for words in (
+        *(f"jobgen {__version__}\n", "Copyright (c) 2026 The jobgen authors", "Jinja2 3."),
+        *("MarkupSafe 3.", "Pallets", "PyYAML 6.", "Kirill Simonov", "Mozilla Public License"),
+    ):
+        assert words in text, words
 
 
 # What a browser's Python has not: processes, users, and modules about them.

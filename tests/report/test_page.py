@@ -204,7 +204,7 @@ def test_a_real_run_is_told_and_drawn(browser: Any, tmp_path: Path) -> None:
     job = submit(content, scheduler="local", cwd=tmp_path)
     assert job.wait(300) == "done 0", job.everything()
     file = made(tmp_path, job.id)
-    check(browser, file, charts=TRAINED | {"rank-speed", "rank-memory"})
+    check(browser, file, charts=TRAINED | {"rank-speed"})
     seen = Seen(browser, file)
     seen.at(1200, "light")
     keep_picture(seen.page, "report", width=1200, height=900)

@@ -117,7 +117,7 @@ def test_nothing_is_told_of_an_empty_folder(tmp_path: Path) -> None:
         name: (None, None, None) for name in ("walltime", "CPUs", "memory")
     }
     assert "script is not in the run folder" in run.notes
-    assert any("there are no metrics in the run folder" in note for note in run.notes)
+    assert any("no metrics in the run folder" in note for note in run.notes)
     html = render_page(told, now=NOW)
     assert "No attempt has begun." in html
     assert html.count("not known") > 5
@@ -185,8 +185,8 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     assert run.ranks is not None
     assert run.ranks[1:6] == (None,) * 5
     assert "Speed by rank" in render_page(told, now=NOW)
-    assert "metrics.jsonl: 2 lines are no whole record, and left out" in run.notes
-    assert "the loss is no number in 2 of 3 lines" in run.notes
+    assert "metrics.jsonl: 2 lines are damaged and left out" in run.notes
+    assert "the loss is not a number in 2 of 3 lines" in run.notes
     assert "NaN" not in render_page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
 
 
@@ -203,7 +203,7 @@ def test_what_ranks_did_is_told_of_all_steps(tmp_path: Path) -> None:
     ranks = found.runs[0].ranks
     assert ranks is not None
     assert (ranks.forward, ranks.waiting, ranks.memory) == ((2, 2), (0, 0), (3e9, 4e9))
-    assert "No rank has waited for data." in render_page(found, now=NOW)
+    assert "No rank waited for data." in render_page(found, now=NOW)
 
 
 HOSTILE = st.text(
@@ -334,7 +334,7 @@ def test_what_the_job_noted_itself_counts_and_the_schedulers_numbers_stand_besid
     found = uses(told)
     assert found["memory"].used == "100 GB at most"
     assert found["memory"].counted == "qstat counts 241.9 MB"
-    assert found["memory"].source == "usage/*.jsonl"
+    assert found["memory"].source == "usage/*"
     assert found["memory"].advice == "resources.memory_per_node: 125GB would do"
     assert found["CPUs"].advice == "8 CPUs a node would do"
     assert found["GPUs"].used is not None
@@ -348,6 +348,83 @@ def test_what_the_job_noted_itself_counts_and_the_schedulers_numbers_stand_besid
     assert "GPU use" in html
     assert "CPUs busy" in html
     assert "qstat counts 241.9 MB" in html
+
+
+def nvidia_lines(seconds: int, *, hour: int = 13) -> str:
+    """What `nvidia-smi -l 30` prints of four GPUs: time, index, percent, MiB and watts."""
+    lines = []
+    for at in range(0, seconds + 1, 30):
+        clock = f"{hour + at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}"
+        for gpu in range(4):
+            use = f"{40 + at % 60}, {30 << 10}, {80 << 10}, 300.25"
+            lines.append(f"2026/11/22 {clock}.{900 + gpu}, {gpu}, {use}\n")
+    return "".join(lines)
+
+
+def test_lines_of_nvidia_smi_tell_what_gpus_did_and_the_scheduler_the_rest(tmp_path: Path) -> None:
+    command("qstat", QSTAT, tmp_path)
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=("done 0",))
+    (job.run_dir / "usage").mkdir()
+    lines = nvidia_lines(3000) + "2026/11/22 14:00:00.00, 0, [N/A], [N/A], 81559, [N/A]\ngarbage\n"
+    (job.run_dir / "usage" / "n000.csv").write_text(lines)
+    told = of(job)
+    usage, found = told.runs[0].usage, uses(told)
+    assert usage is not None
+    assert (usage.nodes, usage.seconds) == (1, 3000)
+    assert (usage.cpu_seconds, usage.memory, usage.busy.x, usage.held.x) == (None, None, (), ())
+    assert found["GPUs"].used is not None
+    assert "55 % busy on average, 300 W each" in found["GPUs"].used
+    assert found["GPU memory"].used == "30 GB at most"
+    assert (found["memory"].used, found["memory"].source) == ("241.9 MB at most", "qstat")
+    html = render_page(told, now=NOW)
+    assert "GPU use" in html
+    assert "Memory of a node" not in html
+
+
+def test_lines_of_rocm_smi_below_their_moments_are_read_too(tmp_path: Path) -> None:
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=("done 0",))
+    (job.run_dir / "usage").mkdir()
+    table = (
+        "device,Average Graphics Package Power (W),GPU use (%),VRAM Total Memory (B),"
+        "VRAM Total Used Memory (B)\ncard0,90.0,12,68702699520,1073741824\n"
+        "card1,N/A,8,68702699520,0\n"
+    )
+    (job.run_dir / "usage" / "n000.csv").write_text(
+        "".join(f"{1_790_000_000 + at}\n{table}" for at in range(0, 91, 30))
+    )
+    usage = of(job).runs[0].usage
+    assert usage is not None
+    assert (usage.seconds, usage.gpu_use, usage.gpu_power) == (90, 10, 90)
+    assert (usage.gpu_memory, usage.gpu_uses.y) == (2**30, (10, 10, 10, 10))
+
+
+def test_a_pause_of_the_notes_parts_two_starts(tmp_path: Path) -> None:
+    job = make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100), outcomes=("done 0",))
+    (job.run_dir / "usage").mkdir()
+    lines = nvidia_lines(600) + nvidia_lines(300, hour=15)
+    (job.run_dir / "usage" / "n000.csv").write_text(lines)
+    usage = of(job).runs[0].usage
+    assert usage is not None
+    assert usage.seconds == 900
+
+
+def test_what_slurm_counts_on_each_node_gives_advice_on_memory(tmp_path: Path) -> None:
+    rows = (
+        "4|1790000000|1790000060|3000|240|2|96|40:00:00|760G||billing=96,cpu=96,node=2|\n"
+        "4.0|1790000060|1790000060|3000||2|96|40:00:00||41943040K|cpu=96|\n"
+    )
+    command("env", rows, tmp_path)  # as in: env SLURM_TIME_FORMAT=%s sacct ...
+    content = spec(8) | {"scheduler": "slurm"}
+    del content["site"]
+    job = make(tmp_path, "4", ranks=8, content=content, lines=metrics(8, steps=100))
+    memory = uses(of(job))["memory"]
+    assert (memory.asked, memory.used) == ("380 GB on one node", "40 GB on one node at most")
+    assert memory.advice == "resources.memory_per_node: 50GB would do"
+    # Where Slurm starts each process itself, its number is of one of them.
+    content |= {"launch": {"mode": "direct"}}
+    job = make(tmp_path / "direct", "4", ranks=8, content=content, lines=metrics(8, steps=100))
+    memory = uses(of(job))["memory"]
+    assert (memory.used, memory.share, memory.advice) == ("40 GB in one process at most", None, "")
 
 
 @pytest.mark.parametrize("outcome", ["failed 1", "cancelled 143"])

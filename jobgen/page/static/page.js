@@ -6,6 +6,10 @@ const calls = new Map();
 let number = 0;
 let last = { script: null };
 let ready = false;
+// The scheduler that the spec had before its site decided it.
+let scheduler = "";
+$("unserved").hidden = true;
+$("loading").hidden = false;
 
 // --- asking Python ---------------------------------------------------------------
 
@@ -18,14 +22,22 @@ function ask(call, ...words) {
 worker.onmessage = ({ data }) => {
   if (data.loading) return tellProgress(data.loading, data.share);
   if (data.ready) return begin();
-  if (data.id === undefined) return tellProgress(`Python did not start: ${data.failed}`, 0);
+  if (data.id === undefined) return tellFailure(data.failed);
   const { resolve, reject } = calls.get(data.id);
   calls.delete(data.id);
   if (data.failed) reject(new Error(data.failed));
   else resolve(data.answer);
 };
 
+// Other files may still arrive after one has failed.
+let failed = false;
+function tellFailure(reason) {
+  tellProgress(`Python did not start: ${reason}`, 0);
+  failed = true;
+}
+
 function tellProgress(text, share) {
+  if (failed) return;
   $("loading-text").textContent = text;
   $("progress").value = share;
 }
@@ -78,9 +90,10 @@ async function write(path) {
   const { input } = fields.get(path);
   const value = input.value;
   const plain = ["text", "block"].includes(input.dataset.widget);
+  if (path === "site") scheduler = fields.get("scheduler").input.value || scheduler;
   const answer = value.trim() === ""
-    ? await ask("edit", $("yaml").value, path, null)
-    : await ask(plain ? "edit_text" : "edit", $("yaml").value, path, value);
+    ? await ask("edit", $("yaml").value, path, null, scheduler)
+    : await ask(plain ? "edit_text" : "edit", $("yaml").value, path, value, scheduler);
   $("yaml").value = answer.text;
   show(answer, input);
 }
@@ -105,8 +118,18 @@ function show(answer, writing = null) {
   showProblems(answer.problems, answer.notes ?? []);
   showSite(answer.values.site ?? "");
   if (answer.script !== null) showScript(answer);
-  $("copy-script").disabled = $("save-script").disabled = answer.script === null;
+  markScript(answer.script === null);
   document.body.dataset.state = answer.script === null ? "invalid" : "valid";
+}
+
+// While the spec is invalid, the script on show is an earlier one, and says so.
+function markScript(old) {
+  $("copy-script").disabled = $("save-script").disabled = old;
+  $("script-pane").classList.toggle("old", old);
+  $("stale").hidden = !old;
+  $("stale").textContent = last.script === null
+    ? "There is no script until the spec is valid."
+    : "This is the script of your last valid spec.";
 }
 
 function showProblems(problems, notes) {

@@ -1,39 +1,45 @@
-// Python in a thread of its own: loads Pyodide and jobgen, then answers calls of jobgen.page.compose.
+// Python in its own thread: loads Pyodide and jobgen, then answers calls of jobgen.page.compose.
 const base = new URL("./", self.location.href);
+const types = { mjs: "text/javascript", wasm: "application/wasm", zip: "application/zip", json: "application/json" };
 const report = (text, share) => self.postMessage({ loading: text, share });
 
-// Every file has the bytes that the page was built with, wherever it comes from.
-async function verify(files, pyodide) {
-  let done = 0;
+// Fetch each file once and compare it with the digest that the page was built with. From then on the
+// checked bytes are used and never the address, so a server cannot send other bytes later.
+async function fetchFiles(files, pyodide) {
   const sizes = files.reduce((sum, file) => sum + file.size, 0);
-  const plain = self.fetch;
-  const known = new Map();
-  for (const file of files) {
-    const folder = file.of === "pyodide" ? pyodide : base;
-    known.set(new URL(file.name, folder).href, file.integrity);
-  }
-  self.fetch = (what, options) => {
-    const integrity = known.get(new URL(what.url ?? what, base).href);
-    return plain(what, integrity ? { ...options, integrity } : options);
-  };
-  await Promise.all(files.map(async (file) => {
-    const folder = file.of === "pyodide" ? pyodide : base;
-    const answer = await self.fetch(new URL(file.name, folder));
-    if (!answer.ok) throw new Error(`${file.name}: ${answer.status}`);
-    await answer.arrayBuffer();
-    done += file.size;
-    report(`Loading ${file.name}`, Math.round(80 * done / sizes));
+  const held = new Map();
+  let done = 0;
+  await Promise.all(files.map(async ({ name, of, size, integrity }) => {
+    const address = new URL(name, of === "pyodide" ? pyodide : base).href;
+    const answer = await fetch(address, { integrity }).catch(() => {
+      throw new Error(`${address} cannot be loaded, or is not the file that this page was built with`);
+    });
+    if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+    held.set(address, new Blob([await answer.arrayBuffer()], { type: types[name.split(".").pop()] }));
+    done += size;
+    report(`Loading ${name}`, Math.round(80 * done / sizes));
   }));
+  return held;
 }
 
 async function start({ pyodide, files, archive }) {
   const folder = new URL(pyodide, base);
-  await verify(files, folder);
+  const held = await fetchFiles(files, folder);
+  const take = (address) => {
+    const blob = held.get(new URL(address, base).href);
+    if (!blob) throw new Error(`${address} is not a file of this page`);
+    return blob;
+  };
+  // Pyodide fetches its other files by their addresses.
+  self.fetch = async (what) => new Response(take(what.url ?? what));
+  const importHeld = (name) => import(URL.createObjectURL(take(new URL(name, folder))));
   report("Starting Python", 82);
-  const { loadPyodide } = await import(new URL("pyodide.mjs", folder));
-  const python = await loadPyodide({ indexURL: folder.href });
+  const [{ loadPyodide }, { default: createPyodideModule }] = await Promise.all(
+    ["pyodide.mjs", "pyodide.asm.mjs"].map(importHeld),
+  );
+  const python = await loadPyodide({ indexURL: folder.href, createPyodideModule });
   report("Starting jobgen", 92);
-  const bytes = await (await self.fetch(new URL(archive, base))).arrayBuffer();
+  const bytes = await take(archive).arrayBuffer();
   python.FS.mkdirTree("/lib/jobgen");
   python.unpackArchive(bytes, "zip", { extractDir: "/lib/jobgen" });
   python.FS.mkdirTree("/work");
@@ -57,7 +63,8 @@ self.onmessage = async ({ data }) => {
   }
   try {
     const answer = await answering;
-    self.postMessage({ id: data.id, answer: JSON.parse(answer(data.call, data.arguments)) });
+    // JSON on both ways: Pyodide has its own null, which is not Python's None.
+    self.postMessage({ id: data.id, answer: JSON.parse(answer(data.call, JSON.stringify(data.arguments))) });
   } catch (error) {
     self.postMessage({ id: data.id, failed: String(error) });
   }

@@ -46,7 +46,7 @@
 
   const draw = (chart, box) => {
     plots.get(chart.id)?.destroy();
-    // There is no half a rank, and no half a step.
+    // Ranks and steps are whole numbers.
     const whole = chart.x === "rank" || chart.x === "step";
     const words = (_, ticks) =>
       ticks.map((tick) => (tick === null || (whole && !Number.isInteger(tick)) ? "" : short(tick)));

@@ -1,0 +1,81 @@
+"""`jobgen forward`: a port of a running job on this machine."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from jobgen.cli.options import complete_words, put_err, put_out, report_recoveries
+from jobgen.cli.remote import RemoteCommand, RemoteHost
+
+
+class _Forward(RemoteCommand):
+    """`forward`, whose ssh runs here: with --host, jobgen there only says which node it is."""
+
+    _here = ("--host", "--local-port")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Find the node here or there, and forward to it."""
+        if ctx.params["host"] is None:
+            return super().invoke(ctx)
+        host, printed = RemoteHost(ctx.params["host"]), list[bytes]()
+        words = [word for word in ctx.meta["words"] if word != "--print"]
+        code = host.run_jobgen(["forward", *words, "--print"], keep=printed)
+        if code:
+            return code
+        command = shlex.split(b"".join(printed).decode(errors="replace"))
+        port, wanted, only_print = (ctx.params[key] for key in ("port", "local_port", "only_print"))
+        # Nothing is printed of a job on the machine itself.
+        node, through = (command[-1], [host.name]) if command else (host.name, [])
+        return _forward(node, port, wanted, through=through, only_print=only_print)
+
+
+@click.command(cls=_Forward)
+@click.argument("job", shell_complete=complete_words("jobs.find", "list_words"))
+@click.argument("port", type=click.IntRange(1, 65535))
+@click.option("--node", metavar="N", help="Node, by name or number (default: the first).")
+@click.option(
+    "--local-port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="Port on this machine (default: the same, or a free one).",
+)
+@click.option("--print", "only_print", is_flag=True, help="Print the ssh command; do not run it.")
+def forward(
+    job: str, port: int, node: str | None, local_port: int | None, only_print: bool
+) -> int | None:
+    """Bring a port of a running job's node to this machine, until Ctrl-C.
+
+    The port is forwarded by your own ssh, to localhost on the node. The site must allow ssh to the
+    nodes of your jobs. For a task of an array, give its id, such as 12_3.
+    """
+    from jobgen import find
+    from jobgen.jobs.inside import find_node
+
+    report_recoveries()
+    record = find(job)
+    name = find_node(record, node)
+    if record.local:
+        put_err(f"job {record.id} runs on this machine: http://127.0.0.1:{port}/")
+        return 0
+    return _forward(name, port, local_port, through=[], only_print=only_print)
+
+
+def _forward(
+    node: str, port: int, local_port: int | None, *, through: list[str], only_print: bool
+) -> int:
+    from jobgen.jobs.forward import make_forward, pick_port
+    from jobgen.process import replace_process
+
+    local = local_port or pick_port(port)
+    argv = make_forward(node, port, local_port=local, through=through)
+    if only_print:
+        put_out(f"{shlex.join(argv)}\n")
+        return 0
+    put_err(f"http://127.0.0.1:{local}/ is port {port} of {node}; Ctrl-C ends it")
+    replace_process(argv)
+
+
+COMMANDS = {"forward": forward}

@@ -1,0 +1,118 @@
+"""`jobgen submit`, and what it runs on another machine to receive the files of a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from jobgen.cli.options import (
+    DEFAULT_SPEC,
+    FILE,
+    add_target_options,
+    json_option,
+    put_err,
+    put_out,
+)
+from jobgen.cli.remote import RemoteCommand
+from jobgen.errors import AlreadySubmittedError, JobFailedError, JobgenError
+from jobgen.output import make_printable
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the command and the script without submitting."
+)
+@click.option("--wait", is_flag=True, help="Follow the job until it ends; exit with 7 if it fails.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="[KIND:]ID",
+    help="Start after this job. KIND is afterok (default), afterany, afternotok or after.",
+)
+@click.option("--again", is_flag=True, help="Submit even if the same job is already submitted.")
+@click.option(
+    "--stale-ok", is_flag=True, help="Submit a script even if its spec has changed since."
+)
+@click.option(
+    "--send",
+    type=click.Choice(["tracked"]),
+    help="With --host, send every file that git tracks here.",
+)
+@json_option
+@add_target_options
+def submit(
+    path: str,
+    dry_run: bool,
+    wait: bool,
+    after: tuple[str, ...],
+    again: bool,
+    stale_ok: bool,
+    send: str | None,
+    as_json: bool,
+    **target: Any,
+) -> None:
+    """Submit a spec (default: job.yaml) or a rendered script, and print the job's id.
+
+    The job runs in the current folder, as with sbatch and qsub.
+    """
+    from jobgen import prepare
+    from jobgen import submit as hand_over
+    from jobgen.output import format_json
+
+    if send:
+        raise click.UsageError("--send needs --host")
+    limits = not target.pop("no_limits")
+    ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
+    if dry_run:
+        for message in ready.list_warnings():
+            put_err(message)
+        put_out(format_json(ready.as_dict()) if as_json else ready.preview())
+        return
+    try:
+        try:
+            job = hand_over(ready, again=again, warn=put_err)
+        except AlreadySubmittedError as refusal:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            click.confirm(
+                f"{make_printable(str(refusal))}\nsubmit another job?", abort=True, err=True
+            )
+            job = hand_over(ready, again=True, warn=put_err)
+    except JobgenError as error:
+        if error.job_id:
+            put_out(format_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")
+        raise
+    run_folder = os.path.relpath(job.run_dir)
+    handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
+    handed_over |= {"argv": job.argv, "script": os.path.join(run_folder, "script")}
+    if not as_json:
+        put_out(f"{job.id}\n")
+    elif not wait:
+        put_out(format_json(handed_over))
+    put_err(f"run folder: {run_folder}")
+    if not wait:
+        put_err(f"next: jobgen logs -f {job.id}, jobgen status {job.id}")
+    else:
+        from jobgen.cli.jobs import follow_job
+
+        state = follow_job(job)
+        if as_json:
+            put_out(format_json(handed_over | {"state": state.name, "reason": state.reason}))
+        if state.name != "done":
+            raise JobFailedError(f"job {job.id}: {state.described}")
+
+
+@click.command(hidden=True)
+@click.argument("folder")
+def receive(folder: str) -> None:
+    """Unpack the files that `submit --host` sends on stdin into a folder."""
+    from jobgen.machine.transfer import unpack_files
+
+    unpack_files(sys.stdin.readline(), folder)
+
+
+COMMANDS = {"submit": submit, "receive": receive}

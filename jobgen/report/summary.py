@@ -1,0 +1,97 @@
+"""A run, or several, in two or three sentences."""
+
+from __future__ import annotations
+
+from jobgen.diagnose import Diagnosis
+from jobgen.report.facts import Comparison, Place, RunFacts, Training
+from jobgen.report.figures import format_count, format_number, format_span
+from jobgen.schedulers.base import State
+
+_BEGINNINGS = {
+    "queued": "It waits in the queue",
+    "running": "It is running",
+    "stopping": "It is stopping",
+    "done": "It ended well",
+    "failed": "It failed",
+    "cancelled": "It was cancelled",
+    "timeout": "It reached its walltime",
+    "node lost": "It lost a node",
+    "unknown": "Its state is not known",
+}
+_LEAST_WAIT = 60.0  # seconds in the queue that are worth a sentence
+
+
+def summarise_run(
+    state: State,
+    cause: Diagnosis | None,
+    training: Training | None,
+    places: tuple[Place, ...],
+    *,
+    ran: float | None,
+    waited: float | None,
+) -> str:
+    """Return how the run ended, what it trained, and how long it waited."""
+    sentences = [_describe_end(state, cause, ran)]
+    if training:
+        sentences.append(_describe_training(training, places))
+    if waited is not None and waited >= _LEAST_WAIT:
+        sentences.append(f"It waited {format_span(waited)} in the queue.")
+    return " ".join(sentences)
+
+
+def _describe_end(state: State, cause: Diagnosis | None, ran: float | None) -> str:
+    text = _BEGINNINGS[state.name]
+    if state.name == "done" and state.reason:
+        text = "It was asked to stop, and did"
+    if ran is not None and state.name != "queued":
+        text += f" after {format_span(ran)}" if state.ended else f", for {format_span(ran)} so far"
+    if reason := _name_reason(state, cause):
+        text += f": {reason}"
+    return text if text.endswith("?") else text.rstrip(".") + "."
+
+
+def _name_reason(state: State, cause: Diagnosis | None) -> str:
+    if cause and cause.cause not in ("unknown", "healthy"):
+        return cause.headline
+    if state.name in ("done", "cancelled"):
+        return ""
+    return state.reason.partition("\n")[0]
+
+
+def _describe_training(training: Training, places: tuple[Place, ...]) -> str:
+    of = f" of {training.all_steps:,}" if training.all_steps else ""
+    steps = "step" if training.last_step == 1 and not of else "steps"
+    ranks = training.ranks or sum(len(place.ranks) for place in places)
+    where = f" on {format_count(ranks, 'rank')}" if ranks else ""
+    where += f" of {format_count(len(places), 'node')}" if places and where else ""
+    results = ", at ".join(_list_results(training))
+    return f"{training.last_step:,}{of} {steps}{where}{': ' if results else ''}{results}."
+
+
+def _list_results(training: Training) -> list[str]:
+    """Return how the loss moved, and the speed, as far as they are known."""
+    results = []
+    first, last = training.losses.y[:1], training.loss
+    if first and last is not None and first[0] != last:
+        verb = "fell" if last < first[0] else "rose"
+        results.append(f"the loss {verb} from {format_number(first[0])} to {format_number(last)}")
+    if training.speed is not None:
+        results.append(f"{format_number(training.speed)} {training.unit}/s")
+    return results
+
+
+def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
+    """Return how many runs ended well, which is best, and which is fastest."""
+    done = sum(run.state == "done" for run in runs)
+    sentences = [f"{done} of {format_count(len(runs), 'run')} ended well."]
+    best = comparison.rows[0]
+    value = best.validation if comparison.measure == "validation loss" else best.loss
+    if value is not None and sum(row.loss is not None for row in comparison.rows) > 1:
+        sentences.append(f"Best by {comparison.measure}: {best.title}, {format_number(value)}.")
+    speeds = [(row.speed, row.title) for row in comparison.rows if row.speed is not None]
+    if len(speeds) > 1:
+        speed, title = max(speeds)
+        units = {run.training.unit for run in runs if run.training}
+        unit = f"{units.pop()}/s" if len(units) == 1 else "a second"
+        sentences.append(f"Fastest: {title}, {format_number(speed)} {unit}.")
+    return " ".join(sentences)

@@ -1,0 +1,113 @@
+"""Words that people type are answered with the line to type, or do what they do elsewhere."""
+
+import pytest
+from support import jobgen
+
+from jobgen.cli.main import LISTED
+from jobgen.spec.table import load_table
+
+SPEC = """\
+name: a
+scheduler: slurm
+resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 8, walltime: 2h}
+run: {script: train.py}
+"""
+
+
+@pytest.fixture(autouse=True)
+def spec(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("ps", "type: jobgen list"),
+        ("squeue", "type: jobgen list"),
+        ("kill 12", "type: jobgen cancel 12"),
+        ("scancel 12", "type: jobgen cancel 12"),
+        ("sbatch", "type: jobgen submit job.yaml"),
+        ("sbatch old.sbatch", "type: jobgen submit old.sbatch"),
+        ("torchrun", "type: jobgen submit job.yaml"),
+        ("validate a.yaml", "type: jobgen check a.yaml"),
+        ("log 12", "type: jobgen logs 12"),
+        ("tail 12", "type: jobgen logs -f 12"),
+        ("statu 12", "type: jobgen status 12"),
+        ("retry 12", "type: jobgen rerun 12"),
+        ("why 12", "type: jobgen diagnose 12"),
+        ("build", "type: jobgen render job.yaml"),
+        ("convert", "type: jobgen import SCRIPT"),
+        ("sinfo", "type: jobgen sites"),
+        ("version", "type: jobgen --version"),
+        ("help", "type: jobgen --help"),
+        ("job.yaml", "type: jobgen submit job.yaml"),
+        ("train.py", "type: jobgen init --script train.py"),
+        ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
+        ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
+        ("xyzzy", "jobgen --help lists them"),
+    ],
+)
+def test_a_word_that_is_not_a_command_is_answered(line, answer):
+    ended = jobgen(*line.split())
+    assert ended.code == 2
+    assert f"no such command {line.split()[0]!r}; {answer}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit --gpus 4", "type: --set resources.gpus_per_node=4"),
+        ("render --mem=64GB", "type: --set resources.memory_per_node=64GB"),
+        ("render --cpus-per-gpu 8", "type: --set resources.cpus_per_gpu=8"),
+        ("submit --qos", "type: --set qos=VALUE"),
+        ("render --ntasks 8", "jobgen starts one process for each GPU"),
+        ("submit --output x", "jobgen keeps all output"),
+        ("submit --test-only", "give --dry-run to `jobgen submit`"),
+        ("logs --tail", "give -f to `jobgen logs`"),
+        ("list --quiet", "redirect it with 2>/dev/null"),
+        ("submit --partiton x", "did you mean --partition?"),
+        ("status --walltime 4h", "give --set resources.walltime=4h when you submit"),
+        ("wait --xyzzy", "jobgen wait --help lists them"),
+    ],
+)
+def test_a_word_that_is_not_an_option_is_answered(line, answer):
+    ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert answer in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "directive"),
+    [
+        ("-N 4", "#SBATCH --nodes=4"),
+        ("--nodes=4", "#SBATCH --nodes=4"),
+        ("-t 30m", "#SBATCH --time=00:30:00"),
+        ("--time 1-12:00:00", "#SBATCH --time=36:00:00"),
+        ("-A lab", "#SBATCH --account=lab"),
+        ("-p long", "#SBATCH --partition=long"),
+        ("-q long", "#SBATCH --partition=long"),
+        ("--queue long", "#SBATCH --partition=long"),
+        ("-J b", "#SBATCH --job-name=b"),
+        ("--gpus-per-node 2", "#SBATCH --gpus-per-node=2"),
+    ],
+)
+def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
+    ended = jobgen("render", *options.split())
+    assert ended.code == 0, ended.err
+    assert directive in ended.out.splitlines()
+
+
+def test_a_bad_value_is_refused_as_by_set():
+    ended = jobgen("render", "-t", "4 hors")
+    assert (ended.code, ended.out) == (3, "")
+    assert "resources.walltime: '4 hors' is not a duration" in ended.err
+
+
+def test_no_word_is_a_command_and_none_has_two_meanings():
+    words = [word for row in load_table()["commands"] for word in row["words"].split()]
+    assert len(words) == len(set(words))
+    assert not set(words) & LISTED.keys()
+    for row in load_table()["commands"]:
+        name = row["type"].split()[1]
+        assert name in LISTED or name.startswith("--"), row

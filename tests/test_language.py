@@ -1,0 +1,90 @@
+"""Plain English: turns that read like a translation stay out of all that users see.
+
+Messages, help, docstrings, docs and templates are read; comments and tests are not. What is still
+to be rewritten is in `NOT_YET`, which only shrinks; run this file as a program to see it all.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+#: Turns of phrase, and what to write instead.
+BANNED = {
+    r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|one\b)[a-z]+": "is not a ...",
+    r"\bnobody\b": "no one, or say who",
+    r"\bof (?:its|their|one's|your|his|her) own\b(?! (?!in|here|and|or)[a-z])": "its own",
+    r"\b(?:is|are) told\b": "gets, is reported",
+    r"\btells? of\b": "reports, describes",
+    r"\banew\b": "again",
+    r"\bmends?\b|\bmended\b|\bmending\b": "fix",
+    r"\bwhom\b": "who",
+    r"\bfor ever\b": "forever, without end",
+    r"\bwhere there (?:is|are)\b": "if there is",
+    r"\ball that (?:is|are|was|has|have)\b": "everything that",
+    r"\bso many of\b|\bof so many\b": "this many",
+}
+PATTERN = re.compile("|".join(f"(?:{turn})" for turn in BANNED))
+#: What is still to be rewritten: folders and files of the repository.
+NOT_YET: tuple[str, ...] = ("templates/runtime",)
+TEXTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(path for path in (ROOT / "templates").rglob("*") if path.is_file()),
+    *(ROOT / "jobgen" / "spec" / "data").glob("*.yaml"),
+]
+
+
+def list_strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the strings of a module that have a blank in them, each with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, " ".join(node.value.split())
+
+
+def find_turns(path: Path) -> Iterator[str]:
+    """Yield each banned turn in a file that users see, with its place."""
+    if path.suffix == ".py":
+        lines = list(list_strings(path))
+    else:
+        lines = list(enumerate(path.read_text().splitlines(), 1))
+    for number, text in lines:
+        for match in PATTERN.finditer(text):
+            yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r} in {text[:100]!r}"
+
+
+def list_files() -> list[Path]:
+    """Return the files that users see."""
+    return [*sorted((ROOT / "jobgen").rglob("*.py")), *sorted(TEXTS)]
+
+
+def test_text_for_users_is_plain_english() -> None:
+    turns = [
+        turn
+        for path in list_files()
+        if not path.relative_to(ROOT).as_posix().startswith(NOT_YET or ("-",))
+        for turn in find_turns(path)
+    ]
+    assert not turns, "\n".join(turns)
+
+
+def test_what_is_not_yet_clean_is_not() -> None:
+    for place in NOT_YET:
+        paths = [path for path in list_files() if str(path.relative_to(ROOT)).startswith(place)]
+        assert any(turn for path in paths for turn in find_turns(path)), f"{place} is clean"
+
+
+@pytest.mark.parametrize(
+    "text", ["X is no duration", "a folder of its own", "where there are none"]
+)
+def test_banned_turns_are_found(text: str) -> None:
+    assert PATTERN.search(text)
+
+
+if __name__ == "__main__":
+    for path in list_files():
+        for turn in find_turns(path):
+            print(turn)
