@@ -1,10 +1,10 @@
-"""What `jobgen list` and `jobgen status --json` take of their own time over many recorded jobs.
+"""The CPU time of `jobgen list` and `jobgen status --json` with many recorded jobs.
 
     python benchmarks/status_cost.py [--check] [JOBS]
 
-Records so many jobs, one in fifty of which has not ended, behind a stand-in for squeue that notes
-how often it is called. The time is CPU time, of jobgen and not of the scheduler's command, also as
-a ratio to that of `python -c pass`. --check: fail above the limit, or after more than one query.
+Records JOBS jobs, one in fifty of which has not ended, with a stand-in for squeue that counts its
+calls. The time is that of jobgen without the scheduler's command, also relative to
+`python -c pass`. --check: fail above the limit, or after more than one query.
 """
 
 import argparse

@@ -1,17 +1,17 @@
-"""No job is lost and none is doubled, whatever happens while it is submitted.
+"""Check that no job is lost or doubled, whatever happens during its submission.
 
     python benchmarks/submission.py                  # all of it; root, strace and a loop device
     python benchmarks/submission.py --every 10       # each tenth of the faults
 
-`jobgen submit` hands a script to a scheduler that is made up here: a file of accepted jobs, read by
-`squeue`. At each system call of the command, by strace(1), something happens: it is killed, the
-call fails, the power is cut (its folder is an ext4 of its own, whose disk is copied at that moment
-and mounted again), or a second login node with a clock 400 s ahead looks at the same folder. Other
-faults are answers of sbatch that are none, by an squeue that is away or knows nothing. Each time
-the user then submits once more. Counted are jobs that were accepted and are on no record (lost),
-jobs beyond the first (doubled), and records of jobs that were never accepted (wrong).
+`jobgen submit` hands a script to a stand-in scheduler: a file of accepted jobs that `squeue` reads.
+At each system call of the command, strace(1) injects a fault: the command is killed, the call
+fails, the power is cut (the folder is on its own ext4, whose disk is copied at that moment and
+mounted again), or a second login node with a clock 400 s ahead looks at the same folder. Other
+faults are unreadable answers of sbatch, and an squeue that is missing or knows nothing. Each time
+the user then submits again. The table counts accepted jobs without a record (lost), jobs beyond the
+first (doubled), and records of jobs that were never accepted (wrong).
 
-Prints one table; exit code 1 if any count but that of the faults is not 0.
+The exit code is 1 if any of these counts is not 0.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from jobgen.cli.main import main as jobgen
-from jobgen.jobs import logs, pending, recovery, status, submit, watch  # noqa: F401
-from jobgen.jobs.handling import elsewhere  # noqa: F401
+from jobgen.jobs import folders, journal, logs, recover, status, submit, watch  # noqa: F401
 from jobgen.output import format_table
 
 SPEC = {
@@ -157,7 +156,7 @@ OTHER = Machine("two", "login2", 400.0)
 def start(
     scheduler: Scheduler, folder: Path, *words: str, machine: Machine = LOGIN
 ) -> tuple[int, int, int]:
-    """Fork a process that runs a command of jobgen once it is told to.
+    """Fork a process that runs a jobgen command when it gets a signal to.
 
     Returns its id, where to write to let it begin, and where to read its end.
     """
@@ -176,7 +175,7 @@ def start(
             "PATH": f"{scheduler.bin}:{os.environ['PATH']}",
             "FAKE": str(scheduler.folder),
         }
-        pending.read_boot_id = lambda: machine.boot
+        journal.read_boot_id = lambda: machine.boot
         names = os.uname()
         os.uname = lambda: os.uname_result((names[0], machine.host, *names[2:]))  # type: ignore[assignment]
         clock = time.time
@@ -353,7 +352,7 @@ def try_power(scheduler: Scheduler, top: Path, *, every: int, sbatch: str) -> Co
             pid, go, end = start(scheduler, folder, "submit")
             with inject(pid, go, "signal=KILL", call=call):
                 finish(pid, end)
-            copy = top / f"copy-{number}"  # a name of its own: loop devices go late
+            copy = top / f"copy-{number}"  # its own name, because loop devices disappear late
             shutil.copyfile(disk, copy)
             time.sleep(0.12 if sbatch == "slow" else 0)  # sbatch goes on elsewhere
             shutil.rmtree(folder)
@@ -371,7 +370,7 @@ def try_power(scheduler: Scheduler, top: Path, *, every: int, sbatch: str) -> Co
 
 
 def try_kind(task: tuple[str, str, int, Path]) -> tuple[str, Count, float]:
-    """Do the faults of one kind, below a folder of its own."""
+    """Inject the faults of one kind, in a separate folder."""
     kind, sbatch, every, top = task
     began = time.monotonic()
     top.mkdir()
@@ -379,7 +378,7 @@ def try_kind(task: tuple[str, str, int, Path]) -> tuple[str, Count, float]:
     os.chdir(prepare(top / "warm"))
     sys.argv = ["jobgen", "submit", "--dry-run"]
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-        jobgen()  # so that no fault is at a call that imports a module
+        jobgen()  # so that no fault hits a call that imports a module
     if kind == "clocks":
         count = try_clocks(scheduler, top, every=every)
     elif kind == "answers":
@@ -407,7 +406,7 @@ def main() -> int:
     """Run all kinds of faults and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--every", type=int, default=1, metavar="N", help="do each Nth fault")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="run N at a time")
     parser.add_argument("--only", default="", metavar="WORD", help="the kinds with this word")
     options = parser.parse_args()
     rows = [("fault", *Count._fields, "seconds")]

@@ -1,4 +1,4 @@
-"""What is made from the program: pages of docs, and the man page and JSON Schemas of the wheel.
+"""Files generated from the program: pages of docs, the man page and the JSON Schemas.
 
 python docs/generate.py          # writes these pages of docs/reference, and SKILL.md
 python docs/generate.py --man    # prints the man page, as in: ... | man -l -
@@ -25,34 +25,35 @@ from jobgen.cli.editors import write_schema
 from jobgen.cli.main import LISTED, cli
 from jobgen.diagnose import machine, missing, program, scheduler, script
 from jobgen.errors import EXIT_CODES, SpecError
+from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
-from jobgen.schedulers.advice import ADVICE
-from jobgen.spec.bind import Kind, Parsed, Range, is_record, read_fields
+from jobgen.schedulers import SCHEDULERS
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.fields import Kind, Parsed, Range, is_record, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 
 ABOUT = """\
-jobgen takes one short YAML file to a multi-node PyTorch training job that starts on every node of a
-PBS or Slurm cluster, or of this machine. It writes a batch script that can be read, committed, and
-run with plain qsub or sbatch.
+jobgen turns one short YAML file into a multi-node PyTorch job that starts on every node of a PBS or
+Slurm cluster, or on this machine. It writes a batch script that you can read, commit, and run with
+plain qsub or sbatch.
 
-A command that takes a spec reads job.yaml in the current folder where none is named.
+Commands that take a spec read job.yaml in the current folder by default.
 """
 ENVIRONMENT = (
     (
         "JOBGEN_SITE_PATH",
-        "Folders with site profiles, separated by colons; of several with one name the last wins.",
+        "Folders with site profiles, separated by colons; the last profile of a name wins.",
     ),
     (
         "XDG_CONFIG_HOME",
-        "Where jobgen/sites is looked for, for the user's own profiles; ~/.config "
-        "where it is not set.",
+        "Its folder jobgen/sites has the user's own profiles (default: ~/.config).",
     ),
 )
 FILES = (
-    ("job.yaml", "The spec that is read where none is named."),
+    ("job.yaml", "The spec that commands read by default."),
     (
         ".jobgen/sites/NAME.yaml",
         "A site profile of the project; it wins over one of the user, of "
@@ -123,8 +124,8 @@ def lint_page() -> str:
     lines = [
         "# What `jobgen lint` finds",
         "",
-        "A finding names its rule; here is why each is a fault, and how to mend it. This page is",
-        "made by `docs/generate.py`.",
+        "A finding names its rule. This page says why each rule exists and how to fix what it",
+        "finds. `docs/generate.py` writes it.",
     ]
     for rule in sorted(RULES, key=lambda rule: rule.id):
         fix = rule.fix[0].upper() + rule.fix[1:]
@@ -140,29 +141,32 @@ DIAGNOSE = """\
 node that it began with, its exception and the line of the program, what shows it as `file:line`,
 and what to do. `--json` is described in [json.md](json.md). It asks the scheduler once, reads the
 run folder and the job's output, and changes nothing. Its exit code is 0 whatever it finds: that the
-job has failed is its answer, and no failure of its own; 2 where there is no such job.
+job has failed is its answer, not its own failure; 2 if there is no such job.
 
 ## How it decides
 
-1. What the scheduler says of the end counts first: a walltime, a lost node, preemption. Where it
-   killed for want of memory, the killed process is named.
-2. Else the process that failed first by itself. That others lost their connection to it, or were
-   told to stop, follows from it. Times are those of the shared file system; where preflight has
-   measured that clocks differ by more than a second, torch's own time stamps are corrected by that.
-3. Else the node whose agent failed first, then the script.
-4. Where processes have only waited (a collective timed out, the trainer's watchdog ended it), the
-   one that they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by
-   the stacks in `hangs/`. Where these do not tell, no process is blamed: one that alone did not say
-   that it waited may have been ended before it could.
-5. A job that runs is well as long as its logs, metrics and checkpoints grow. It hangs where nothing
-   was written for ten minutes, or for ten times its longest step where that is more. Before its
-   first words ten quiet minutes may be but a slow start.
-
-6. Where all that failed have only lost another process, it is what is missing: the node that has
+1. What the scheduler says about the end counts first: a walltime, a lost node, a step that did not
+   start, preemption. If it killed a process for want of memory, that process is named.
+2. Then the process that failed first on its own, with all ranks that failed alike. What ended it is
+   its last uncaught exception, with the exceptions that this came from. Exceptions that a program
+   handles and logs count for nothing: those of threads and destructors, those after which the
+   process went on or died of a signal, and those that another rank has survived. Ranks that lost
+   their connection to it, or were stopped, are named as its consequence. Times are those of the
+   shared file system; if preflight measured that clocks differ by more than a second, torch's own
+   time stamps are corrected by the difference.
+3. Then the node whose agent failed first, then the script.
+4. If processes only waited (a collective timed out, the trainer's watchdog ended it), the rank that
+   they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by the
+   stacks in `hangs/`, by the line of the program at which each rank waited, or because it alone did
+   not say that it waited. If none of these tells, no rank is named.
+5. A job that runs is well as long as its logs, metrics and checkpoints grow. It hangs if nothing
+   was written for ten minutes, or for ten times its longest step if that is more. Before its first
+   words, ten quiet minutes may be a slow start.
+6. If all that failed have only lost another process, the cause is what is missing: the node that
    left no word of its end, or the rank that left with 0 while the others were at work.
 
-What jobgen's script prints counts where it names a failure; its notes are no evidence. How often
-all this is right is counted: `python benchmarks/diagnosis.py` diagnoses about a hundred jobs with
+What jobgen's script prints counts if it names a failure; its notes are not evidence. How often all
+this is right is counted: `python benchmarks/diagnosis.py` diagnoses more than two hundred jobs with
 planted faults, recorded on Slurm, PBS and one machine, and CI wants 95 % right and no innocent node
 or rank blamed.
 
@@ -179,7 +183,7 @@ can be shown, and `healthy` none.
 def diagnose_page() -> str:
     """docs/reference/causes.md: how it decides, and a table of the causes."""
     lines = [DIAGNOSE]
-    slurm, pbs = ADVICE["slurm"]._asdict(), ADVICE["pbs"]._asdict()
+    slurm, pbs = (SCHEDULERS[name].advice._asdict() for name in ("slurm", "pbs"))
     words = {key: f"{slurm[key]} (Slurm), {pbs[key]} (PBS)" for key in slurm}
     for title, module in (
         ("The scheduler's word", scheduler),
@@ -196,67 +200,195 @@ def diagnose_page() -> str:
     return "\n".join(lines)
 
 
-def sites_page() -> str:
-    """The clusters that jobgen knows, a line each."""
-    from jobgen.sites import search
-    from jobgen.sites.sheet import (
-        describe_binding,
-        describe_network,
-        describe_queues,
-        list_gpus,
-    )
+SITES = """\
+# Sites
 
-    grades = {"docs": "documentation", "scripts": "users' scripts"}
-    lines = [
-        "# Sites",
-        "",
-        "The clusters that jobgen has profiles of; `docs/generate.py` makes this page of them.",
-        "Facts from users' scripts are warnings and never refusals, and so are those older than a",
-        "year. No profile has been tried on its cluster yet. `jobgen sites show NAME` has queues,",
-        "limits, network and sources; `jobgen sites capture` reads what your cluster says now.",
-        "",
-        "| site | cluster | scheduler | GPUs of a node | from | as of |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    details = [
-        "",
-        "## What a GPU job gets",
-        "",
-        "The queues are those that jobgen chooses from by GPU type, nodes and walltime; the",
-        "document beside them has their names and limits. Where NCCL's plugin is of the job's",
-        "environment or of a container, the job has to bring it: header and `jobgen explain` say",
-        "how. An empty binding leaves processes to the scheduler and torch; where the network is",
-        "not known, NCCL may use TCP, as the script's header says.",
-        "",
-        "| site | queue | by which document | network | binding |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+The clusters that jobgen has profiles of; `docs/generate.py` makes this page of them. Facts from
+users' scripts are warnings and never refusals, and so are facts that are older than a year or
+without a date. No profile has been tried on its cluster yet. `jobgen sites show NAME` has
+queues, limits, network and sources; on the cluster `jobgen sites check` says what is no longer
+so. [The format](profile.md) · [write a profile for your site](../guides/site-profile.md).
+"""
+TRIED = """
+## What three jobs get
+
+Each profile renders three specs: two nodes with all their GPUs for an hour, one GPU for an
+hour, and one node for four hours. A cell names the queue or partition (*default*: the site
+chooses it); *refused* or *warned* means that the site's limits do not allow the job. *A process
+gets* and *charged* are those of the first job; *site's default* means that the job does not
+ask. An empty binding leaves processes to the scheduler and torch. *Compared with*: the *site's
+example* of a PyTorch job (tests/sites/published.yaml has each difference and its reason), the
+*words* of documents, which a test compares, or *scripts* that users published.
+"""
+TODAY = "2026-11-23"
+
+
+def sites_page() -> str:
+    """docs/reference/sites.md: the clusters that jobgen knows, and what three jobs get on each."""
+    from jobgen.sites import search
+    from jobgen.sites.describe import GRADES
+    from jobgen.sites.sheet import list_gpus
+
+    head = "| site | cluster | scheduler | GPUs of a node | from |"
+    lines = [SITES, head, "| --- | --- | --- | --- | --- |"]
+    columns = (
+        "site | 2 nodes, 1 h | 1 GPU | 1 node, 4 h | a process gets | network | binding | charged"
+        " | compared with | source | dated"
+    )
+    details = [TRIED, f"| {columns} |", f"| {' | '.join(['---'] * 11)} |"]
     for name in sorted(path.stem for path in Path(search.BUILT_IN).glob("*.yaml")):
         profile = search.read(os.path.join(search.BUILT_IN, f"{name}.yaml")).profile
         if profile.verified is None:
             continue
+        grade = GRADES[profile.verified]
         cells = (f"`{name}`", profile.title, profile.can.title, ", ".join(list_gpus(profile)))
-        cells = (*cells, grades[profile.verified], profile.as_of)
-        lines.append(f"| {' | '.join(cell or '' for cell in cells)} |")
-        binding = describe_binding(profile)
-        more = (f"`{name}`", *describe_queues(profile), describe_network(profile))
-        details.append(f"| {' | '.join((*more, f'`{binding}`' if binding else ''))} |")
+        lines.append(f"| {' | '.join(cell or '' for cell in (*cells, grade))} |")
+        details.append(f"| {' | '.join((f'`{name}`', *_try_site(name, profile)))} |")
     return "\n".join([*lines, *details]) + "\n"
+
+
+def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
+    """Yield the cells of a site: what each of the three jobs gets, and where that is from."""
+    from jobgen.plan.cost import estimate_cost, format_number
+    from jobgen.sites.sheet import describe_binding, describe_network, describe_queues
+
+    gpus = _count_gpus(name, profile)
+    jobs = ((2, gpus, "1h"), (1, 1, "1h"), (1, gpus, "4h"))
+    plans = [_try_job(name, nodes=nodes, gpus=each, walltime=time) for nodes, each, time in jobs]
+    yield from (words for words, _ in plans)
+    plan = next((plan for _, plan in plans if plan is not None), None)
+    yield _describe_share(plan) if plan else ""
+    yield describe_network(profile)
+    binding = describe_binding(profile)
+    yield f"`{binding}`" if binding else ""
+    cost = estimate_cost(plan) if plan else None
+    yield f"{format_number(cost.amount)} {cost.unit}" if cost and cost.amount else "not known"
+    yield _describe_comparison(name, profile)
+    address = describe_queues(profile)[1]
+    source = next(one for one in (profile.sources or {}) if profile.sources[one].address == address)
+    found = profile.find_source(source)
+    yield address
+    yield f"{found.dated}" if found else ""
+
+
+def _count_gpus(name: str, profile: SiteProfile) -> int:
+    """The GPUs of a node of the type that the job gets, or four."""
+    key = "resources.gpu_type="
+    asked = [value.removeprefix(key) for value in _list_wanted(name) if value.startswith(key)]
+    kind = next(iter(asked), profile.gpu_type)
+    chosen = [
+        queue.node.gpus
+        for queue in (profile.queues or {}).values()
+        if queue.choose or queue.gpu_types
+        if not queue.gpu_types or kind is None or kind in queue.gpu_types
+    ]
+    of_type = (profile.gpu_types or {}).get(kind or "")
+    counts = [profile.node.gpus, of_type.gpus if of_type else None, *chosen]
+    return max((count for count in counts if count), default=4)
+
+
+def _try_job(name: str, *, nodes: int, gpus: int, walltime: str) -> tuple[str, Plan | None]:
+    """Return what becomes of a job on a site, in a word or two, and its plan."""
+    spec = {
+        "name": "job",
+        "resources": {"nodes": nodes, "gpus_per_node": gpus, "walltime": walltime},
+        "run": {"script": "train.py"},
+    }
+    sizes = ("resources.nodes=", "resources.gpus_per_node=", "environment.", "run.")
+    wanted = [value for value in _list_wanted(name) if not value.startswith(sizes)]
+    try:
+        plan = resolve(load(spec, wanted), site=name, today=TODAY)
+    except SpecError as error:
+        return f"refused: {error.problems[0].message.partition(' (')[0]}", None
+    queue = plan.requests.queue or "default"
+    doubts = [note for note in plan.notes if note.startswith("warning") and "so it may" in note]
+    return (f"{queue}, warned" if doubts else queue), plan
+
+
+def _list_wanted(name: str) -> list[str]:
+    """The account and the like that a site asks for, as the tests write them."""
+    sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+    from golden import SITES as WANTED
+
+    wanted: list[str] = WANTED.get(name, [])
+    return wanted
+
+
+def _describe_share(plan: Plan) -> str:
+    """The CPUs and memory of a process, as far as the job asks for them."""
+    group = plan.nodes.groups[0]
+    parts = []
+    if group.cpus:
+        parts.append(f"{group.cpus // group.processes} CPUs")
+    if group.memory:
+        parts.append(f"{group.memory // group.processes // 1024**2} GB")
+    elif plan.defaults.node.whole:
+        parts.append("the node's memory")
+    return ", ".join(parts) or "site's default"
+
+
+def _describe_comparison(name: str, profile: SiteProfile) -> str:
+    import yaml
+
+    published = yaml.safe_load((ROOT / "tests/sites/published.yaml").read_text(encoding="utf-8"))
+    limits = [limit for queue in (profile.queues or {}).values() for limit in queue.limits]
+    if name in published:
+        return "site's example"
+    if any(limit.quote for limit in (*limits, *profile.every_queue.limits)):
+        return "words"
+    return {"docs": "document"}.get(profile.verified or "", "scripts")
+
+
+PROFILE = """\
+# The site profile, key by key
+
+`docs/generate.py` makes this page of what jobgen reads. A profile is one YAML file,
+`NAME.yaml`; what is not known of a cluster is left out. [Write a
+profile](../guides/site-profile.md) shows the way from nothing to a profile that refuses what
+the site refuses; `jobgen schema site` prints this as JSON Schema for editors.
+"""
+
+
+def profile_page() -> str:
+    """docs/reference/profile.md: every key of a profile, its type and its meaning."""
+    lines = [PROFILE]
+    for title, cls in _list_parts(SiteProfile, "The profile", {}).items():
+        description = " ".join((inspect.getdoc(cls) or "").split())
+        lines += [f"## {title}", "", description, "", "| key | type | meaning |"]
+        lines.append("| --- | --- | --- |")
+        for name, field in read_fields(cls).items():
+            kinds = " or ".join(dict.fromkeys(map(_describe_kind, field.kinds)))
+            meaning = field.description + (" Required." if field.required else "")
+            lines.append(f"| `{name}` | {_cell([kinds])} | {_cell([meaning])} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _list_parts(cls: type, title: str, known: dict[str, type]) -> dict[str, type]:
+    """Return a record and those in it, lists and mappings included, each type of them once."""
+    if cls not in known.values():
+        known[title] = cls
+        for name, field in read_fields(cls).items():
+            for outer in field.kinds:
+                for kind in (outer, *outer.members):
+                    if is_record(kind.type):
+                        _list_parts(kind.type, name, known)
+    return known
 
 
 SPEC = """\
 # The spec, key by key
 
-`docs/generate.py` makes this page of what jobgen reads. Every key but `name`, `resources` and `run`
-may be left out. The last two columns are what a key adds to the script, found by rendering a job of
-two nodes with four GPUs each with it and without: directives, or lines of Part 1. Where a row says
-*the runtime*, the difference is in Part 2; *nothing* means that it is not for the script, or that
-the scheduler has no use for it, as `jobgen explain` says then.
+`docs/generate.py` writes this page from the model that jobgen reads specs with. Only `name`,
+`resources` and `run` are required. The last two columns show what a key adds to the script of a job
+with two nodes and four GPUs each: directives, or lines of Part 1. *fewer lines* means that Part 1
+loses lines, and *the runtime* that Part 2 differs. *nothing* means that the key does not affect
+the script, or that the scheduler has no such option; `jobgen explain` then says so.
 
-A value of fixed words is read in any case. A list may be written as one value, or as one line of
-several: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
-`container: image.sif` is its image, `notify: me@example.org` its address. On the command line
-`--set PATH=VALUE` sets any key, such as `--set resources.nodes=4`; `null` takes one out.
+Fixed words are read in any case. A list may be a single value, or one line of several values:
+`modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
+`container: image.sif` sets the image, `notify: me@example.org` the address. On the command line,
+`--set PATH=VALUE` sets any key, as in `--set resources.nodes=4`; `null` removes one.
 """
 # A value for each key, as YAML, and what else that asks for.
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -276,6 +408,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "run.module": ("package.train", "run.script=null"),
     "run.script": ("src/train.py",),
     "run.command": ("[./program, --fast]", "run.script=null"),
+    "run.body": ("old.body.sh", "run.script=null"),
     "run.args": ("{lr: 3e-4}",),
     "extends": ("base.yaml", "-"),
     "site": ("nci-gadi", "-"),
@@ -302,7 +435,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "environment.setup": ("ulimit -n 8192",),
     "launch.mode": ("direct",),
     "launch.launcher": ("mpiexec",),
-    "launch.rendezvous": ("static",),
+    "launch.rendezvous": ("c10d",),
     "launch.processes_per_node": ("2",),
     "launch.max_restarts": ("2",),
     "launch.interface": ("hsn0",),
@@ -392,7 +525,8 @@ def _describe_kind(kind: Kind) -> str:
         return "keys"
     if isinstance(rule, Range) and of_type is int:
         return f"number from {rule.least}" + (f" to {rule.most}" if rule.most else "")
-    return {int: "number", bool: "`true` or `false`", str: "text"}[of_type]
+    words = {int: "number", float: "number", bool: "`true` or `false`", str: "text"}
+    return words[of_type]
 
 
 def _show_effect(path: str, scheduler: str) -> list[str]:
@@ -424,6 +558,9 @@ def _show_effect(path: str, scheduler: str) -> list[str]:
     added.sort(key=lambda line: not any(word in line for word in words))
     if directives or added:
         return [f"`{line.rstrip(chr(92)).strip()}`" for line in directives or added[:2]]
+    kept = set(map(str.strip, own.splitlines()))
+    if any(line not in kept and not line.startswith("# ") for line in known):
+        return ["*fewer lines*"]
     assert runtime
     assert runtime_before
     return ["*nothing*" if runtime.digest == runtime_before.digest else "*the runtime*"]
@@ -445,6 +582,7 @@ def shared() -> Iterator[tuple[str, str]]:
 PAGES = {
     "lint.md": lint_page,
     "causes.md": diagnose_page,
+    "profile.md": profile_page,
     "sites.md": sites_page,
     "spec.md": spec_page,
 }

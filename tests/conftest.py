@@ -8,7 +8,6 @@ import signal
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,28 +32,6 @@ pytest_plugins = ["browsers", "cluster_fixtures"]
 TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "torch"}
 
 
-#: Files that take a worker half a minute or more come first, so that a run ends with short ones.
-LONG = ("test_strategy.py", "test_layouts.py", "test_fuzz.py", "test_guides.py", "test_runs.py")
-LONG += ("test_local.py", "test_tasks.py", "test_browser.py", "test_rendered.py")
-LONG += ("test_states.py", "test_pbs_states.py", "test_submission.py")
-
-#: Files whose tests share a job that takes its time: one worker runs all of such a file. Marks for
-#: groups would say so in the files, but xdist 3.8 does not see them with pytest 9.2.
-WHOLE = ("test_planted_faults.py", "test_layouts.py")
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`, hand out tests one by one, but for files that stay whole."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return path if path.endswith(WHOLE) else nodeid
-
-    return Scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
-
-
 @cache
 def mentions_clusters(path: Path) -> bool:
     """Whether a file may have tests of the tier of clusters."""
@@ -75,7 +52,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a cluster, or starts the trainer, by the fixtures it asks for."""
-    items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])

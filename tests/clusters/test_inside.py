@@ -63,14 +63,7 @@ def test_a_shell_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
 @pytest.fixture
 def pbs_env(pbs: Pbs, tmp_path: Path) -> dict[str, str]:
     """Of a login node, with an ssh that knows the nodes."""
-    ssh = tmp_path / "bin" / "ssh"
-    ssh.parent.mkdir()
-    own = "".join(f"{key}={value} " for key, value in pbs.script_env.items() if "JOBGEN" in key)
-    ssh.write_text(
-        f'#!/bin/sh\nnode=$1; shift\n{own}exec {pbs.scripts}/pbs-on "$node" sh -c "$*"\n'
-    )
-    ssh.chmod(0o755)
-    return {**pbs.env, "PATH": f"{ssh.parent}:{pbs.env['PATH']}"}
+    return pbs.add_ssh(tmp_path)
 
 
 def test_a_shell_on_pbs_goes_by_ssh(pbs_env: dict[str, str], tmp_path: Path) -> None:

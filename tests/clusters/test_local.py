@@ -112,7 +112,7 @@ def test_nothing_is_left_of_a_killed_script(
     watchers = [
         int(line.split()[0])
         for line in subprocess.run(
-            ["pgrep", "-af", "script clean_up"], capture_output=True, text=True, check=True
+            ["pgrep", "-af", "script guard_node"], capture_output=True, text=True, check=True
         ).stdout.splitlines()
         if job.id in line
     ]

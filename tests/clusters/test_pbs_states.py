@@ -1,5 +1,6 @@
 """Every state of a job on PBS, with a history of ended jobs and, as PBS is installed, without."""
 
+import os
 from pathlib import Path
 
 from cluster_fixtures import Pbs, wait_until
@@ -71,13 +72,17 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
             standing.expect(ENDED | table | KEPT, seconds=120)
             assert (jobs["again"].run_dir / "attempts" / "1").is_dir()
             waiting = standing.start_waiting(*names)
-            deleted = standing.start_waiting(hopeless)
+            # Nothing waits for a job that will never start.
+            assert [each.wait(60) for each in standing.start_waiting(hopeless)] == [7, 0]
             standing.ends(ENDED | KEPT)
             standing.refuses_another(*OPEN)
 
-            # From here on nothing is known of jobs that have ended.
+            # From here on nothing is known of jobs that have ended. The signs of life of a lost
+            # node count for five minutes: they go by.
             pbs.script("set", "history=false")
             standing.forget()
+            for sign in jobs["lost"].run_dir.glob("attempts/*/node-*.alive"):
+                os.utime(sign, (before := sign.stat().st_mtime - 301, before))
             # What vanished without a word is given up after a second look, a minute later.
             vanishes = standing.start_waiting("vanished")
             standing.expect(ENDED | table | GONE, seconds=0)
@@ -85,7 +90,7 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
             standing.refuses_another(*OPEN)
         finally:
             pbs.heal("n1")
-        assert {each.poll() for each in [*waiting, *deleted]} == {None}
+        assert {each.poll() for each in waiting} == {None}
         pbs.run("qsig", "-s", "resume", jobs["suspended"].id)
         (tmp_path / "go").touch()
         jobs["running"].wait()
@@ -93,6 +98,6 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         assert standing.run("cancel", jobs[hopeless].id).code == 0
         pbs.run("qrls", jobs["held"].id)
         assert [each.wait(100) for each in waiting] == [0] * len(waiting)
-        for some in (deleted, vanishes, loses):
+        for some in (vanishes, loses):
             assert [each.wait(100) for each in some] == [7, 0]
         wait_until(lambda: "down" not in pbs.run("pbsnodes", "n1").stdout)

@@ -38,10 +38,10 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     return found
 
 
-# Python reads this at its start; the program of the preflight is what python3 reads from stdin.
+# Python reads this at its start; bash hands the program of the preflight to python3 as a pipe.
 PLANTED = """\
 import socket, sys
-if "-" in sys.orig_argv:
+if any(word.startswith("/dev/fd/") for word in sys.orig_argv):
     import time, torch
     host = socket.gethostname()
     devices = {"n1": 2, "n2": 1, "n3": 2}[host]

@@ -221,7 +221,7 @@ class Pbs(Cluster):
         return {"job_state": "F"}
 
     def state(self, job_id: str) -> str:
-        """Asked of the server itself: waits ask often, and each command is a Python of its own."""
+        """Asked of the server itself: waits ask often, and each command starts a Python."""
         asked = {"op": "status", "jobs": [job_id], "members": False, "history": True}
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(str(self.run_folder / "server.sock"))
@@ -235,6 +235,19 @@ class Pbs(Cluster):
 
     def cancel(self, job_id: str) -> None:
         self.run("qdel", job_id)
+
+    def add_ssh(self, folder: Path) -> dict[str, str]:
+        """Make an ssh that knows the nodes; return the environment of a login node that has it."""
+        ssh = folder / "bin" / "ssh"
+        ssh.parent.mkdir(exist_ok=True)
+        own = "".join(
+            f"{key}={value} " for key, value in self.script_env.items() if "JOBGEN" in key
+        )
+        ssh.write_text(
+            f'#!/bin/sh\nnode=$1; shift\n{own}exec {self.scripts}/pbs-on "$node" sh -c "$*"\n'
+        )
+        ssh.chmod(0o755)
+        return {**self.env, "PATH": f"{ssh.parent}:{self.env['PATH']}"}
 
     @contextlib.contextmanager
     def settings(self, **changes: Any) -> Iterator[None]:

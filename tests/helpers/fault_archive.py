@@ -37,8 +37,8 @@ _LEFT_OUT = re.compile(
 class Fault(NamedTuple):
     """A job as it stood when it was recorded, with what should be said of it.
 
-    Of `causes` any is right. `node` and `rank` are those that should be named: `-` stands for none,
-    `n2?` for this one or none, and nothing for any.
+    Of `causes` any is right; `says` is a pattern that must be shown. `node` and `rank` are
+    those that should be named: `-` stands for none, `n2?` for this one or none, nothing for any.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Fault(NamedTuple):
     causes: tuple[str, ...]
     node: str
     rank: str
+    says: str
     state: State
     now: float
     files: dict[str, tuple[float, str]]
@@ -60,6 +61,19 @@ class Fault(NamedTuple):
             path.write_text(text.replace(_HERE, str(folder)))
             os.utime(path, (written, written))
         return record.read_record(folder / self.job / "job.json")
+
+    def find_node(self, rank: str) -> str:
+        """The node that a rank was on; empty if that is not known."""
+        places = (re.search(rf"logs/([^/]+)/rank-{rank}.err$", name) for name in self.files)
+        return next((place[1] for place in places if place), "") if rank.isdecimal() else ""
+
+    def find_silent(self) -> set[int]:
+        """The ranks that have printed nothing."""
+        said = dict.fromkeys(range(4), "")
+        for name, (_, text) in self.files.items():
+            if place := re.search(r"/rank-(\d+)\.(err|out)$", name):
+                said[int(place[1])] = said.get(int(place[1]), "") + text.strip()
+        return {rank for rank, text in said.items() if not text}
 
     def diagnose(self, folder: Path) -> Diagnosis:
         """What `jobgen diagnose` says of it."""
@@ -82,6 +96,7 @@ def read_fault(path: Path) -> Fault:
         tuple(fields["cause"].split(" or ")),
         fields.get("node", ""),
         fields.get("rank", ""),
+        fields.get("says", ""),
         State(state, reason),  # type: ignore[arg-type]
         float(fields["now"]),
         files,
@@ -89,12 +104,12 @@ def read_fault(path: Path) -> Fault:
 
 
 def read_faults() -> list[Fault]:
-    """Return all that are kept."""
+    """Return everything that is kept."""
     return [read_fault(path) for path in sorted(FOLDER.glob("*.txt"))]
 
 
 def write_fault(name: str, fields: dict[str, str], *, folder: Path, paths: dict[str, str]) -> None:
-    """Keep all that lies in `folder`, but for scripts; `paths` are written otherwise."""
+    """Keep the files in `folder` except scripts; `paths` are replaced in them."""
     texts = ["".join(f"{key}: {value}\n" for key, value in fields.items())]
     for path in sorted(folder.rglob("*")):
         kept = str(path.relative_to(folder))
@@ -103,6 +118,8 @@ def write_fault(name: str, fields: dict[str, str], *, folder: Path, paths: dict[
         text = path.read_bytes().decode(errors="replace").replace("\0", "?")
         if path.name == "script":
             text = "".join(re.findall(r"^#(?:SBATCH|PBS) .*\n", text, re.MULTILINE))
+        if path.name == "outcome":  # it keeps its place on a full disk by blanks
+            text = text.rstrip()
         if len(text) > _MOST:
             text = f"{text[: _MOST // 3]}\n... left out ...\n{text[-_MOST // 3 * 2 :]}"
         for real, other in {str(folder): _HERE, **paths}.items():

@@ -1,6 +1,6 @@
 """Kill `jobgen submit` before each of its effects: files, folders, processes.
 
-Python tells of effects by its audit events, so that none is forgotten when the code changes.
+Python reports effects as audit events, so new code is covered too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O
 
 
 def in_a_child(action: Callable[[], Ended], folder: Path, env: Mapping[str, str]) -> Ended | None:
-    """What `action`, a command, comes to in another process; None where that was killed."""
+    """The result of `action`, a command, in another process; None if that was killed."""
     read_end, write_end = os.pipe()
     variables = dict(env)
     pid = os.fork()

@@ -1,4 +1,4 @@
-"""Processes of Python that begin with PyTorch imported, which takes a process of its own seconds.
+"""Forked Python processes that have PyTorch imported already, which otherwise takes seconds.
 
 This is for tests of what a program does, not of how it starts. A server imports torch and the
 trainer once, or what else it is asked for, computes nothing, and forks: a child gets the folder,
@@ -35,7 +35,7 @@ from typing import IO, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = "torch.distributed.run"
 #: what the trainer and torchrun have imported by the time they begin
-MODULES = ("jobgen.trainer.commands", "jobgen.trainer.flags", "jobgen.trainer.loop")
+MODULES = ("jobgen.trainer.commands", "jobgen.trainer.flags", "jobgen.trainer.run")
 MODULES += ("jobgen.trainer.tasks.gpt", "jobgen.trainer.tasks.toy", "pydoc_data.topics")
 MODULES += ("torch._dynamo", "torch._inductor.utils", "torch._numpy", TORCHRUN)
 MODULES += ("torch.distributed.elastic.agent.server.local_elastic_agent",)

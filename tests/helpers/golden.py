@@ -1,6 +1,6 @@
 """What examples/portable.yaml becomes on each site that jobgen ships.
 
-Run as a program, this writes those of tests/scripts/golden anew: of each script the part that is
+Run as a program, this rewrites those of tests/scripts/golden: of each script the part that is
 the site's, as the runtime below it is the same everywhere.
 """
 
@@ -23,14 +23,14 @@ SITES: dict[str, list[str]] = {
     "alcf-aurora": ["account=a", "filesystems=[flare]", "resources.gpus_per_node=12"],
     "alcf-polaris": ["account=a", "filesystems=[home, eagle]"],
     "alcf-sophia": ["account=a", "filesystems=[home, eagle]", GPUS_8],
-    "alliance-fir": ["account=def-a", CPUS],
-    "alliance-killarney": ["account=aip-a", CPUS],
-    "alliance-narval": ["account=def-a", CPUS],
-    "alliance-nibi": ["account=def-a", CPUS],
+    "alliance-fir": ["account=def-a"],
+    "alliance-killarney": ["account=aip-a"],
+    "alliance-narval": ["account=def-a"],
+    "alliance-nibi": ["account=def-a"],
     "alliance-rorqual": ["account=def-a"],
-    "alliance-tamia": ["account=aip-a", CPUS],
-    "alliance-trillium-gpu": ["account=def-a", CPUS],
-    "alliance-vulcan": ["account=aip-a", CPUS],
+    "alliance-tamia": ["account=aip-a"],
+    "alliance-trillium-gpu": ["account=def-a"],
+    "alliance-vulcan": ["account=aip-a"],
     "archer2-gpu": ["account=a"],
     "aws-parallelcluster": [GPUS_8],
     "bsc-mn5-acc": ["account=a", "queue=acc_ehpc"],
@@ -81,6 +81,21 @@ SITES: dict[str, list[str]] = {
     "uppmax-pelle": ["account=a", "resources.gpu_type=l40s"],
     "uq-bunya": ["account=a_b", "resources.gpu_type=a100", GPUS_2, CPUS],
     "vsc-sofia": [GPUS_8],
+    "cines-adastra": ["account=a"],
+    "fasrc-kempner": ["account=a"],
+    "gatech-phoenix": ["account=gts-a"],
+    "gwdg-grete": [],
+    "hlrs-hunter": ["account=a"],
+    "kit-horeka": [],
+    "lrz-ai": [],
+    "mit-engaging": [ONE_NODE, GPUS_2],
+    "ncsa-delta": ["account=a-delta-gpu"],
+    "nsc-berzelius": ["account=berzelius-1"],
+    "nyu-torch": ["account=torch_pr_1_a"],
+    "psc-bridges2": [GPUS_8],
+    "rwth-claix": [],
+    "sdsc-expanse": ["account=a"],
+    "uf-hipergator": [],
 }
 FOLDER = ROOT / "tests" / "scripts" / "golden" / "sites"
 SUFFIX = {name: schedulers.get_scheduler(name).suffix for name in ("slurm", "pbs", "local")}

@@ -51,4 +51,4 @@ VALUES = st.sampled_from(HOSTILE) | st.text(
     st.sampled_from(string.printable) | st.characters(codec="utf-8"), max_size=20
 )
 # Nobody can see these in a script; a tab and a line feed are harmless in quotes.
-REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

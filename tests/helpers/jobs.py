@@ -97,12 +97,14 @@ class Job:
 
 @cache
 def list_modules() -> tuple[str, ...]:
-    """All of jobgen but the trainer."""
+    """All of jobgen but what needs torch."""
     package = importlib.util.find_spec("jobgen")
     assert package
     places = package.submodule_search_locations
     names = [module.name for module in pkgutil.walk_packages(places, "jobgen.")]
-    return tuple(x for x in names if not x.startswith(("jobgen.trainer", "jobgen.__main__")))
+    return tuple(
+        x for x in names if not x.startswith(("jobgen.trainer", "jobgen.loop", "jobgen.__main__"))
+    )
 
 
 def jobgen(

@@ -1,4 +1,4 @@
-"""RunFacts folders as jobs of any size leave them, made without running anything."""
+"""Run folders as jobs of any size leave them, made without running anything."""
 
 import json
 import math
@@ -96,7 +96,7 @@ def make(
     slow: int | None = None,
     settings: Mapping[str, Any] = MappingProxyType({"steps": 1000, "lr": 6e-4}),
 ) -> JobRecord:
-    """The run folder of a job of so many ranks; `outcomes` are those of its attempts."""
+    """The run folder of a job with this many ranks; `outcomes` are those of its attempts."""
     content = content or spec(ranks)
     text = yaml.safe_dump(dict(content), sort_keys=False)
     plan = resolve(load(text, *overrides), limits=False)  # 256 nodes are more than there are

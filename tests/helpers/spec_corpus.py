@@ -217,6 +217,8 @@ LINES = """
 +account: project_1@a/b
 +queue: no
 +queue: gpu-dev
++queue: a b
++queue: [a]
 +environment: {}
 +environment: {modules: []}
 +environment: {modules: [cuda/12.4, a@b]}
@@ -355,8 +357,7 @@ account: -x
 account: "a\\n"
 account: é
 queue: true
-queue: a b
-queue: [a]
+queue: a&b
 priority: 1
 Name: b
 environment: ~

@@ -73,7 +73,7 @@ class Standing:
         return {job["name"]: (job["state"], job["reason"]) for job in told}
 
     def status(self, name: str) -> dict[str, Any]:
-        """All that is told of one."""
+        """Everything that is known about one."""
         (told,) = json.loads(self.run("status", "--json", self.jobs[name].id).out)["jobs"]
         return dict(told)
 

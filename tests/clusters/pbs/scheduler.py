@@ -52,7 +52,7 @@ class Scheduler:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.jobs: dict[str, Job] = {}
-        self.number = 0
+        self.number = 1
         self.moms: dict[str, Mom] = {}
         self.down: set[str] = set()  # nodes that count as down
         self.waiting: dict[str, list[asyncio.StreamWriter]] = {}  # -W block=true

@@ -22,7 +22,8 @@ class Sockets:
 
     def __init__(self) -> None:
         self.rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        # Under torchrun its own store may have MASTER_PORT.
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) % 10000 + 10000
         if self.rank == 0:
             with socket.create_server(("", address[1]), backlog=size) as server:
                 self.peers: list[socket.socket] = []

@@ -1,0 +1,1 @@
+"""A fourth scheduler, as CONTRIBUTING.md says: a package with its modules."""
