@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_BEGIN = "Job Id: "
+_JOB = re.compile(r"Job Id: (\d[^|\s]*)(?=\||$)")
 # `\` stands before a `|` of a value, and before another `\`; line ends are `\n`.
 _FIELD = re.compile(r"\|((?:[^|\\]|\\.)*)")
 
@@ -48,11 +48,12 @@ def split(output: str) -> tuple[dict[str, dict[str, str]], str]:
     jobs: dict[str, dict[str, str]] = {}
     strays = []
     for line in filter(None, output.split("\n")):
-        if not line.startswith(_BEGIN):
+        job = _JOB.match(line)
+        if not job:
             strays.append(line)
             continue
-        job_id, *fields = line[len(_BEGIN) :].split("|")
+        fields = line[job.end() :].split("|")[1:]
         if "\\" in line:
             fields = [re.sub(r"\\([\\|])", r"\1", field) for field in _FIELD.findall(line)]
-        jobs[job_id] = {name: value for name, _, value in (text.partition("=") for text in fields)}
+        jobs[job[1]] = {name: value for name, _, value in (text.partition("=") for text in fields)}
     return jobs, strays[0] if strays else ""
