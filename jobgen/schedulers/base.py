@@ -1,7 +1,6 @@
 """What a scheduler is to the rest of jobgen: its syntax, in and out. None starts a process.
 
-`Scheduler` says what each has to offer. What only some commands need stands in modules of its
-package, which are imported when they are first asked for: queue, usage, access, cluster.
+`Scheduler` says what each has to offer.
 """
 
 from __future__ import annotations
@@ -9,11 +8,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.plan.plan import Plan, ShellPath
 from jobgen.plan.requests import list_options
+from jobgen.schedulers.registry import PACKAGES
 from jobgen.sites.profile import SiteProfile
 
 if TYPE_CHECKING:
@@ -441,22 +443,27 @@ class Scheduler:
         """
         raise NotImplementedError
 
+    # What only some commands need: modules of its package, imported when they are first asked for.
+
     @property
     def queue(self) -> Queue:
         """How to ask for the states of jobs."""
-        raise NotImplementedError
+        return cast("Queue", self._import("queue"))
 
     @property
     def usage(self) -> UsageReader:
         """How to ask what jobs have used."""
-        raise NotImplementedError
+        return cast("UsageReader", self._import("usage"))
 
     @property
     def access(self) -> Access:
         """How to get to the nodes of jobs."""
-        raise NotImplementedError
+        return cast("Access", self._import("access"))
 
     @property
     def cluster(self) -> Cluster:
         """How to ask what the cluster is."""
-        raise NotImplementedError
+        return cast("Cluster", self._import("cluster"))
+
+    def _import(self, module: str) -> ModuleType:
+        return import_module(f"{PACKAGES[self.name]}.{module}")

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.schedulers.base import (
     NODES,
-    Access,
     Advice,
-    Cluster,
     Directive,
     LaunchPieces,
-    Queue,
     Scheduler,
     after_line,
     array_line,
@@ -30,9 +26,6 @@ from jobgen.schedulers.base import (
 )
 from jobgen.schedulers.pbs import qstat
 from jobgen.spec.units import format_duration, split_memory
-
-if TYPE_CHECKING:
-    from jobgen.schedulers.usage import UsageReader
 
 _READ_BY_QSUB = {
     "PBS_DPREFIX": "is what begins a directive for qsub, in the place of #PBS",
@@ -154,34 +147,6 @@ class Pbs(Scheduler):
             if folder and "^array_index^" not in folder:
                 folders.append(folder)
         return folders
-
-    @property
-    def queue(self) -> Queue:
-        """The module that asks for it."""
-        from jobgen.schedulers.pbs import queue
-
-        return queue
-
-    @property
-    def usage(self) -> UsageReader:
-        """The module that asks for it."""
-        from jobgen.schedulers.pbs import usage
-
-        return usage
-
-    @property
-    def access(self) -> Access:
-        """The module that asks for it."""
-        from jobgen.schedulers.pbs import access
-
-        return access
-
-    @property
-    def cluster(self) -> Cluster:
-        """The module that asks for it."""
-        from jobgen.schedulers.pbs import cluster
-
-        return cluster
 
 
 def _parts(plan: Plan) -> tuple[int, ...]:

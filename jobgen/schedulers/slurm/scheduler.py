@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from jobgen.plan.plan import NodeGroup, Plan, ShellPath
 from jobgen.schedulers.base import (
     NODES,
     PROCESSES,
-    Access,
     Advice,
-    Cluster,
     Directive,
     LaunchPieces,
-    Queue,
     Scheduler,
     after_line,
     array_line,
@@ -31,9 +27,6 @@ from jobgen.schedulers.base import (
     site_lines,
 )
 from jobgen.spec.units import format_duration, split_memory
-
-if TYPE_CHECKING:
-    from jobgen.schedulers.usage import UsageReader
 
 # Options that sbatch's variables do not say by their own name (sbatch(1), "INPUT ENVIRONMENT").
 _OPTION_OF = {
@@ -190,34 +183,6 @@ class Slurm(Scheduler):
             if folder and "%" not in folder:
                 folders.append(folder)
         return folders
-
-    @property
-    def queue(self) -> Queue:
-        """The module that asks for it."""
-        from jobgen.schedulers.slurm import queue
-
-        return queue
-
-    @property
-    def usage(self) -> UsageReader:
-        """The module that asks for it."""
-        from jobgen.schedulers.slurm import usage
-
-        return usage
-
-    @property
-    def access(self) -> Access:
-        """The module that asks for it."""
-        from jobgen.schedulers.slurm import access
-
-        return access
-
-    @property
-    def cluster(self) -> Cluster:
-        """The module that asks for it."""
-        from jobgen.schedulers.slurm import cluster
-
-        return cluster
 
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:

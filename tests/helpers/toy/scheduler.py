@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from jobgen.plan.plan import Plan
 from jobgen.schedulers.base import (
     Advice,
-    Cluster,
     Directive,
     LaunchPieces,
-    Queue,
     Scheduler,
     merge_directives,
 )
@@ -53,20 +51,6 @@ class Toy(Scheduler):
     def output_file(self, name: str, job_id: str) -> str:
         """Return where the output goes."""
         return f"{name}.{job_id}.toy"
-
-    @property
-    def queue(self) -> Queue:
-        """The module that asks for states."""
-        from toy import queue
-
-        return queue
-
-    @property
-    def cluster(self) -> Cluster:
-        """The module that asks for queues."""
-        from toy import cluster
-
-        return cluster
 
 
 SCHEDULER = Toy()
