@@ -12,6 +12,7 @@ from jobgen.cli.jobs import job_argument, jobs_argument
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    SpecCommand,
     add_target_options,
     json_option,
     load_plan,
@@ -19,10 +20,10 @@ from jobgen.cli.options import (
     put_out,
     report_recoveries,
 )
-from jobgen.cli.remote import RemoteCommand
+from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 
 
-@click.command(cls=RemoteCommand)
+@click.command(cls=RemoteSpecCommand)
 @job_argument
 @click.option(
     "--failed",
@@ -93,7 +94,7 @@ def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
     return run_here(enter_job(find(job), node=node, words=words, terminal=terminal))
 
 
-@click.command()
+@click.command(cls=SpecCommand)
 @click.argument("spec", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
 @click.option("--task", type=click.IntRange(0), help="Run this task of the array.")
 @add_target_options

@@ -38,7 +38,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     from jobgen.machine.checks import Check, find_worst, format_checks
     from jobgen.machine.doctor import check_machine
     from jobgen.output import format_json
-    from jobgen.programs import look_at
+    from jobgen.programs import list_doubts
 
     plan, site = None, None
     if path is not None:
@@ -48,7 +48,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
     if plan is not None:
-        checks += [Check("program", "warn", str(remark)) for remark in look_at(plan)]
+        checks += [Check("spec", "warn", doubt) for doubt in list_doubts(loaded, plan)]
     if as_json:
         put_out(format_json({"verdict": find_worst(checks), "checks": checks}))
     else:

@@ -16,6 +16,7 @@ from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
     STDOUT,
+    SpecCommand,
     add_target_options,
     json_option,
     load_plan,
@@ -179,7 +180,7 @@ def _tell_version(context: click.Context) -> NoReturn:
     context.exit()
 
 
-@cli.command()
+@cli.command(cls=SpecCommand)
 @click.argument("specs", nargs=-1, type=FILE, metavar="[SPEC]...")
 @click.option(
     "-o", "--output", type=FILE, metavar="FILE", help="Write the script to FILE (`-`: stdout)."

@@ -67,6 +67,24 @@ _SHORTCUTS = {
 }
 
 
+class SpecCommand(click.Command):
+    """A command whose words behind `--` are arguments of the program, over those of the spec."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as usual, with the words behind `--` as one override."""
+        if "--" in args:
+            from jobgen.spec.arguments import write_words
+
+            at = args.index("--")
+            words = args[at + 1 :]
+            args = [*args[:at], *(("--set", write_words(words)) if words else ())]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Its usage, with the words behind `--`."""
+        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENT...]"]
+
+
 def _merge_shortcuts(command: Command) -> Command:
     """Have a command get the options of `_SHORTCUTS` among its overrides."""
 
@@ -118,8 +136,8 @@ def load_plan(
 
     With `task`, the plan is that of this task of its array alone.
     """
-    loaded = _load(path, target)
-    plan = _resolve(loaded, target, task)
+    loaded = read_spec(path, target)
+    plan = make_plan(loaded, target, task)
     for note in plan.notes:
         put_err(note)
     return loaded, plan
@@ -127,23 +145,25 @@ def load_plan(
 
 def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
     """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
-    loaded = _load(path, target)
+    loaded = read_spec(path, target)
     if loaded.spec.array is None:
         return [load_plan(path, target)[1]]
-    plans = [_resolve(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
+    plans = [make_plan(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
     for note in plans[0].notes:
         put_err(note)
     return plans
 
 
-def _load(path: str, target: Mapping[str, Any]) -> LoadedSpec:
+def read_spec(path: str, target: Mapping[str, Any]) -> LoadedSpec:
+    """Return the spec in a file, by the target options."""
     from jobgen import load
 
     given = target["scheduler"] or target["site"]
     return load(path, target["overrides"], user=True, target=given)
 
 
-def _resolve(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None) -> Plan:
+def make_plan(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None = None) -> Plan:
+    """Return the plan of a spec, by the target options."""
     from jobgen import resolve
 
     limits, site = not target["no_limits"], target["site"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen import __version__
-from jobgen.cli.options import put_err, put_out
+from jobgen.cli.options import SpecCommand, put_err, put_out
 from jobgen.errors import SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable
 
@@ -239,7 +239,11 @@ class RemoteCommand(click.Command):
         params = ctx.params
         tracked = params["send"] is not None
         files, more = pack_submission(params["path"], params["overrides"], tracked=tracked)
-        return there.run_jobgen([*words, *more], files)
+        return there.run_jobgen([words[0], *more, *words[1:]], files)
+
+
+class RemoteSpecCommand(SpecCommand, RemoteCommand):
+    """A command of both kinds: its words behind `--` are sent as the override that they are."""
 
 
 class RemoteReport(RemoteCommand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,19 +13,22 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    SpecCommand,
     add_target_options,
     json_option,
     load_plan,
+    make_plan,
     put_err,
     put_out,
+    read_spec,
 )
-from jobgen.errors import SpecError, StaleError, UsageError
+from jobgen.errors import Problem, SpecError, StaleError, UsageError
 
 if TYPE_CHECKING:
     from jobgen.rendering.check import CheckReport
 
 
-@click.command()
+@click.command(cls=SpecCommand)
 @click.argument("paths", nargs=-1, type=FILE, metavar="[SPEC or SCRIPT]...")
 @click.option(
     "--out-dir",
@@ -44,13 +47,20 @@ if TYPE_CHECKING:
     help="Output format; github writes pull request annotations.",
 )
 @json_option
+@add_target_options
 def check(
-    paths: tuple[str, ...], out_dir: str | None, every: bool, form: str, as_json: bool
+    paths: tuple[str, ...],
+    out_dir: str | None,
+    every: bool,
+    form: str,
+    as_json: bool,
+    **target: Any,
 ) -> None:
     """Check specs (default: job.yaml), and whether their committed scripts are up to date.
 
     Exits with 3 if a spec is invalid and with 4 if a script is stale. A spec may have no script,
     unless you give --out-dir. --all skips scripts and YAML files that jobgen did not write.
+    With options that change the spec, it is checked as `submit` takes it, without its scripts.
     """
     from jobgen.output import format_json
     from jobgen.rendering.check import compare
@@ -59,7 +69,12 @@ def check(
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
     if as_json and form != "text":
         raise UsageError("--format and --json exclude each other")
-    report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
+    if any(target.values()):
+        if every or out_dir:
+            raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
+        report = _check_changed(paths or (DEFAULT_SPEC,), target)
+    else:
+        report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
     if form == "github":
         put_out("".join(_format_annotations(report)))
     elif as_json:
@@ -71,7 +86,7 @@ def check(
             put_err(script.note)
     for note in report.notes:
         put_err(note)
-    for doubt in list_spec_doubts(paths or (DEFAULT_SPEC,)):
+    for doubt in list_spec_doubts(paths or (DEFAULT_SPEC,), target):
         put_err(doubt)
     if report.problems:
         raise SpecError(report.problems)
@@ -103,7 +118,7 @@ def _format_annotations(report: CheckReport) -> Iterator[str]:
         yield format_annotation("error", words, file=words.partition(": ")[0])
 
 
-@click.command()
+@click.command(cls=SpecCommand)
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
 @json_option
 @click.option("--all", "defaults", is_flag=True, help="Also show defaults.")
@@ -122,17 +137,33 @@ def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
     put_out(text or explanation.as_text(defaults=defaults, width=width))
 
 
-def list_spec_doubts(paths: tuple[str, ...]) -> Iterator[str]:
+def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckReport:
+    """Check specs with what options change in them."""
+    from jobgen.rendering.check import CheckReport, is_script
+
+    problems: list[Problem] = []
+    valid: list[str] = []
+    for path in paths:
+        if is_script(path):
+            raise UsageError(f"{path}: a rendered script has its values already; name its spec")
+        try:
+            load_plan(path, target)
+        except SpecError as error:
+            problems += error.problems
+        else:
+            valid.append(f"{path}: the spec is valid with these options")
+    return CheckReport((), tuple(valid), (), (), tuple(problems))
+
+
+def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:
     """Yield what valid specs, and the programs they name, can hardly mean."""
-    from jobgen.plan.resolve import resolve
     from jobgen.programs import list_doubts
-    from jobgen.spec.load import load
 
     for path in paths:
         if path.endswith((".yaml", ".yml")):
             with contextlib.suppress(SpecError):  # it needs a scheduler, which another command has
-                loaded = load(path, user=True)
-                yield from list_doubts(loaded, resolve(loaded))
+                loaded = read_spec(path, target)
+                yield from list_doubts(loaded, make_plan(loaded, target))
 
 
 COMMANDS = {"check": check, "explain": explain}

@@ -16,12 +16,12 @@ from jobgen.cli.options import (
     put_err,
     put_out,
 )
-from jobgen.cli.remote import RemoteCommand
+from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.errors import AlreadySubmittedError, JobFailedError, JobgenError
 from jobgen.output import make_printable
 
 
-@click.command(cls=RemoteCommand)
+@click.command(cls=RemoteSpecCommand)
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
 @click.option(
     "--dry-run", is_flag=True, help="Print the command and the script without submitting."

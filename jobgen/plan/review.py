@@ -29,8 +29,8 @@ _JOINED = re.compile(
     r"(?<![;&|({ ])(?<!then)(?<!else)(?<!do) +"
     r"(module (?:load|use|purge)|export [A-Za-z_]\w*=|source \S|conda activate|ulimit -)"
 )
-
-
+# A plain value, and what stands behind a number sign without a blank after it.
+_EATEN = re.compile(r"""(?!- |[^#]*: )([^\s"'#|>&*!\[{][^"'\[\]{}#]*[ \t])(#\w[^#]*?)\s*$""")
 # Options whose value is a place that the program writes to.
 _OUTPUTS = re.compile(
     r"--?(out|output|save|checkpoint|ckpt|log|logging|result)s?([_-]?(dir|path|folder))?"
@@ -55,6 +55,7 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_container,
         _check_setup,
         _check_characters,
+        _check_comments,
     )
     return sorted(problem for rule in rules for problem in rule(loaded, plan))
 
@@ -220,4 +221,17 @@ def _check_characters(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"holds {odd!r} (U+{ord(odd):04X}), in {text[start : start + 20]!r}"
             hint = f"write {_LOOK_ALIKES[odd]!r}"
             yield loaded.problem(path, message, hint)
+            return
+
+
+def _check_comments(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Text behind a number sign that YAML takes for a comment, as of `tag: exp #1`."""
+    lines = loaded.text.split("\n")
+    for path, where in loaded.positions.items():
+        if where.file != loaded.file or not 0 < where.line <= len(lines):
+            continue
+        rest = lines[where.line - 1][where.column - 1 :]
+        if match := _EATEN.match(rest):
+            message = f"ends before {match[2]!r}, which YAML takes for a comment"
+            yield loaded.problem(path, message, f"write '{match[1]}{match[2]}'")
             return

@@ -20,7 +20,7 @@ from jobgen.rendering.header import format_title
 from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.secrets import mask
+from jobgen.spec.secrets import mask, mask_override
 
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
@@ -208,6 +208,10 @@ def _is_fact(record: object, path: str) -> bool:
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
+    for override in map(mask_override, origins.loaded.overrides):
+        if override.startswith("run.args+="):
+            what = f"arguments: {override.partition('=')[2]}"
+            yield Reason(what, "over those of the spec", ("the command line",))
     why = "one for each GPU, or one if there is none, unless the spec says otherwise"
     yield Reason(f"processes: {plan.nodes.topology}", why, origins.of(NODES))
     start = plan.launch

@@ -279,6 +279,11 @@ def _compute_digest(root: Mapping) -> str:
 def _apply_override(root: Mapping, override: str, where: Position | None = None) -> None:
     """Set one value of the tree, written at `where`; `null` takes the key out."""
     path, equals, text = override.partition("=")
+    if path == "run.args+" and override.isprintable():
+        from jobgen.spec.arguments import add_words
+
+        add_words(root, text, Position("the command line"))
+        return
     keys = path.split(".")
     if len(keys) > 1 or text.strip()[:1] == "{" or text.strip() in ("", "~", "null"):
         keys[0] = JobSpec.renamed.get(keys[0], keys[0])  # type: ignore[attr-defined]
@@ -299,6 +304,9 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
             node.where = inner.where
             node.items.update(inner.items)
             node.keys.update(inner.keys)
+        elif isinstance(inner, Sequence):
+            hint = "; give its options behind `--`" if keys[:2] == ["run", "args"] else ""
+            raise UsageError(f"--set {override!r}: {key} is a list{hint}")
         elif gone:
             return
         else:

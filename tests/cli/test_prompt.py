@@ -1,5 +1,7 @@
 """Words that people type are answered with the line to type, or do what they do elsewhere."""
 
+from pathlib import Path
+
 import pytest
 from support import jobgen
 
@@ -111,3 +113,54 @@ def test_no_word_is_a_command_and_none_has_two_meanings():
     for row in load_table()["commands"]:
         name = row["type"].split()[1]
         assert name in LISTED or name.startswith("--"), row
+
+
+def test_words_behind_two_dashes_go_to_the_program():
+    ended = jobgen("render", "job.yaml", "-N", "4", "--", "--lr", "3e-4", "--nodes", "7")
+    assert ended.code == 0, ended.err
+    assert "train.py --lr 3e-4 --nodes 7" in ended.out
+    assert "#SBATCH --nodes=4" in ended.out
+    Path("job.sbatch").write_text(ended.out)
+    again = jobgen("check", "job.sbatch")
+    assert (again.code, again.out) == (0, "")
+    explained = jobgen("explain", "--", "--lr", "3e-4").out
+    assert (
+        "arguments: --lr 3e-4\n      over those of the spec\n      from the command line"
+        in explained
+    )
+
+
+def test_check_takes_the_options_of_submit():
+    Path("train.py").write_text("import torch.distributed as d\nd.init_process_group()\n")
+    ended = jobgen("check", "-N", "4", "--", "--lr", "3")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "job.yaml: the spec is valid with these options\n"
+    assert jobgen("check", "-t", "4 hors").code == 3
+    few = jobgen("check", "--set", "launch.processes_per_node=9")
+    assert "9 processes share 4 GPUs" in few.err
+    for options in (["--all"], ["--out-dir", "x"], ["old.sbatch"]):
+        Path("old.sbatch").write_text("#!/bin/bash\n")
+        assert jobgen("check", "-N", "4", *options).code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "eaten"),
+    [
+        ("args:\n    tag: exp #1", "#1"),
+        ("args:\n    tag: 'exp #1'", ""),
+        ("args:\n    tag: exp  # the first", ""),
+        ("args:\n    tag: exp #", ""),
+        ("args: [a]  #old", ""),
+    ],
+)
+def test_a_value_that_a_comment_cuts_is_told_of(args, eaten):
+    Path("train.py").write_text("import torch.distributed as d\nd.init_process_group()\n")
+    Path("job.yaml").write_text(
+        SPEC.replace("{script: train.py}", f"\n  script: train.py\n  {args}")
+    )
+    ended = jobgen("check")
+    assert ended.code == 0
+    assert ("which YAML takes for a comment" in ended.err) == bool(eaten)
+    if eaten:
+        assert "job.yaml:7:10: run.args.tag: ends before '#1'" in ended.err
+        assert "write 'exp #1'" in ended.err

@@ -1,0 +1,142 @@
+"""Words of a command line that are laid over `run.args`: `jobgen submit job.yaml -- --lr 3e-4`.
+
+They replace the options that are there and add the others. As an override they are written
+`run.args+=--lr 3e-4`, so a header, a record and a rerun have them like any other.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from jobgen.errors import Position, UsageError
+from jobgen.spec.launchers import split_words
+from jobgen.spec.value_types import make_option
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
+
+#: the path of such an override
+PATH = "run.args+"
+# An option, or Hydra's name=value; a negative number is the value of one.
+_OPTION = re.compile(r"(?!-[\d.])(-[^=\s]+)(?:=.*)?|((?:\+\+?|~)?[A-Za-z_][\w.@/-]*=).*", re.DOTALL)
+_Group = tuple[str, list[Node]]  # an option, and the words from it to the next
+
+
+def write_words(words: Iterable[str]) -> str:
+    """Return the override for what stands behind `--`."""
+    return f"{PATH}={shlex.join(words)}"
+
+
+def add_words(root: Mapping, text: str, where: Position) -> None:
+    """Lay the words of an override over the tree's `run.args`.
+
+    Keys and values stay such where the words can be: what an array varies is left out of them.
+    """
+    run = root.items.setdefault("run", Mapping(where))
+    if not isinstance(run, Mapping):
+        return  # binding it says what is wrong
+    given = list(_group(Scalar(where, word, "str") for word in shlex.split(text)))
+    _refuse_varied(root, [option for option, _ in given])
+    old = run.items.get("args")
+    if isinstance(old, Scalar):
+        old = Sequence(
+            old.where, [Scalar(old.where, word, "str") for word in split_words(old.text)]
+        )
+    if (old is None or isinstance(old, Mapping)) and (pairs := _make_pairs(given)) is not None:
+        merged: Node = _merge_pairs(old or Mapping(where), pairs, where)
+    else:
+        words = _list_words(old) if isinstance(old, Mapping) else old.items if old else []
+        merged = Sequence(where, _merge_groups(list(_group(words)), given))
+    _replace(root, "run", run, merged, where)
+
+
+def _replace(root: Mapping, key: str, run: Mapping, args: Node, where: Position) -> None:
+    """Put arguments into a copy of `run`: an alias may share it with another key."""
+    copy = Mapping(run.where)
+    copy.items, copy.keys = run.items | {"args": args}, run.keys | {"args": where}
+    root.items[key] = copy
+    root.keys.setdefault(key, where)
+
+
+def _group(words: Iterable[Node]) -> Iterator[_Group]:
+    """Yield the options with their words; what stands before the first has an empty one."""
+    option, members = "", list[Node]()
+    for word in words:
+        match = _OPTION.fullmatch(word.text) if isinstance(word, Scalar) else None
+        if match:
+            if members:
+                yield option, members
+            option, members = match[1] or match[2], []
+        members.append(word)
+    if members:
+        yield option, members
+
+
+def _merge_groups(old: list[_Group], given: list[_Group]) -> list[Node]:
+    """Return the words of both: an option that is given stands where it stood before.
+
+    Words that belong to no option come first, where no option takes them.
+    """
+    new = [option for option, _ in given]
+    merged = [word for option, words in given if not option for word in words]
+    for option, members in old:
+        if option in new and option:
+            merged += [word for name, words in given if name == option for word in words]
+            given = [group for group in given if group[0] != option]
+        else:
+            merged += members
+    return merged + [word for option, words in given if option for word in words]
+
+
+def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
+    """Return options as keys and values; None for words that these cannot say."""
+    pairs: dict[str, Node] = {}
+    for option, members in given:
+        first, *values = [word for word in members if isinstance(word, Scalar)]
+        if not option.startswith("-") or option in pairs:
+            return None
+        if first.text != option:
+            values.insert(0, Scalar(first.where, first.text[len(option) + 1 :], "str"))
+        if len(values) > 1 and any(word.text.startswith("-") for word in values):
+            return None
+        alone: Node = values[0] if values else Scalar(first.where, "true", "bool")
+        pairs[option] = Sequence(first.where, list(values)) if len(values) > 1 else alone
+    return pairs
+
+
+def _merge_pairs(old: Mapping, pairs: dict[str, Node], where: Position) -> Mapping:
+    merged = Mapping(old.where)
+    merged.items, merged.keys = dict(old.items), dict(old.keys)
+    names = {make_option(key): key for key in old.items}
+    for option, value in pairs.items():
+        plain = option.lstrip("-")
+        key = names.get(option, plain if make_option(plain) == option else option)
+        merged.items[key], merged.keys[key] = value, where
+    return merged
+
+
+def _list_words(args: Mapping) -> Iterator[Node]:
+    """Yield keys and values as words; a switch that is off is none."""
+    for key, value in args.items.items():
+        if isinstance(value, Scalar) and value.kind == "bool" and value.text.lower() == "false":
+            continue
+        yield Scalar(args.keys[key], make_option(key), "str")
+        if isinstance(value, Sequence):
+            yield from value.items
+        elif not isinstance(value, Scalar) or value.kind != "bool":
+            yield value
+
+
+def _refuse_varied(root: Mapping, options: list[str]) -> None:
+    """Refuse an option that the tasks of an array vary: it would be the tasks' own after all."""
+    array = root.items.get("array")
+    kinds = array.items.values() if isinstance(array, Mapping) else ()
+    records = [
+        record
+        for kind in kinds
+        for record in (kind.items if isinstance(kind, Sequence) else [kind])
+        if isinstance(record, Mapping)
+    ]
+    for key in (key for record in records for key in record.items):
+        if make_option(key) in options:
+            raise UsageError(f"{make_option(key)}: the tasks of the array have their own values")
