@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 120
 
 
 class CommandResult(NamedTuple):
-    """What a command has printed, its exit code, and its words if that is not 0."""
+    """What a command has printed, its exit code, and its words: one that has failed has some."""
 
     output: str
     code: int
@@ -64,8 +64,10 @@ def ask(
             env=environment,
             timeout=timeout,
         )
-    words = result.stderr.strip() or result.stdout.strip() or "no message"
-    return CommandResult(result.stdout, result.returncode, words if result.returncode else "")
+    words = result.stderr.strip()
+    if result.returncode:
+        words = words or result.stdout.strip() or "no message"
+    return CommandResult(result.stdout, result.returncode, words)
 
 
 def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:

@@ -35,6 +35,7 @@ from jobgen.jobs.record import (
 from jobgen.jobs.submission import TOKEN, Submission
 from jobgen.schedulers import SCHEDULERS
 
+_TEST_SECONDS = 20  # a scheduler that is slower is not worth a wait: the submission asks it again
 _AGAIN = "give --again for another job"
 _MARK = "#\n"  # before each answer of a scheduler's command
 # A command that fails with such words may have been heard all the same.
@@ -72,7 +73,9 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
         if submission.snapshot is not None:
             copy_code(name_copy(submission.name, intent.token), submission.snapshot)
         if not intent.job.local:
-            return _submit_all(intent, submission)
+            told = _ask_first(intent)
+            job, warning = _submit_all(intent, submission)
+            return job, "\n".join(filter(None, [told, warning]))
         # bash reads the script while it runs: from the job's own folder.
         intent.job.run_dir.mkdir()
         output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
@@ -156,6 +159,27 @@ def _refuse_another(intent: Intent) -> None:
             f"it is not known yet whether the submission of {rival.when} has become a job, so "
             f"nothing more is submitted; {_AGAIN}"
         )
+
+
+def _ask_first(intent: Intent) -> str:
+    """Return what the scheduler says of a job that it has not got yet; empty if it does not.
+
+    Nothing is handed over, so whoever is interrupted here has no job; and whatever comes back, the
+    submission itself decides.
+    """
+    scheduler = SCHEDULERS[intent.job.scheduler]
+    argv = scheduler.test_argv(intent.job.argv)
+    if not argv:
+        return ""
+    try:
+        answer = process.ask(argv, timeout=_TEST_SECONDS)
+    except (SchedulerUnavailableError, OSError):
+        return ""
+    command = " ".join(argv[:2])
+    if answer.code:
+        return f"warning: {command} says that this job will not run: {answer.words[:2000]}"
+    told = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
+    return told and f"{command} says: {told[:2000]}"
 
 
 def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:

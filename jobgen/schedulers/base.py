@@ -403,6 +403,14 @@ class Scheduler:
         """Return the command that submits, or runs, the file `script`."""
         raise NotImplementedError
 
+    def test_argv(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that only says what would become of a submission; empty if none."""
+        return []
+
+    def read_test(self, words: str) -> str:
+        """Return what that command says of a job that it would take, in the scheduler's words."""
+        raise NotImplementedError
+
     def output_file(self, name: str, job_id: str) -> str:
         """Return where the output of the script itself goes, in the folder of submission."""
         raise NotImplementedError

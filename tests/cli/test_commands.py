@@ -484,6 +484,40 @@ class TestSubmit:
         assert jobgen("submit") == (5, "", message)
         assert not list(Path("runs").rglob("*.*"))
 
+    @pytest.mark.parametrize(
+        ("code", "words", "told"),
+        [
+            (
+                "0",
+                "Charged: 8 SU\nsbatch: Job 7 to start at 2030-01-31T12:00:00 using 8 processors",
+                "sbatch --test-only says: expected to start at 2030-01-31T12:00:00 using 8 "
+                "processors\n",
+            ),
+            ("0", "Submitted batch job 7", "sbatch --test-only says: Submitted batch job 7\n"),
+            ("0", "", ""),
+            (
+                "1",
+                "allocation failure: Invalid partition name specified",
+                "warning: sbatch --test-only says that this job will not run: allocation failure: "
+                "Invalid partition name specified\n",
+            ),
+        ],
+    )
+    def test_slurm_is_asked_first_and_the_submission_decides(
+        self, monkeypatch: pytest.MonkeyPatch, code: str, words: str, told: str
+    ) -> None:
+        write(SLURM)
+        monkeypatch.setenv("FAKE_TEST_CODE", code)
+        monkeypatch.setenv("FAKE_TEST", words)
+        ended = jobgen("submit")
+        assert (ended.code, ended.out, len(calls())) == (0, "4242\n", 1)
+        assert ended.err.startswith(f"{told}run folder: ")
+        (asked,) = Path("calls.tests").read_text().splitlines()
+        assert asked == calls()[0].replace("--parsable", "--test-only --parsable")
+        monkeypatch.setenv("FAKE_REFUSAL", "Invalid partition")
+        refused = "sbatch failed with exit code 1: sbatch: error: Invalid partition\n"
+        assert jobgen("submit", "--again") == (5, "", refused)
+
     @pytest.mark.parametrize(("spec", "command"), [(SLURM, "sbatch"), (PBS, "qsub")])
     def test_the_scheduler_says_something_else_than_an_id(
         self, monkeypatch: pytest.MonkeyPatch, spec: str, command: str

@@ -592,6 +592,23 @@ def test_slurm_takes_what_is_asked_for_or_says_what_it_is(slurm: Cluster, tmp_pa
         assert (tested.returncode, message in tested.stderr) == (1, True), tested.stderr
 
 
+def test_slurm_says_at_submission_when_the_job_starts_or_that_it_never_would(
+    slurm: Cluster, tmp_path: Path
+) -> None:
+    _with_spec(tmp_path)
+    ended = jobgen("submit", "--scheduler", "slurm", env=slurm.env, cwd=tmp_path)
+    said = r"^sbatch --test-only says: expected to start at 20\d\d-.* on nodes .*"
+    assert re.search(said, ended.stderr, re.MULTILINE), ended.stderr
+    slurm.run("scancel", ended.stdout.strip())
+    long = ("--set", "resources.walltime=400h")  # above the partition's; the job would only wait
+    ended = jobgen("submit", "--scheduler", "slurm", *long, env=slurm.env, cwd=tmp_path)
+    assert ended.returncode in (0, 5)
+    assert "time limit" in ended.stderr, ended.stderr
+    if ended.stdout:
+        assert "warning: sbatch --test-only says that this job will not run: " in ended.stderr
+        slurm.run("scancel", ended.stdout.strip())
+
+
 def test_slurm_job_submitted_with_export_none_still_starts(slurm: Cluster, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(spec(**DIRECT)))
     jobgen("render", "--scheduler", "slurm", "-o", "job.sbatch", env=slurm.env, cwd=tmp_path)

@@ -343,6 +343,11 @@ STAND_IN = r"""#!/usr/bin/env python3
 import os, sys, time
 command, jobs, fault = os.path.basename(sys.argv[0]), os.environ["JOBS"], os.environ.get("FAULT")
 words = " ".join(sys.argv[1:])
+if "--test-only" in words:
+    if fault == "asked":
+        os.kill(os.getppid(), 9)
+    time.sleep(600 if fault == "deaf" else 0)
+    sys.exit(0)
 if command in ("sbatch", "qsub"):
     if fault == "refused":
         sys.exit(f"{command}: error: invalid partition")
@@ -540,6 +545,28 @@ class TestAnswers:
         assert (code, self.jobs()) == (2, 1)
         assert str(record(tmp_path)["id"]).startswith("1")
 
+    def test_jobgen_is_killed_while_the_scheduler_is_only_asked(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheduler: str
+    ) -> None:
+        """No job is there yet, and the next command knows it at once."""
+        if scheduler == "pbs":  # qsub cannot be asked
+            assert self.submit(monkeypatch, "asked").code == 0
+            return
+        monkeypatch.setenv("FAULT", "asked")
+        assert in_a_child(command("submit"), tmp_path, os.environ) is None
+        assert (self.jobs(), len(intents(tmp_path))) == (0, 1)
+        code, _, err = self.submit(monkeypatch)
+        assert (code, self.jobs(), intents(tmp_path)) == (0, 1, [])
+        assert ": it was interrupted before the scheduler was asked\n" in err
+
+    def test_a_scheduler_that_is_slow_to_say_what_would_be_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("jobgen.jobs.submit._TEST_SECONDS", 0.2)
+        code, _, err = self.submit(monkeypatch, "deaf")
+        assert (code, self.jobs()) == (0, 1)
+        assert "--test-only" not in err
+
     def test_the_disk_fills_up_while_the_scheduler_takes_the_job(
         self, monkeypatch: pytest.MonkeyPatch, scheduler: str
     ) -> None:
@@ -658,7 +685,7 @@ def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
     (tmp_path / "uv.lock").touch()
     assert "environment.uv: there is no uv command here" in jobgen("submit").err
     for name, body in (
-        ("sbatch", 'echo "sbatch" >>calls; echo 7'),
+        ("sbatch", '[ "$1" = --test-only ] || echo "sbatch" >>calls; echo 7'),
         (
             "uv",
             'echo "uv $*" >>calls; if [ -e broken ]; then echo "no such package" >&2; exit 2; fi',

@@ -129,6 +129,15 @@ class Slurm(Scheduler):
         """`sbatch --parsable`."""
         return ["sbatch", "--parsable", script]
 
+    def test_argv(self, argv: Sequence[str]) -> list[str]:
+        """`sbatch --test-only`."""
+        return [argv[0], "--test-only", *argv[1:]]
+
+    def read_test(self, words: str) -> str:
+        """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; the number is no job's."""
+        starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
+        return f"expected {starts[-1]}" if starts else words
+
     def after_argv(self, dependencies: str) -> list[str]:
         """A job that waits for what cannot come true any more is cancelled, as on PBS."""
         return [f"--dependency={dependencies}", _NEVER]
