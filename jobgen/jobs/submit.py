@@ -73,9 +73,9 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
         if submission.snapshot is not None:
             copy_code(name_copy(submission.name, intent.token), submission.snapshot)
         if not intent.job.local:
-            told = _ask_first(intent)
+            remark = _ask_first(intent)
             job, warning = _submit_all(intent, submission)
-            return job, "\n".join(filter(None, [told, warning]))
+            return job, "\n".join(filter(None, [remark, warning]))
         # bash reads the script while it runs: from the job's own folder.
         intent.job.run_dir.mkdir()
         output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
@@ -178,8 +178,8 @@ def _ask_first(intent: Intent) -> str:
     command = " ".join(argv[:2])
     if answer.code:
         return f"warning: {command} says that this job will not run: {answer.words[:2000]}"
-    told = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
-    return told and f"{command} says: {told[:2000]}"
+    remark = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
+    return remark and f"{command} says: {remark[:2000]}"
 
 
 def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:
