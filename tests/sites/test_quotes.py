@@ -1,42 +1,21 @@
 """What a profile quotes: its own figures, and the words of the document at the commit it names.
 
-The documents are not part of this repository. `JOBGEN_SOURCES` is a folder of git clones, each at
-OWNER/NAME or OWNER+NAME/repo, that have the commits; without it the second test is skipped.
+The documents are not part of this repository; `fingerprints` keeps what tells their words apart.
+With `JOBGEN_SOURCES`, a folder of clones, quotes are compared with the documents themselves.
 """
 
-import os
 import re
-import subprocess
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
+from fingerprints import CLONES, is_within, list_cited, read_document, read_passages
 from golden import SITES
 
-from jobgen.sites import search
-from jobgen.sites.profile import Charge, Limit, SiteSource, walk_records
-
-CLONES = os.environ.get("JOBGEN_SOURCES", "")
-
-
-def list_cited(site: str) -> Iterator[tuple[str, Limit | Charge, SiteSource]]:
-    """Yield each limit and charge of a profile with its path and its source."""
-    profile = search.load(site)
-    for path, record in walk_records(profile):
-        if isinstance(record, Limit | Charge):
-            queue = profile.find_queue(path.split(".")[1]) if path.startswith("queues.") else None
-            source = profile.find_source(record.source or (queue.source if queue else None))
-            if source is not None:
-                yield f"{site}: {path}", record, source
-
+from jobgen.sites.profile import Limit
 
 CITED = [cited for site in SITES for cited in list_cited(site)]
 QUOTED = [(path, record, source) for path, record, source in CITED if record.quote]
-
-
-def join_blanks(text: str) -> str:
-    return " ".join(text.split())
+# Those of a file of a public repository.
+PINNED = [(path, record.quote or "", source.file) for path, record, source in QUOTED if source.file]
 
 
 def list_figures(limit: Limit) -> set[str]:
@@ -72,25 +51,34 @@ def test_limits_of_a_file_at_a_commit_are_quoted() -> None:
     assert len(bare) <= len(pinned) / 5, bare
 
 
-@cache
-def read_document(file: str) -> str | None:
-    """The text of OWNER/NAME@COMMIT:PATH with its blanks joined; None if no clone is here."""
-    repository, _, rest = file.partition("@")
-    for clone in (Path(CLONES, repository), Path(CLONES, repository.replace("/", "+"), "repo")):
-        if clone.is_dir():
-            argv = ["git", "-C", str(clone), "show", rest]
-            return join_blanks(
-                subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-            )
-    return None
+def test_quotes_are_in_the_passages_of_their_documents(subtests: pytest.Subtests) -> None:
+    passages = read_passages()
+    assert len(PINNED) >= 60
+    assert passages.keys() == {file for *_, file in PINNED}
+    for path, quote, file in PINNED:
+        with subtests.test(path):
+            assert is_within(quote, passages[file]), quote
+
+
+def test_a_quote_with_another_figure_or_word_is_in_no_passage(subtests: pytest.Subtests) -> None:
+    passages = read_passages()
+    for path, quote, file in PINNED:
+        with subtests.test(path):
+            other = re.sub(r"[0-9]+", "977", quote)
+            other = f"{quote} otherwise" if other == quote else other
+            assert not is_within(other, passages[file]), quote
+
+
+def join_blanks(text: str) -> str:
+    return " ".join(text.split())
 
 
 @pytest.mark.skipif(not CLONES, reason="JOBGEN_SOURCES names no folder of clones")
 def test_quotes_are_in_their_documents(subtests: pytest.Subtests) -> None:
     compared = 0
-    for path, record, source in QUOTED:
-        if source.file and (text := read_document(source.file)) is not None:
+    for path, quote, file in PINNED:
+        if (text := read_document(file)) is not None:
             compared += 1
             with subtests.test(path):
-                assert join_blanks(record.quote or "") in text, record.quote
+                assert join_blanks(quote) in join_blanks(text), quote
     assert compared >= 50
