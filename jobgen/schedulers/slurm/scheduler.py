@@ -134,7 +134,7 @@ class Slurm(Scheduler):
         return [argv[0], "--test-only", *argv[1:]]
 
     def read_test(self, words: str) -> str:
-        """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; the number is no job's."""
+        """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; jobs have other numbers."""
         starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
         return f"expected {starts[-1]}" if starts else words
 
