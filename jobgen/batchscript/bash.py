@@ -166,14 +166,6 @@ class Command(NamedTuple):
         return set()
 
 
-def list_line_starts(text: str) -> list[int]:
-    """The index at which each line of a text begins; and that behind its end."""
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    return starts
-
-
 # What a backslash means in $'...': bash(1), QUOTING.
 _HEX = "[0-9A-Fa-f]"
 _ESCAPE = re.compile(

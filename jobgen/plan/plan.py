@@ -155,7 +155,6 @@ class Heartbeat(NamedTuple):
     missing: int = 15  # looks without a first sign, or without the agent that others have
     reaches: bool = False  # where the network can part the nodes
     patience: int = 5  # seconds after which the first node counts as not answering
-    parting: int = 3  # beats after the job's end in which a node should have been told of it
 
 
 class Start(NamedTuple):
@@ -346,11 +345,6 @@ class Chain(NamedTuple):
     def goes_on(self) -> bool:
         """Whether there may be a further start."""
         return self.then != "stop"
-
-    @property
-    def of_jobs(self) -> bool:
-        """Whether that is a new job, with another id."""
-        return self.then in ("resubmit", "held")
 
     @property
     def requeues(self) -> bool:

@@ -227,7 +227,6 @@ class LaunchPieces(NamedTuple):
     share_cpus: bool = False  # its tasks share the CPUs of a node
     gpu_parts: tuple[int, ...] = ()  # GPUs of each node, if the scheduler does not tell which ones
     ends_itself: bool = False  # the script ends itself at its walltime
-    waits_itself: bool = False  # the script waits for the jobs that it comes after
 
 
 class HeldNode(NamedTuple):
