@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -196,10 +197,16 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
-def filter_text(argv: Sequence[str], text: bytes) -> str:
-    """Return what a command prints for a text; nothing if the command does not exist."""
+def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
+    """Return what a command prints for a text; nothing if it does not exist, or takes longer."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+
     try:
-        result = subprocess.run(argv, input=text, capture_output=True, timeout=TIMEOUT_SECONDS)
+        result = subprocess.run(
+            argv, input=text, capture_output=True, timeout=TIMEOUT_SECONDS, preexec_fn=limit
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return result.stdout.decode(errors="replace")

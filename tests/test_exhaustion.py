@@ -37,7 +37,10 @@ SPECS = {
     "arguments": ("render", {"job.yaml": repeat(ARGS, "k")}),
     "array": ("render", {"job.yaml": repeat(f"{SPEC}array:\n  values:\n", "run.args.k")}),
     "unknown keys": ("render", {"job.yaml": SPEC + "".join(f"k{n}: a\n" for n in range(90_000))}),
-    "gpus": ({"job.yaml": SPEC.replace("{nodes: 2}", "{nodes: 100000, gpus_per_node: 100000}")},),
+    "gpus": (
+        "render",
+        {"job.yaml": SPEC.replace("{nodes: 2}", "{nodes: 100000, gpus_per_node: 100000}")},
+    ),
     "expression": (
         "render",
         {
