@@ -159,14 +159,15 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
    they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by the
    stacks in `hangs/`, by the line of the program at which each rank waited, or because it alone did
    not say that it waited. If none of these tells, no rank is named.
-5. A job that runs is well as long as its logs, metrics and checkpoints grow. It hangs if nothing
-   was written for ten minutes, or for ten times its longest step if that is more. Before its first
-   words, ten quiet minutes may be a slow start.
+5. A job that runs is well as long as its logs, metrics and checkpoints grow. If nothing was written
+   for a minute, its nodes are asked as by `jobgen top`; if all are idle, it may hang. It hangs if
+   nothing was written for ten minutes, or for ten times its longest step if that is more. Before
+   its first words, ten quiet minutes may be a slow start.
 6. If all that failed have only lost another process, the cause is what is missing: the node that
    left no word of its end, or the rank that left with 0 while the others were at work.
 
 What jobgen's script prints counts if it names a failure; its notes are not evidence. How often all
-this is right is counted: `python benchmarks/diagnosis.py` diagnoses more than two hundred jobs with
+this is right is counted: `python benchmarks/diagnosis.py` diagnoses some four hundred jobs with
 planted faults, recorded on Slurm, PBS and one machine, and CI wants 95 % right and no innocent node
 or rank blamed.
 

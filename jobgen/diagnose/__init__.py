@@ -18,6 +18,7 @@ from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import (
     CAUSES,
+    EXCEPTION,
     Explained,
     explain_failure,
     find_cause,
@@ -80,6 +81,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         return _judge_waiting(about, state, evidence)
     failures, stopped = _explain_all(evidence)
     first = next((one for one in failures if not one.cause.symptom), None)
+    first = first or _find_hidden(evidence, failures, stopped)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
     if verdict:
@@ -87,7 +89,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     if state.name in ("running", "stopping"):
         quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
         if first is None or (quiet and quiet.newest > first.failure.time + _RECOVERED):
-            return _judge_progress(about, state, quiet, evidence)
+            return _judge_progress(about, state, quiet, evidence, now=now)
     if first is None:
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
@@ -105,6 +107,21 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
     explained = [explain_failure(failure, innocent) for failure in failures]
     heard = [explain_failure(failure, innocent) for failure in stopped]
     return explained, [one for one in heard if one.cause.id != "unknown"]
+
+
+def _find_hidden(
+    evidence: Evidence, failures: list[Explained], stopped: list[Explained]
+) -> Explained | None:
+    """Return the first to fail if every known failure is but a lost connection.
+
+    Its launcher may have ended before it noted the exit code; or it has lost a connection to
+    somewhere else, and the others have lost the group's.
+    """
+    raised = [one for one in stopped if one.raised and not (one.cause.symptom or one.cause.waits)]
+    if any(one.of_group for one in failures) or evidence.world == 1:
+        own = (one for one in failures if one.raised and not one.of_group)
+        raised += [one._replace(cause=EXCEPTION) for one in own]
+    return min(raised, key=lambda one: one.failure.time, default=None) if failures else None
 
 
 def _name_verdict(
@@ -141,7 +158,11 @@ def _name_first(
     diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
     if first.cause.waits:
-        waited = [one for one in (*failures, *stopped) if one.cause.waits or one.cause.symptom]
+        waited = [
+            one
+            for one in (*failures, *stopped)
+            if one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
+        ]
         return _suspect_others(diagnosis, evidence, waited)
     alike = [one for one in (*failures, *stopped) if one.key == first.key]
     ranks = {one.failure.rank for one in alike}
@@ -215,18 +236,25 @@ def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagno
 
 
 def _judge_progress(
-    about: Diagnosis, state: State, quiet: stall.Silence | None, evidence: Evidence
+    about: Diagnosis,
+    state: State,
+    quiet: stall.Silence | None,
+    evidence: Evidence,
+    *,
+    now: float,
 ) -> Diagnosis:
     """Of a job that has not ended, and of which no process has: whether it gets on."""
     if quiet and quiet.long:
         return _report_hang(about, quiet, evidence)
-    if quiet and quiet.doubtful:
+    usual = quiet is None or quiet.seconds < quiet.usual
+    if quiet and not usual and stall.is_idle(evidence, quiet, now=now):
         title = f"it is quiet for {quiet.seconds:.0f} s and idle on all nodes: it may hang"
         return _report_hang(about, quiet, evidence, title=title)
     title = "it is ending" if state.name == "stopping" else "it runs"
     title = f"nothing is wrong so far: {title}"
     if quiet:
-        title = f"it runs and is well; it has last written {quiet.seconds:.0f} s ago"
+        well = " and is well" if usual else ""
+        title = f"it runs{well}; it has last written {quiet.seconds:.0f} s ago"
     last = (format_line(quiet.last),) if quiet and quiet.last else ()
     return about._replace(cause="healthy", title=title, evidence=last)
 
@@ -259,6 +287,9 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
     return about._replace(
         node=evidence.ranks.get(behind),
         rank=behind,
+        ranks=suspects.ranks,
+        nodes=tuple(dict.fromkeys(evidence.ranks[rank] for rank in suspects.ranks)),
+        world=evidence.world,
         title=suspects.title or f"{about.title}; the others waited for {who}",
         place=suspects.place,
         exception="",
@@ -289,7 +320,8 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
     failure = who.failure
     another = about.node not in (None, failure.node)
     tail = [line for line in who.tail if line.text.strip()][: MOST_LINES if who.raised else None]
-    lost = [one.failure.rank for one in failures if one.cause.symptom and one is not who]
+    others = (one for one in failures if one.failure.rank != failure.rank)
+    lost = [one.failure.rank for one in others if one.cause.symptom]
     return about._replace(
         node=about.node or failure.node,
         rank=None if another else failure.rank,

@@ -24,8 +24,9 @@ class Cause(NamedTuple):
     in braces stand for words of the job's scheduler (`schedulers/advice.py`).
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
-    the same log may say it better. `waits`: who says so has only waited for others. `per_node`: one
-    node may have it and others not.
+    the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an
+    exception says so only of the group that the processes are. `per_node`: one node may have it and
+    others not.
     """
 
     id: str
@@ -36,5 +37,6 @@ class Cause(NamedTuple):
     symptom: bool = False
     vague: bool = False
     waits: bool = False
+    of_group: bool = False
     per_node: bool = False
     own: bool = False

@@ -26,6 +26,8 @@ _OF_EXITS = re.compile(
 )
 # Lines of a log that tell of what the program has dealt with.
 _MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|Warning: |; going on")
+# What an exception says that has the reason printed before it.
+_REFERS = re.compile(r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above")
 _MOST_LINES = 40
 _LAST_WORDS = 10
 _SIGABRT, _SIGINT = -6, -2
@@ -64,8 +66,9 @@ class Innocent:
         errors = [line for line in lines if line.file.suffix == ".err"]
         # What it said last, it may have been about to end of.
         last = errors[-_LAST_WORDS:] if quiet < _LEAVES_WITHIN else []
-        if tracebacks and not _went_on(tracebacks[-1], lines, quiet):
-            ending = tracebacks.pop()
+        ends = (one for one in _list_last(tracebacks) if not _went_on(one, lines, quiet))
+        if ending := next(ends, None):
+            tracebacks.remove(ending)
             last = list(lines[ending.begin : ending.end])
         self._words |= {normalize(one.words) for one in tracebacks}
         if lived:
@@ -92,16 +95,28 @@ def find_ending(
     own = [line for line in own if line.text.strip() and not innocent.has_printed(line)]
     printed = tuple(own[-_MOST_LINES:])
     tracebacks = _find_own(lines)
-    last = next((one for one in reversed(tracebacks) if one.uncaught), None)
-    if last is None and tracebacks:
-        last = tracebacks[-1]
-        if not _has_ended(last, lines, code, quiet, innocent):
-            last = None
-    return Ending(last.chain if last else (), printed)
+    marked = [one for one in reversed(tracebacks) if one.uncaught]
+    ends = (one for one in _list_last(tracebacks) if _has_ended(one, lines, code, quiet, innocent))
+    last = next(iter(marked), None) or next(ends, None)
+    if last is None:
+        return Ending((), printed)
+    before = _find_before(last, lines) if _REFERS.search(last.words) else ()
+    return Ending((*before, *last.chain), printed)
+
+
+def _find_before(last: Traceback, lines: Sequence[Line]) -> tuple[Raised, ...]:
+    """The exception before one that refers to it, be it of another process."""
+    earlier = [one for one in find_tracebacks(lines) if one.end <= last.begin]
+    return earlier[-1].chain if earlier else ()
 
 
 def _find_own(lines: Sequence[Line]) -> list[Traceback]:
     return [one for one in find_tracebacks(lines) if not one.aside]
+
+
+def _list_last(tracebacks: Sequence[Traceback]) -> list[Traceback]:
+    """The last of each file, of the errors before the output: Python prints there why it ends."""
+    return list({one.chain[-1].message[-1].file: one for one in tracebacks}.values())
 
 
 def _has_ended(

@@ -16,6 +16,8 @@ _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( â”€+â•
 _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins
 _GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
 _RANK = re.compile(r"^\[rank\d+\]:\s?")
+# How the line of another process begins that this one hands on.
+_OTHERS = re.compile(r"^\((?:[\w.-]+ )*pid=\d+[^)]*\)\s?")
 _LINKS = ("During handling of the above", "The above exception was the direct")
 # What Python or asyncio prints of an exception that does not end the process.
 _ASIDE = re.compile(
@@ -65,8 +67,8 @@ class Traceback(NamedTuple):
 
 
 def strip_rank(line: Line) -> Line:
-    """Return a line without torch's mark of the rank."""
-    return line._replace(text=_RANK.sub("", line.text))
+    """Return a line without torch's mark of the rank, and others' of their processes."""
+    return line._replace(text=_OTHERS.sub("", _RANK.sub("", line.text)))
 
 
 def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
@@ -79,7 +81,7 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
             at += 1
             continue
         before = next((plain[i].text for i in range(at - 1, max(at - 3, -1), -1)), "")
-        aside = bool(_ASIDE.match(before))
+        aside = bool(_ASIDE.match(before) or _OTHERS.match(lines[at].text))
         begin, uncaught = at, bool(_RANK.match(lines[at].text))
         chain: list[Raised] = []
         while True:

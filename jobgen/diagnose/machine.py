@@ -73,19 +73,12 @@ CAUSES = (
         "out-of-memory-gpu",
         RANK,
         r"(CUDA|HIP|XPU|NPU) out of memory|torch(\.cuda)?\.OutOfMemoryError|CUDA error: out of mem"
-        r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory",
+        r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory"
+        r"|RESOURCE_EXHAUSTED: Out of memory|Free memory on device .* is less than desired"
+        r"|No available memory for the cache blocks|OOM when allocating tensor.*GPU",
         "a GPU's memory is used up",
         "use a smaller micro-batch (accumulate to keep the batch), activation checkpointing or "
         "FSDP; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True helps against fragmentation",
-    ),
-    Cause(
-        "out-of-memory-host",
-        NODE,
-        r"MemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
-        r"|std::bad_alloc|errno: ?12\b|ENOMEM",
-        "the memory of the node, or of the job on it, is used up",
-        "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
-        "`ulimit -v` in environment.setup limits it too",
     ),
     Cause(
         "shared-memory",
@@ -95,6 +88,15 @@ CAUSES = (
         "shared memory (/dev/shm) is used up",
         "use fewer data-loader workers, or torch.multiprocessing.set_sharing_strategy("
         "'file_system'); in a container, bind /dev/shm",
+    ),
+    Cause(
+        "out-of-memory-host",
+        NODE,
+        r"MemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
+        r"|std::bad_alloc|errno: ?12\b|ENOMEM",
+        "the memory of the node, or of the job on it, is used up",
+        "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
+        "`ulimit -v` in environment.setup limits it too",
     ),
     # GPUs and drivers.
     Cause(
@@ -142,7 +144,7 @@ CAUSES = (
         ALL,
         r"driver (version )?(on your system )?is (insufficient|too old)|CUDA driver version is "
         r"insufficient|no kernel image is available|Driver/library version mismatch|forward "
-        r"compatibility was attempted",
+        r"compatibility was attempted|unsupported display driver",
         "the node's driver and this build of torch do not go together",
         "use a torch built for the driver's CUDA (nvidia-smi shows it), or the site's module",
         per_node=True,
@@ -190,5 +192,6 @@ CAUSES = (
         "a node could not reach the rendezvous, or not all came to it",
         "look at the agent.log of the node that is missing; if none is, it is a firewall or the "
         "wrong interface: set launch.interface",
+        of_group=True,
     ),
 )

@@ -8,6 +8,7 @@ notes is not evidence.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -35,7 +36,10 @@ _DAEMONS = re.compile(
     r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
 # A lost connection that only a group of processes has: the process at its other end went first.
-_OF_GROUPS = re.compile(r"gloo/|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|another rank")
+_OF_GROUPS = re.compile(
+    r"gloo/|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|[Rr]endezvous|another rank"
+    r"|client socket has|waiting for clients"
+)
 _SIGABRT = -6
 
 
@@ -47,6 +51,11 @@ class Explained(NamedTuple):
     line: Line | None  # the line that shows it
     raised: Raised | None = None  # the exception that ended it
     tail: tuple[Line, ...] = ()  # what shows it best
+
+    @property
+    def of_group(self) -> bool:
+        """Whether what it raised is of the group that the processes are."""
+        return _is_of_group(self.raised)
 
     @property
     def title(self) -> str:
@@ -124,20 +133,24 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     for raised in reversed(chain):
         match = find_cause(raised.message, "rank")
         if match and match[0].symptom and not _has_own(raised):
-            of_group = _OF_GROUPS.search(" ".join(line.text for line in raised.message))
-            if of_group or raised is chain[-1]:
+            if _is_of_group(raised) or raised is chain[-1]:
                 lost = lost or Explained(failure, *match, raised, raised.message)
-        elif match and not match[0].symptom:
+        elif match and not match[0].symptom and (_is_of_group(raised) or not match[0].of_group):
             return Explained(failure, *match, raised, _join(raised, chain))
         elif plain is None:
-            cause = Cause("exception", (), "", "it raised an exception", _LOOK_ABOVE)
-            plain = Explained(failure, cause, raised.message[0], raised, _join(raised, chain))
+            line = raised.message[0]
+            plain = Explained(failure, EXCEPTION, line, raised, _join(raised, chain))
     if lost and plain and lost.raised is chain[0]:
         return lost  # what was raised of it has but other words for it
     return plain or lost or _explain_exit(failure, Ending((), failure.lines))
 
 
-_LOOK_ABOVE = "look at the place above"
+EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
+
+
+def _is_of_group(raised: Raised | None) -> bool:
+    words = " ".join(line.text for line in raised.message) if raised else ""
+    return bool(_OF_GROUPS.search(words))
 
 
 def _has_own(raised: Raised) -> bool:
@@ -177,7 +190,11 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
 
 def name_exit(code: int) -> str:
     """Say that a process left with a code, or which signal ended it."""
-    return f"signal {-code} ended it" if code < 0 else f"it left with exit code {code}"
+    if code >= 0:
+        return f"it left with exit code {code}"
+    known = -code in {*signal.Signals}
+    name = f" ({signal.Signals(-code).name})" if known else ""
+    return f"signal {-code}{name} ended it"
 
 
 def _explain_node(failure: Failure) -> Explained:

@@ -24,6 +24,7 @@ CAUSES = (
         "collective-timeout",
         RANK,
         r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
+        r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
         r"|Some (NCCL|ranks).* (timed out|failed)|wait timeout after \d+ms|collective .*hung"
         r"|ran for \d+ milliseconds before timing out",
         "the ranks waited in vain for one of them",
@@ -34,8 +35,7 @@ CAUSES = (
     Cause(
         "collective-mismatch",
         RANK,
-        r"Detected mismatch between collectives on ranks|Ranks .* failed to pass monitoredBarrier"
-        r"|op\.preamble\.length <= op\.nbytes",
+        r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes",
         "the ranks do not run the same collective operations in the same order, of the same size",
         "look for code that only some ranks run, or for batches of different shape; "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL in environment.variables compares every operation",
@@ -119,8 +119,9 @@ CAUSES = (
         "bad-argument",
         NODE,
         r"error: (unrecognized arguments|the following arguments are required|argument \S+:"
-        r"|ambiguous option)|[Nn]o such option|[Uu]nknown (flag|option|argument)|\(--help lists "
-        r"the flags\)|Error: (Invalid value|Missing option|Got unexpected)|unexpected keyword arg",
+        r"|ambiguous option)|[Nn]o such option|[Uu]nknown (flag|option|argument)|nknown command"
+        r" line flag|\(--help lists the flags\)|Error: (Invalid value|Missing option|Got "
+        r"unexpected)|unexpected keyword arg",
         "the program does not know one of its arguments",
         "compare run.args with the program's --help",
     ),
@@ -221,6 +222,10 @@ EXITS = {
         "it made a forbidden memory access (SIGSEGV)",
         "the stack above shows where; often two libraries do not go together: look for mixed CUDA, "
         "MPI or compiler modules",
+    ),
+    -10: (
+        "a signal ended it that it does not handle (SIGUSR1), as schedulers send one as a notice",
+        "handle it (docs/guides/long-runs.md), or do not ask for the notice",
     ),
     -7: (
         "a bus error ended it (SIGBUS), as when /dev/shm is full or a mapped file was cut",

@@ -15,7 +15,7 @@ from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
 from jobgen.diagnose.matching import Explained
 from jobgen.diagnose.reading import Line, get_mtime, read_lines
-from jobgen.jobs import usage
+from jobgen.jobs import top
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
 # tell that steps are long, ten times the longest between two of them so far.
@@ -28,6 +28,8 @@ _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 # Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
 _FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/(trainer/|loop\.py)")
+# How many have come, of how many.
+_CAME = re.compile(r"(\d+)/(\d+) clients joined")
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -51,17 +53,12 @@ class Silence(NamedTuple):
     newest: float  # when that was, in seconds since 1970
     last: Line | None  # what was written last
     since_began: float  # seconds
-    idle: bool = False  # whether no node has computed meanwhile, by its own notes
+    usual: float = _SHORT  # what is nothing to speak of
 
     @property
     def long(self) -> bool:
         """Whether it is a hang."""
         return self.seconds >= self.most
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether it may become one: quiet for a minute, and no node computes."""
-        return self.idle and self.seconds >= _SHORT
 
     @property
     def to_the_end(self) -> bool:
@@ -85,25 +82,32 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     lines = [line for line in read_lines(metrics) if line.text.strip()]
     times = [stamp for line in lines if (stamp := _read_time(line.text)) >= evidence.began]
     gaps = [later - before for before, later in pairwise(times)]
-    most = max(_SILENT, _STEPS * max(gaps, default=0.0))
+    longest = max(gaps, default=0.0)
     last = max(get_mtime(newest), evidence.began)
     if not times and newest.suffix in (".out", ".err"):
         lines = [line for line in read_lines(newest) if line.text.strip()]
     line = lines[-1] if lines else None
-    idle = _is_idle(evidence, since=last)
-    return Silence(max(0.0, now - last), most, last, line, max(0.0, now - evidence.began), idle)
+    return Silence(
+        max(0.0, now - last),
+        max(_SILENT, _STEPS * longest),
+        last,
+        line,
+        max(0.0, now - evidence.began),
+        max(_SHORT, 2 * longest),
+    )
 
 
-def _is_idle(evidence: Evidence, *, since: float) -> bool:
-    """Whether all nodes have noted since then that neither their CPUs nor their GPUs compute."""
-    for node in evidence.nodes:
-        samples = usage.read_last_samples(evidence.run_dir, node)
-        busy = usage.measure_busy(samples)
-        if busy is None or busy > _IDLE_CPUS or samples[-2].time < since:
-            return False
-        if any((gpu.use or 0.0) > _IDLE_PERCENT for gpu in samples[-1].gpus):
-            return False
-    return True
+def is_idle(evidence: Evidence, quiet: Silence, *, now: float) -> bool:
+    """Whether neither CPUs nor GPUs of any node compute since it is quiet; the nodes are asked."""
+    nodes = top.list_nodes(evidence.job, now=now, running=True)
+    return bool(nodes) and all(
+        node.age is not None
+        and node.age <= quiet.seconds
+        and node.cpus is not None
+        and node.cpus <= _IDLE_CPUS
+        and all((gpu.use or 0.0) <= _IDLE_PERCENT for gpu in node.gpus)
+        for node in nodes
+    )
 
 
 def _read_time(text: str) -> float:
@@ -124,6 +128,7 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         or _suspect_by_stacks(evidence)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
+        or _suspect_by_count(evidence, waiting)
         or _suspect_by_end(evidence)
         or _suspect_by_logs(evidence)
     )
@@ -152,7 +157,8 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
     lines = tuple(one.line for one in (few[0], many[0]) if one.line)
     place = few[0].raised.place if few[0].raised else ""
-    return Suspects(ranks, lines, place, f"it waits at {own}, and {others} at {other}")
+    who = "it waits" if len(ranks) == 1 else "they wait"
+    return Suspects(ranks, lines, place, f"{who} at {own}, and {others} at {other}")
 
 
 def _shorten(one: Explained) -> str:
@@ -185,6 +191,19 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     return Suspects((rank,), tuple([*raised[-1:], *own, *telling][:3]), "", title)
 
 
+def _suspect_by_count(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
+    """Those that said nothing, if so many have not come by the words of those that have."""
+    words = " ".join(line.text for one in waiting for line in one.tail)
+    came = _CAME.search(words)
+    heard = {one.failure.rank for one in waiting}
+    ranks = tuple(rank for rank in evidence.ranks if rank not in heard)
+    if not came or len(ranks) != int(came[2]) - int(came[1]):
+        return None
+    lines = evidence.read_log(evidence.ranks[ranks[0]], ranks[0])
+    title = "they did not come, and the others waited"
+    return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
+
+
 def _suspect_by_end(evidence: Evidence) -> Suspects | None:
     """Those that had not ended, though most had ended well."""
     codes = evidence.exit_codes()
@@ -198,7 +217,7 @@ def _suspect_by_end(evidence: Evidence) -> Suspects | None:
     if not ranks or len(ranks) >= len(ended):
         return None
     lines = evidence.read_log(evidence.ranks[ranks[0]], ranks[0])
-    title = "it had not ended, and the others had"
+    title = f"{'it' if len(ranks) == 1 else 'they'} had not ended, and the others had"
     return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
 
 

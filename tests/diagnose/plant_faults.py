@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers" / "programs"))
 
 import cluster_fixtures as clusters
+import guests
 import others
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
@@ -808,12 +809,12 @@ def take_others() -> list[Planted]:
                 name,
                 name.replace("-", " "),
                 truth.causes,
-                rank=truth.ranks,
+                rank="" if truth.any_rank else truth.ranks,
                 fault=name,
                 modes=(truth.mode,),
                 changes=truth.changes,
                 prepare=write_commands if "run" in truth.changes else None,
-                program=Path(others.__file__),
+                program=Path((guests if name in guests.GUESTS else others).__file__),
                 says=truth.says,
             )
         )
@@ -925,6 +926,8 @@ def record(fault: Planted, mode: str, place: Place) -> None:
     """Plant it, wait, and keep what it leaves."""
     place.folder.mkdir(parents=True)
     (place.folder / "train.py").write_bytes(fault.program.read_bytes())
+    if fault.program == Path(guests.__file__):
+        (place.folder / "others.py").write_bytes(Path(others.__file__).read_bytes())
     if fault.prepare:
         fault.prepare(place)
     content = content_of(fault, mode, place)

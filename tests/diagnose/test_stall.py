@@ -11,6 +11,10 @@ import pytest
 from run_folders import LOST, Run
 
 from jobgen.diagnose import flight
+from jobgen.jobs import top
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.top import NodeUse
+from jobgen.jobs.usage import GpuSample
 from jobgen.schedulers.base import State
 
 RUNNING = State("running")
@@ -300,6 +304,39 @@ def test_a_job_that_is_quiet_while_all_nodes_are_idle_may_hang(run: Run) -> None
     found = run.diagnose(RUNNING)
     assert found.cause == "hang"
     assert found.title.startswith("it is quiet for 95 s and idle on all nodes: it may hang")
+
+
+def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpus: dict[str, float | None] = {"n1": 0.03, "n2": 0.0}
+    gpus = {"n1": 0.0, "n2": 0.0}
+    asked = []
+
+    def list_nodes(job: JobRecord, *, now: float, running: bool) -> list[NodeUse]:
+        asked.append(job.id)
+        return [
+            NodeUse(node, (GpuSample(gpus[node], 1.0, 2.0, None),), busy, 1.0, 3, 0.0)
+            for node, busy in cpus.items()
+        ]
+
+    monkeypatch.setattr(top, "list_nodes", list_nodes)
+    run.write("logs/n1/rank-0.err", "begins\n", after=5)
+    alive(run, after=40)
+    assert run.diagnose(RUNNING).title == "it runs and is well; it has last written 35 s ago"
+    assert not asked  # it has written a moment ago
+    alive(run, after=209)
+    found = run.diagnose(RUNNING)
+    assert found.title.startswith("it is quiet for 204 s and idle on all nodes: it may hang")
+    quiet = "it runs; it has last written 204 s ago"
+    gpus["n2"] = 100.0
+    assert run.diagnose(RUNNING).title == quiet
+    gpus["n2"] = 0.0
+    for busy in (2.0, None):  # it does not answer
+        cpus["n2"] = busy
+        assert run.diagnose(RUNNING).title == quiet
+    cpus.clear()
+    assert run.diagnose(RUNNING).title == quiet
 
 
 def use(run: Run, node: str, busy: float) -> None:
