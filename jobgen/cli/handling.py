@@ -42,16 +42,25 @@ from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 def rerun(
     job: str | None, failed: bool, overrides: tuple[str, ...], again: bool, as_json: bool
 ) -> None:
-    """Submit a recorded job again (default: the latest), and print the new id.
+    """Submit a recorded job again, and print the new id.
 
     Submits the same script, or with --set or --failed what its spec renders today. The new job
-    runs in the current folder, with the code that is there now.
+    runs in the current folder, with the code that is there now. Without a job, it asks whether the
+    latest is meant.
     """
     from jobgen import find
+    from jobgen.errors import UsageError
     from jobgen.output import format_json
 
     report_recoveries()
-    jobs = find(job).rerun(
+    named = find(job, whole=True)
+    if job is None:
+        what = f"{'what failed of ' * failed}{named.name} {named.id}"
+        if not sys.stdin.isatty():
+            raise UsageError(f"name the job to rerun; the latest is {named.name} {named.id}")
+        changes = f" with {', '.join(overrides)}" if overrides else ""
+        click.confirm(f"rerun {what} ({named.status().described}){changes}?", abort=True, err=True)
+    jobs = named.rerun(
         failed=failed,
         overrides=overrides,
         again=again,
@@ -153,7 +162,7 @@ def clean(
     except ValueError as error:
         raise UsageError(f"--older {older}: {error}") from None
     report_recoveries()
-    known, problems = find_all(jobs) if jobs else list_jobs()
+    known, problems = find_all(jobs, whole=True) if jobs else list_jobs()
     if problems and jobs:
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")

@@ -108,7 +108,7 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     from jobgen.output import format_json
 
     report_recoveries()
-    named, problems = jobgen.find_all(jobs)
+    named, problems = jobgen.find_all(jobs, whole=True)
     _raise_problems(problems)  # cancel all of them or none
     ended: tuple[str, ...] = ()
     try:

@@ -12,10 +12,11 @@ from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_record
 
 
-def find_job(word: str | None = None) -> JobRecord:
+def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
     """Find a job by its run folder, its id below ./runs, its name, or how its id alone begins.
 
     Of several it is the latest, and so it is without a word. An id may be that of an array's task.
+    With `whole`, for a command that changes something, an id has to be written out.
     Raises UsageError if nothing matches, or the record is damaged.
     """
     adopt_jobs()
@@ -23,15 +24,20 @@ def find_job(word: str | None = None) -> JobRecord:
         job = _read_latest("*/*")
     else:
         job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
-        job = job or _find_by_prefix(word)
+        begun = job is None and _find_by_prefix(word)
+        if begun and whole:
+            raise UsageError(
+                f"no job {word!r} below ./{RUNS}; for job {begun.id}, write out its id"
+            )
+        job = job or begun or None
     if job is None:
         wanted = "no job" if word is None else f"no job {word!r}"
         raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
     return job
 
 
-def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
-    """Find jobs by id, name or run folder (default: the latest).
+def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:
+    """Find jobs by id, name or run folder (default: the latest), as `find_job` does.
 
     Also returns one message for each word that matches nothing. Of many words the records are read
     together.
@@ -43,7 +49,8 @@ def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
     jobs, problems = [], []
     for word in words or (None,):
         try:
-            jobs.append((word and known.get(folder_name(word))) or find_job(word))
+            job_known = word and known.get(folder_name(word))
+            jobs.append(job_known or find_job(word, whole=whole))
         except UsageError as error:
             problems.append(str(error))
     return jobs, problems
@@ -82,9 +89,11 @@ def _find_by_id(word: str) -> JobRecord | None:
 
 
 def _find_by_prefix(word: str) -> JobRecord | None:
-    if not re.fullmatch(r"[0-9][0-9-]*", word):
+    """Return the local job whose id begins so: of a scheduler's number each part is another's."""
+    if not re.fullmatch(r"[0-9][0-9-]{3,}", word):
         return None
     records = glob(f"{RUNS}/*/{word}*/{RECORD}")
+    records = [each for each in records if re.match(r"\d{8}-\d", each.split(os.sep)[-2])]
     if len(records) > 1:
         ids = ", ".join(sorted(record.split(os.sep)[-2] for record in records)[:5])
         raise UsageError(f"{len(records)} jobs have ids that begin with {word}, such as {ids}")

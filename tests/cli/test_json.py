@@ -79,7 +79,7 @@ CALLS = {
     "logs": ("logs", "7", "--json"),
     "render": ("render", "again.yaml", "--json"),
     "report": ("report", "7", "--json"),
-    "rerun": ("rerun", "--json"),
+    "rerun": ("rerun", "7", "--json"),
     "sites": ("sites", "--json"),
     "sites show": ("sites", "show", "nci-gadi", "--json"),
     "sites test": ("sites", "test", "mine.yaml", "--json"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support import ROOT, jobgen
 
 from jobgen import process, schedulers
+from jobgen.errors import UsageError
 from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
@@ -721,9 +722,7 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     assert scheduler.calls[1:] == [["scancel", "3"]]
 
 
-def test_list_chooses_by_state_and_number_and_an_id_by_its_beginning(
-    scheduler: Scheduler,
-) -> None:
+def test_list_chooses_by_state_and_number(scheduler: Scheduler) -> None:
     for number, id in enumerate(("1201", "1202", "34", "5")):
         job(id, submitted=float(number))
     states = {"1201": "RUNNING", "1202": "PENDING", "34": "RUNNING", "5": "PENDING"}
@@ -733,9 +732,35 @@ def test_list_chooses_by_state_and_number_and_an_id_by_its_beginning(
     assert listed == ["JOB", "34", "1201"]
     assert len(jobgen("list", "--limit", "2").out.splitlines()) == 3
     assert jobgen("list", "--state", "lost").code == 2
-    assert jobgen("status", "3").out == "running\n"
-    assert find.find_job("1202").id == "1202"
-    assert "2 jobs have ids that begin with 12, such as 1201, 1202" in jobgen("status", "12").err
+    assert jobgen("status", "34").out == "running\n"
+
+
+LOCAL_IDS = ("20261123-070424-16132", "20261123-080000-9")
+
+
+def test_only_commands_that_read_take_how_a_local_id_begins(scheduler: Scheduler) -> None:
+    for id in ("12345", *LOCAL_IDS):
+        attempt(job(id), "done 0")
+    scheduler.says("scancel", "")
+    assert jobgen("status", "20261123-07").out == "done\n"
+    assert f"2 jobs have ids that begin with 2026, such as {LOCAL_IDS[0]}" in find_error("2026")
+    # Part of a scheduler's number is the number of another job, and a digit or two are a slip.
+    for word in ("1234", "123", "2", "202"):
+        assert find_error(word).startswith(f"no job {word!r} below ./runs")
+    for command in (("cancel",), ("clean", "--yes"), ("rerun",)):
+        for word in ("1234", "2", "20261123-07"):
+            ended = jobgen(*command, word)
+            assert (ended.code, ended.out) == (2, "")
+            assert f"no job {word!r} below ./runs" in ended.err
+    assert f"for job {LOCAL_IDS[0]}, write out its id" in jobgen("cancel", "20261123-07").err
+    assert not scheduler.calls
+    assert all(Path("runs/a", id).is_dir() for id in ("12345", *LOCAL_IDS))
+
+
+def find_error(word: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        find.find_job(word)
+    return str(caught.value)
 
 
 # --- looking again and again --------------------------------------------------------

@@ -17,6 +17,7 @@ in the order of its code: `faults.py` finds them. They are, with what the next c
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -596,6 +597,22 @@ class TestAnswers:
         assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
         assert "is of the same script and queued" in said
         assert "submit another job? [y/N]: " in said
+        assert "Traceback" not in said
+
+    @pytest.mark.parametrize(("answer", "jobs"), [("n", 1), ("y", 2)])
+    def test_a_rerun_without_a_word_asks_or_refuses(
+        self, monkeypatch: pytest.MonkeyPatch, answer: str, jobs: int
+    ) -> None:
+        assert self.submit(monkeypatch).code == 0
+        id = str(record(Path())["id"])
+        monkeypatch.setattr("sys.stdin", io.StringIO())
+        refused = jobgen("rerun")
+        assert (refused.code, self.jobs()) == (2, 1)
+        assert refused.err == f"name the job to rerun; the latest is a {id}\n"
+        argv = [sys.executable, "-m", "jobgen", "rerun", "--again"]
+        code, said = on_a_terminal(argv, answer)
+        assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
+        assert re.search(rf"rerun a {id} \(queued.*\)\? \[y/N\]: ", said), said
         assert "Traceback" not in said
 
     def test_a_job_that_began_and_that_the_scheduler_has_forgotten(
