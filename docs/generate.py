@@ -445,6 +445,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "array.list": ("[{lr: 1e-3}, {lr: 3e-4}]",),
     "array.tasks": ("10",),
     "array.at_once": ("4", "array.tasks=10"),
+    "array.together": ("4", "array.tasks=10"),
     "after.afterok": ("[12345]",),
     "after.afterany": ("[12345]",),
     "after.afternotok": ("[12345]",),

@@ -128,10 +128,7 @@ class Evidence:
         return [line for job_id in run_folder.list_chain(self.job) for line in self._output(job_id)]
 
     def _output(self, job_id: str) -> list[Line]:
-        from jobgen import schedulers
-
-        name = schedulers.get_scheduler(self.job.scheduler).output_file(self.job.name, job_id)
-        return list(read_lines(Path(self.job.folder, name)))
+        return list(read_lines(Path(run_folder.find_output(self.job, job_id))))
 
     @cached_property
     def direct(self) -> bool:

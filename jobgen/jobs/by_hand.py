@@ -44,12 +44,15 @@ def adopt_jobs(folder: str = ".") -> None:
 def _adopt_job(run_dir: Path) -> None:
     about = header.read_json(read_run_file(run_dir / PLAN).decode())
     job_id = read_run_file(run_dir / "attempts" / "0" / "job").decode().strip()
-    if about is None or about.name != run_dir.parent.name or folder_name(job_id) != run_dir.name:
+    if about is None or about.name != run_dir.parent.name:
         return
+    named = run_dir.name
     if about.tasks:
         bracketed = get_capabilities(about.scheduler).bracketed_tasks
         pattern, form = (r"\[[0-9]+\]", "[]") if bracketed else (r"_[0-9]+$", "")
-        job_id = re.sub(pattern, form, job_id)
+        job_id, named = re.sub(pattern, form, job_id), re.sub(r"_[0-9]+$", "", named)
+    if folder_name(job_id) != named:
+        return
     job = JobRecord(
         id=job_id,
         name=about.name,
@@ -58,6 +61,7 @@ def _adopt_job(run_dir: Path) -> None:
         submitted=os.stat(run_dir / PLAN).st_mtime,
         argv=(),
         tasks=about.tasks,
+        together=about.together,
     )
     write_run_file(job.run_dir / "script", read_run_file(run_dir / "attempts" / "0" / "script"))
     job.save()

@@ -28,6 +28,11 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     plain: dict[str, list[JobRecord]] = {}
     for job in jobs:
         try:
+            if job.shares:
+                raise RefusedError(
+                    f"task {job.id} shares job {job.shares} with other tasks, which would end with"
+                    f" it; cancel {job.array}"
+                )
             if job.local:
                 _stop(job)
                 ended.append(job)

@@ -37,7 +37,7 @@ def enter_job(
     if job.local:
         return inner
     access = SCHEDULERS[job.scheduler].access
-    return access.shell_argv(job.id, name, inner, process.run, terminal=terminal)
+    return access.shell_argv(job.shares or job.id, name, inner, process.run, terminal=terminal)
 
 
 def find_node(job: JobRecord, node: str | None) -> str:

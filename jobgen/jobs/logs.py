@@ -15,7 +15,6 @@ from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import StatusReport
 from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
 from jobgen.jobs.watch import Watch
-from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 from jobgen.spec.secrets import mask_text
 from jobgen.spec.units import format_ranges
@@ -176,11 +175,10 @@ class _Logs:
     def _find(self, run: _RunLogs, *, sure: bool) -> None:
         """Take up the files that are there since the last time."""
         if self._script:
-            output_file = SCHEDULERS[run.job.scheduler].output_file
             for job_id in run_folder.list_chain(run.job):
-                name = output_file(run.job.name, job_id)
-                if ("", name) not in run.plain:
-                    run.plain["", name] = Tail(Path(run.job.folder, name))
+                path = run_folder.find_output(run.job, job_id)
+                if ("", path) not in run.plain:
+                    run.plain["", path] = Tail(Path(path))
         logs = run.job.run_dir / "logs"
         for node in run.folders[""].names(sure=sure):
             if self._node not in (None, node, node.partition(".")[0]):

@@ -58,6 +58,8 @@ class JobRecord:
     first_attempt: int = 0
     links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
     tasks: int = 0  # of the array that it is
+    together: int = 1  # of these in one job of the scheduler's
+    shares: str = ""  # the id of the job that a task of the array has together with others
     earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks, but for 0
     array: str = ""  # the id of the array that it is a task of
     token: str = ""
@@ -109,8 +111,11 @@ class JobRecord:
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
         first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)
-        task_id = self.id.replace("[]", f"[{index}]") if "[]" in self.id else f"{self.id}_{index}"
-        one = replace(self, id=task_id, array=self.id, first_attempt=first)
+        one = replace(self, id=_name_task(self.id, index), array=self.id, first_attempt=first)
+        if self.together > 1:
+            only = self.tasks <= self.together  # job, and so no array to the scheduler
+            shares = self.id if only else _name_task(self.id, index // self.together)
+            one = replace(one, together=1, shares=shares)
         if len(self.rerun_of) == self.tasks:
             one = replace(one, rerun_of=self.rerun_of[index : index + 1])
         # Which of its tasks another job does again, that job's record says.
@@ -119,6 +124,12 @@ class JobRecord:
     def save(self) -> None:
         """Write the record into the run folder, which is made if it is missing."""
         write_run_file(self.run_dir / RECORD, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def _name_task(array: str, index: int) -> str:
+    number, dot, server = array.partition(".")
+    member = number.replace("[]", f"[{index}]") if "[]" in number else f"{number}_{index}"
+    return f"{member}{dot}{server}"
 
 
 def read_record(path: str | Path) -> JobRecord:
@@ -307,6 +318,7 @@ _ID = r"[0-9]+[0-9_-]{0,60}(\[[0-9]*\])?(\.[A-Za-z0-9._-]+)?"
 # What texts of a record look like, so that none leads out of its run folder.
 _FORMS = {
     "id": f"({_ID})?",  # empty in an intent
+    "shares": f"({_ID})?",
     "links": _ID,
     "commit": "([0-9a-f]{40,64})?",
     "rerun_of": _ID,
@@ -318,6 +330,7 @@ _FORMS = {
 _MOST = {
     "submitted": 1e11,
     "tasks": 10_000,  # as in a spec
+    "together": 10_000,
     "first_attempt": 10**6,
     "changed": 10**7,
     "pid": 2**22,

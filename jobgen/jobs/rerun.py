@@ -45,7 +45,8 @@ def prepare_rerun(
     ids = tuple(whole.task(task).id for task in tasks)
     if array.tasks is None and len(tasks) > 1:
         some: dict[str, Any] = {"list": [rows[task] for task in tasks]}
-        some |= {} if array.at_once is None else {"at_once": array.at_once}
+        kept = {key: getattr(array, key) for key in ("at_once", "together")}
+        some |= {key: value for key, value in kept.items() if value is not None}
         loaded = _load(whole, about, (*words, *write_overrides({"array": some})))
         return [replace(_prepare(loaded, about), rerun_of=ids)]
     alone = (_prepare(loaded, about, task=task) for task in tasks)
@@ -89,6 +90,7 @@ def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
         about.scheduler,
         source=source,
         tasks=about.tasks,
+        together=about.together,
         jobs=about.jobs,
         snapshot=snapshot if isinstance(snapshot, tuple) else () if snapshot else None,
         rerun_of=(job.id,),

@@ -94,9 +94,8 @@ class Traces(NamedTuple):
             job_id = read_left(f"{self.last}/job").strip()  # the last one of a chain
         except OSError:
             job_id = self.job.id
-        name = SCHEDULERS[self.job.scheduler].output_file(self.job.name, job_id)
         try:
-            with open_left(os.path.join(self.job.folder, name)) as output:
+            with open_left(find_output(self.job, job_id)) as output:
                 output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
                 return output.read().decode(errors="replace")
         except OSError:
@@ -169,6 +168,13 @@ class Traces(NamedTuple):
         return {"attempts": self.attempts, "submitted": self.job.submitted}
 
 
+def find_output(job: JobRecord, job_id: str) -> str:
+    """Return where the script of the job, or of that one of its chain, prints to."""
+    if job.shares:  # in that file the tasks' scripts would be mixed
+        return f"{job.run_folder}/job.out"
+    return os.path.join(job.folder, SCHEDULERS[job.scheduler].output_file(job.name, job_id))
+
+
 def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
     run_dir = job.run_folder
@@ -224,7 +230,7 @@ def list_chain(job: JobRecord) -> list[str]:
 
     The jobs of a chain go on where the one before has ended, all in the first one's run folder.
     """
-    ids = [job.id, *job.links]
+    ids = [job.shares or job.id, *job.links]
     while True:  # a job of Slurm notes the one that it has submitted
         try:
             text = read_left(f"{job.run_folder}/attempts/after-{ids[-1]}")

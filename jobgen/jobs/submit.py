@@ -94,6 +94,7 @@ def _create_intent(submission: Submission) -> Intent:
         submitted=time.time(),
         argv=(),
         tasks=submission.tasks,
+        together=submission.together,
         token=journal.create_token(),
         digest=submission.digest,
         host=os.uname().nodename,

@@ -100,7 +100,7 @@ def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
     try:
         if not job.local:
             access = SCHEDULERS[job.scheduler].access
-            words = access.shell_argv(job.id, node, words, ask, terminal=False)
+            words = access.shell_argv(job.shares or job.id, node, words, ask, terminal=False)
         answer = ask(words).split()[-7:]
         ticks, began, later, ended, memory, hertz, processes = map(int, answer)
     except (JobgenError, ValueError):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
+from jobgen.plan.launch import VISIBLE
 from jobgen.plan.plan import ArrayTask, Plan, TaskArray
 from jobgen.spec.array import Choice, name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
@@ -32,8 +33,13 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
         return Decision(None)
     tasks = () if context.task is not None else list_tasks(context.loaded)
     if len(tasks) < 2:
-        return Decision(None, left_out=[] if asked.at_once is None else ["array.at_once"])
-    return Decision(TaskArray(tasks, asked.at_once), problems=_find_conflicts(context, plan))
+        keys = ("at_once", "together")
+        return Decision(None, left_out=[f"array.{key}" for key in keys if getattr(asked, key)])
+    return Decision(
+        TaskArray(tasks, asked.at_once, plan.nodes.together),
+        problems=_find_conflicts(context, plan),
+        left_out=[] if context.site.can.batch or not asked.together else ["array.together"],
+    )
 
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
@@ -89,6 +95,14 @@ def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
         hint = "write requeue on Slurm, or a script for each task with jobgen render --expand"
         message = "jobs that go on one after the other cannot be tasks of an array"
         yield loaded.problem("on_walltime.then", message, hint)
+    if plan.nodes.together == 1:
+        return
+    if walltime is not None and walltime.then == "requeue":
+        message = "the tasks that share a node end together, and are one job to the scheduler"
+        yield loaded.problem("on_walltime.then", message, "write stop, and rerun what is not done")
+    for name in VISIBLE & (context.spec.environment.variables or {}).keys():
+        message = "each of the tasks that share a node gets its own GPUs"
+        yield loaded.problem(f"environment.variables.{name}", message, "remove it")
 
 
 def _list_choices(loaded: LoadedSpec) -> list[Choice]:

@@ -39,7 +39,7 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
 
     if plan.walltime.seconds is None:
         return unknown("the spec names no walltime")
-    count = count_charged(charge, plan.nodes.groups, plan.defaults.node)
+    count = count_charged(charge, plan.nodes.asked, plan.defaults.node)
     if count is None:
         return unknown("the spec does not say how many CPUs")
     things = {"node-hour": "node", "gpu-hour": "GPU", "cpu-hour": "CPU"}[charge.per]
@@ -48,8 +48,9 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     things += "" if count == 1 else "s"
     rate = f"{format_number(charge.rate)} {charge.unit} a {charge.per}"
     if plan.array:
-        amount *= len(plan.array.tasks)
-    tasks = f"{len(plan.array.tasks)} tasks x " if plan.array else ""
+        amount *= plan.array.jobs
+    called = "tasks" if plan.nodes.together == 1 else f"jobs of {plan.nodes.together} tasks"
+    tasks = f"{plan.array.jobs} {called} x " if plan.array else ""
     how = f"{tasks}{count} {things} x {format_duration(plan.walltime.seconds)} x {rate}"
     how += f" x {starts} starts" if starts > 1 else ""
     return Cost(amount, charge.unit, how, charge.note, address, origin)

@@ -13,7 +13,7 @@ from jobgen.spec.model import NodeRange
 from jobgen.spec.units import format_ranges
 
 # What tells a process which GPUs it sees, by maker.
-_VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
+VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 # An option that names the cores of each process of a node: --cpu-bind=list:0-7:8-15.
 _NAMES_CORES = re.compile(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)")
 _ITSELF = "local"  # the launcher of a script that starts the processes itself
@@ -57,6 +57,8 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     )
     if isinstance(context.spec.resources.nodes, NodeRange):
         torchrun_keys += ("resources.nodes",)
+    if plan.nodes.together > 1:
+        torchrun_keys += ("array.together",)
     mode: str
     keys: tuple[str, ...]
     if asked.mode is not None:
@@ -73,7 +75,7 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     if site is None or site.launcher != launcher:
         return Start(mode, launcher, decided_by=keys)
     whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
-    own = bool(_VISIBLE & (context.spec.environment.variables or {}).keys())
+    own = bool(VISIBLE & (context.spec.environment.variables or {}).keys())
     start = Start(mode, launcher, site.mpiexec, decided_by=keys)
     if mode != "direct":
         each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
@@ -125,6 +127,11 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
         if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
             message = f"{value} needs the number of processes, and resources.nodes is a range"
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
+    if nodes.together > 1 and not start.alone:
+        message = "tasks that share a node are started by torchrun, outside of srun and mpiexec"
+        key = "mode" if launch.mode else "launcher"
+        path = f"launch.{key}" if launch.mode or launch.launcher else "array.together"
+        yield loaded.problem(path, message, "leave it out")
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
     if split and can.components and any(group.cpus is None for group in nodes.groups):
         given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it

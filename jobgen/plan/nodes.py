@@ -28,6 +28,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         device=node.device,
         disk=spec.resources.disk_per_node if _asks_for_disk(context.site) else None,
         preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
+        together=count_together(context),
         usage=spec.report.usage,
     )
     return Decision(
@@ -35,6 +36,14 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         problems=_find_conflicts(context, nodes),
         left_out=_list_left_out(context),
     )
+
+
+def count_together(context: Context) -> int:
+    """Return how many tasks of the array share a node; this machine starts them one by one."""
+    array = context.spec.array
+    if array is None or context.task is not None or not context.site.can.batch:
+        return 1
+    return min(array.together or 1, sum(1 for _ in array.choices()))
 
 
 def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
@@ -96,6 +105,9 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         who = f"{site.can.title} gives" if site.can.batch else "this machine has"
         message = f"{who} as many nodes as are asked for, and no range"
         yield loaded.problem("resources.nodes", message, f"write nodes: {resources.nodes.max}")
+    if nodes.together > 1 and nodes.total > 1:
+        message = f"tasks that share a node have one each; these have {nodes.total}"
+        yield loaded.problem("array.together", message, "write nodes: 1, or leave it out")
     if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
         yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")
     if nodes.unequal and site.pbs.resources == "totals":

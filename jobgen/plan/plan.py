@@ -3,6 +3,8 @@
 Only records stand here. Each part is decided in the module of its name.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -58,6 +60,11 @@ class NodeGroup(NamedTuple):
         """What the scheduler is asked for on each node."""
         return (self.gpus, self.cpus, self.memory)
 
+    def times(self, number: int) -> NodeGroup:
+        """Return the same nodes with so many times the GPUs, CPUs and memory."""
+        cpus, memory = self.cpus and self.cpus * number, self.memory and self.memory * number
+        return self._replace(gpus=self.gpus * number, cpus=cpus, memory=memory)
+
 
 class Preflight(NamedTuple):
     """The GPUs that each node must see at least, in order; 0 where any number will do."""
@@ -79,12 +86,18 @@ class Nodes(NamedTuple):
     device: str | None = None  # what the site says one torch device is, if not a whole GPU
     disk: int | None = None  # KiB of each node's own
     preflight: Preflight | None = None  # what the nodes compare before the program starts
+    together: int = 1  # tasks of the array that share a node; `groups` is what one has
     usage: bool = True  # whether each node notes what the job uses
 
     @property
     def total(self) -> int:
         """How many nodes the job has."""
         return sum(group.nodes for group in self.groups)
+
+    @property
+    def asked(self) -> tuple[NodeGroup, ...]:
+        """What the scheduler is asked for: the groups, for all tasks that share a node."""
+        return tuple(group.times(self.together) for group in self.groups)
 
     @property
     def single(self) -> bool:
@@ -396,11 +409,17 @@ class TaskArray(NamedTuple):
 
     tasks: tuple[ArrayTask, ...]
     at_once: int | None
+    together: int = 1  # in one job of the scheduler's
 
     @property
     def size(self) -> int:
         """How many tasks there are."""
         return len(self.tasks)
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs they are to the scheduler."""
+        return -(-self.size // self.together)
 
     @property
     def at_a_time(self) -> int:
@@ -420,8 +439,8 @@ class TaskArray(NamedTuple):
     @property
     def range(self) -> str:
         """As sbatch and qsub -J write it, such as `0-5%2`."""
-        throttle = "" if self.at_once is None else f"%{self.at_once}"
-        return f"0-{self.last}{throttle}"
+        at_once = self.at_once and max(1, self.at_once // self.together)
+        return f"0-{self.jobs - 1}" + (f"%{at_once}" if at_once else "")
 
 
 class Plan(NamedTuple):
@@ -462,7 +481,7 @@ class Plan(NamedTuple):
         In direct mode srun starts the same number of tasks on every node of a component.
         """
         merged: list[NodeGroup] = []
-        for group in self.nodes.groups:
+        for group in self.nodes.asked:
             if merged and merged[-1].shape == group.shape and not self.launch.deals_evenly:
                 nodes, most = merged[-1].nodes + group.nodes, merged[-1].processes
                 most = max(most, group.processes)

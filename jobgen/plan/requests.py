@@ -111,7 +111,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
 
 def _list_written(plan: Plan) -> Iterator[str]:
     """Yield the keys that the directives of a plan say, whether the spec or the site decided."""
-    requests, groups, chain = plan.requests, plan.nodes.groups, plan.walltime.chain
+    requests, groups, chain = plan.requests, plan.nodes.asked, plan.walltime.chain
     yield from ("name", "resources.nodes", "launch.processes_per_node")
     for key, value in {
         "account": requests.account,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.errors import Problem
+from jobgen.plan.limits import count
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.spec.load import LoadedSpec
 
@@ -51,6 +52,7 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_interface,
         _check_chain,
         _check_array,
+        _check_packing,
         _check_internet,
         _check_container,
         _check_setup,
@@ -153,6 +155,22 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
             return
+
+
+def _check_packing(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Tasks of a part of a node that are charged for all of it."""
+    node, array = plan.defaults.node, plan.array
+    whole = node.whole or plan.requests.exclusive
+    if array is None or not whole or node.gpus is None or plan.nodes.total > 1:
+        return
+    (group,) = plan.nodes.asked
+    fit = node.gpus // (plan.nodes.gpus or node.gpus)
+    if 0 < group.gpus < node.gpus and fit > plan.nodes.together:
+        tasks = f"{array.size} tasks of {count(plan.nodes.gpus, 'GPU')}"
+        message = (
+            f"{tasks} are charged as {array.jobs * node.gpus} GPUs, as each job has whole nodes"
+        )
+        yield loaded.problem("array", message, f"write together: {min(fit, array.size)}")
 
 
 def _check_internet(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from jobgen.plan import limits, shapes
 from jobgen.plan.cost import count_charged, format_number
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.limits import Breach, Citation, Size, cite
-from jobgen.plan.nodes import group_nodes
+from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue
 from jobgen.spec.model import JobSpec
@@ -22,7 +22,8 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     loaded, spec, profile = context.loaded, context.spec, context.site
 
     def group_on(node: Node) -> tuple[NodeGroup, ...]:
-        return tuple(group_nodes(loaded, profile, node))
+        together = count_together(context)
+        return tuple(group.times(together) for group in group_nodes(loaded, profile, node))
 
     def measure_on(node: Node) -> Size:
         return limits.measure(group_on(node), spec.resources.walltime)

@@ -28,6 +28,7 @@ class Header(NamedTuple):
     limits: bool = True
     task: int | None = None  # which one of the spec's array it is alone
     tasks: int = 0  # how many the script is for; 0 if it is no array
+    together: int = 1  # of them in one job
     groups: tuple[NodeGroup, ...] = ()  # of nodes that are alike
     fewest_nodes: int | None = None
     mode: str = "torchrun"
@@ -46,6 +47,8 @@ class Header(NamedTuple):
 def format_title(plan: Plan) -> str:
     """What the job is, in a line."""
     tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array else ""
+    if plan.nodes.together > 1:
+        tasks = tasks.replace(",", f", {plan.nodes.together} on a node,")
     nodes = plan.nodes.topology
     if plan.launch.body:
         nodes = f"a script on the first of {plan.nodes.total} nodes"
@@ -67,6 +70,7 @@ def describe_plan(plan: Plan) -> Header:
         limits=provenance.limits,
         task=None if task is None else int(task),
         tasks=len(plan.array.tasks) if plan.array else 0,
+        together=plan.array.together if plan.array else 1,
         groups=plan.nodes.groups,
         fewest_nodes=plan.nodes.fewest,
         mode=plan.launch.mode,
@@ -143,6 +147,8 @@ def _is_sound(header: Header) -> bool:
         all(isinstance(word, str) for word in (*header[:4], *header.overrides, header.site or ""))
         and all(number is None or isinstance(number, int) for number in (*numbers, *counts))
         and isinstance(header.tasks, int)
+        and isinstance(header.together, int)
+        and header.together > 0
         and bool(header.groups)
         and header.scheduler in PACKAGES
         and NAME.matches(header.name)  # it becomes a folder's

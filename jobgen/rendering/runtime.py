@@ -26,7 +26,8 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
     for file, marks in (
         ("core", ""),
         ("{scheduler}", ""),
-        ("array", "array batch"),
+        ("array", "array batch single"),
+        ("together", "together"),
         ("queue", "array here"),
         ("after", "after"),
         ("modules", "modules"),
@@ -128,6 +129,8 @@ def list_marks(plan: Plan) -> Iterator[str]:
         "batch": not here,
         "here": here,
         "array": bool(plan.array),
+        "single": plan.nodes.together == 1,
+        "together": plan.nodes.together > 1,
         "after": here and bool(plan.requests.after),
         "from_shell": hands_on(plan),
         "addresses": not (alone or here) and launch.own_address,

@@ -70,6 +70,7 @@ class ScriptView(NamedTuple):
     environment: NodeEnvironment
     walltime: TimeLimit
     array: TaskArray | None
+    together: bool  # whether several tasks of it share a node
     program: Program
     pieces: LaunchPieces
     launcher: Mapping[str, bool]
@@ -132,6 +133,7 @@ def describe_script(plan: Plan) -> ScriptView:
         environment=plan.environment,
         walltime=plan.walltime,
         array=plan.array,
+        together=nodes.together > 1,
         program=plan.program,
         pieces=pieces,
         launcher={name: launch.launcher == name for name in LAUNCHERS},
@@ -145,7 +147,7 @@ def describe_script(plan: Plan) -> ScriptView:
         threads_among=_count_sharing(plan, local=local),
         uses_gpus=uses_gpus(plan),
         records_gpus=_choose_recorder(plan),
-        gpu_parts=() if launch.body else _shorten(pieces.gpu_parts),
+        gpu_parts=() if launch.body or nodes.together > 1 else _shorten(pieces.gpu_parts),
         setup=indent_setup(plan.environment.setup or ""),
         from_shell=plan.environment.from_shell if hands_on(plan) else (),
         required=tuple(_require(plan)),
@@ -227,7 +229,7 @@ def _count_sharing(plan: Plan, *, local: bool) -> int:
     if plan.launch.direct and plan.launch.launcher == "srun":
         return 1  # each has CPUs of its own
     # The nodes of one machine all count that machine's.
-    return plan.nodes.world_size if local else plan.nodes.processes[0]
+    return plan.nodes.world_size if local else plan.nodes.processes[0] * plan.nodes.together
 
 
 def _list_processes(plan: Plan, *, local: bool, differ: bool) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def _ask(kind: str, jobs: list[JobRecord]) -> Iterator[tuple[str, Used]]:
     """Yield each job that the scheduler knows, with the use of its whole chain."""
     if schedulers.is_local(kind):
         return
-    chains = {job.id: list_chain(job) for job in jobs}
+    chains = {job.id: list_chain(job) for job in jobs if not job.shares}
     ids = [one for chain in chains.values() for one in chain]
     answers = schedulers.SCHEDULERS[kind].usage.read_usage(ids, _run)
     for job_id, chain in chains.items():

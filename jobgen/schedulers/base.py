@@ -143,8 +143,10 @@ def _node_key(plan: Plan, key: str) -> str:
 
 def array_line(plan: Plan, option: str) -> Iterator[Directive]:
     """The array: sbatch and qsub alike write its range as `0-5%2`."""
-    if plan.array:
+    if plan.array and plan.array.jobs > 1:  # PBS refuses an array of one
         why = "one job for each line of the table of tasks"
+        if plan.nodes.together > 1:
+            why = f"one job for {plan.nodes.together} lines of the table of tasks each"
         why += "" if plan.array.at_once is None else f", {plan.array.at_once} at a time at most"
         yield Directive(option + plan.array.range, why, "array", "array.at_once")
 

@@ -48,6 +48,10 @@ class Array(NamedTuple):
     at_once: Annotated[
         Count | None, "How many may run at a time; no bound if not said, on this machine 1."
     ] = None
+    together: Annotated[
+        Count | None,
+        "How many share a node, each with its own GPUs: `resources` is what one task has.",
+    ] = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There are tasks, not too many, and what they are given arrives."""

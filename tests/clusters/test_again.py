@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_fixtures import Pbs, Slurm, wait_until
@@ -92,6 +93,68 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     assert {each["id"] for each in json.loads(done.stdout)["removed"]} == {again.id, job.id}
     assert not list(cwd.glob(f"runs/a/{job.run_dir.name}*"))
     assert alone.run_dir.exists()
+
+
+SHARED = """
+import os, sys
+task = int(os.environ["JOBGEN_TASK"])
+print("TASK", task, sys.argv[1:], os.environ["WORLD_SIZE"], flush=True)
+sys.exit(task in (1, 3) and not os.path.exists("GO"))
+"""
+
+
+def share_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Five tasks, two on a node: one that fails takes no other with it, and is done again alone."""
+
+    def read(job_id: str) -> dict[str, Any]:
+        told = jobgen("status", "--json", job_id, env=env, cwd=cwd)
+        row: dict[str, Any] = json.loads(told.stdout)["jobs"][0]
+        return row
+
+    def run(words: tuple[str, ...]) -> Job:
+        done = jobgen(*words, env=env, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        started = Job(done.stdout.split()[0], cwd, "a")
+        wait_until(lambda: read(started.id)["state"] in ("done", "failed"), timeout=200, every=1)
+        return started
+
+    cwd.chmod(0o755)
+    (cwd / "prog.py").write_text(SHARED.replace("GO", str(cwd / "go")))
+    content = {
+        "name": "a",
+        "scheduler": scheduler,
+        "resources": {"cpus_per_node": 1, "walltime": "5m"},
+        "environment": {"venv": sys.prefix},
+        "run": {"script": "prog.py"},
+        "array": {"values": {"x": [1, 2, 3, 4, 5]}, "together": 2},
+    }
+    (cwd / "job.yaml").write_text(json.dumps(content))
+    job = run(("submit",))
+    states = [task["state"] for task in read(job.id)["tasks"]]
+    assert states == ["done", "failed", "done", "failed", "done"]
+    for task in range(5):
+        (log,) = job.task(task).run_dir.glob("logs/*/rank-0.out")
+        assert log.read_text() == f"TASK {task} ['-x', '{task + 1}'] 1\n"
+    assert "TASK 3" in jobgen("logs", job.task(3).id, env=env, cwd=cwd).stdout
+    cause = json.loads(jobgen("diagnose", job.id, "--json", env=env, cwd=cwd).stdout)
+    assert (cause["job"], cause["ranks"]) == (f"a {job.task(1).id}", [0]), cause
+    (cwd / "go").touch()
+    again = run(("rerun", job.id, "--failed"))  # one job, and so no array to the scheduler
+    assert "[" not in again.id
+    assert [task["state"] for task in read(again.id)["tasks"]] == ["done", "done"]
+    logs = [cwd.glob(f"runs/a/{again.run_dir.name}_{task}/logs/*/rank-0.out") for task in (0, 1)]
+    printed = ["TASK 0 ['-x', '2'] 1\n", "TASK 1 ['-x', '4'] 1\n"]
+    assert [next(log).read_text() for log in logs] == printed
+    ended = jobgen("cancel", job.task(3).id, env=env, cwd=cwd)
+    assert (ended.returncode, "with other tasks" in ended.stderr) == (5, True), ended.stderr
+
+
+def test_tasks_share_nodes_of_slurm(slurm: Slurm, tmp_path: Path) -> None:
+    share_nodes("slurm", slurm.env, tmp_path)
+
+
+def test_tasks_share_nodes_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
+    share_nodes("pbs", pbs.env, tmp_path)
 
 
 @pytest.mark.slow

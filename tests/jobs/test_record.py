@@ -10,7 +10,7 @@ from support import jobgen
 from jobgen.jobs import record as runs
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import read_outcome
+from jobgen.jobs.run_folder import list_chain, read_outcome
 
 JOB = JobRecord(
     id="7",
@@ -96,3 +96,22 @@ def test_a_task_is_linked_to_what_it_does_again_itself() -> None:
     assert [array.task(index).rerun_of for index in (0, 1)] == [("7_1",), ("7_4",)]
     whole = JobRecord("9", "a", "slurm", "/x", 0.0, (), tasks=2, rerun_of=("7",), rerun_as=("12",))
     assert (whole.task(1).rerun_of, whole.task(1).rerun_as) == (("7",), ())
+
+
+@pytest.mark.parametrize(
+    ("array", "tasks", "task", "shares"),
+    [
+        ("12", 5, "12_3", "12_1"),
+        ("12", 2, "12_1", "12"),
+        ("12[].pbs", 5, "12[3].pbs", "12[1].pbs"),
+        ("12.pbs", 2, "12_1.pbs", "12.pbs"),
+    ],
+)
+def test_a_task_that_shares_a_job_has_a_folder_of_its_own(
+    array: str, tasks: int, task: str, shares: str
+) -> None:
+    whole = JobRecord(array, "a", "pbs", "/x", 0.0, (), tasks=tasks, together=2)
+    one = whole.task(min(3, tasks - 1))
+    assert (one.id, one.shares, one.whole_dir.name) == (task, shares, "12")
+    assert one.run_dir.name == f"12_{min(3, tasks - 1)}"
+    assert list_chain(one) == [shares]

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -415,3 +417,124 @@ def test_a_refusal_for_its_length_is_explained() -> None:
     assert "MaxArraySize" in slurm.hint("sbatch: error: ... Invalid job array specification")
     assert "max_array_size" in pbs.hint("qsub: Array job exceeds server or queue size limit")
     assert slurm.hint("Invalid account") == pbs.hint("Unknown queue") == ""
+
+
+# --- several tasks on a node --------------------------------------------------------
+
+SHARED = """
+name: a
+resources: {gpus_per_node: 1, cpus_per_gpu: 12, memory_per_node: 90GB, disk_per_node: 10GB}
+run: {script: train.py}
+array: {tasks: 6, together: 4, at_once: 8}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "lines"),
+    [
+        (
+            "slurm",
+            ["--cpus-per-task=48", "--gpus-per-node=4", "--mem=360G", "--tmp=40G", "--array=0-1%2"],
+        ),
+        ("pbs", ["-l select=1:ncpus=48:ngpus=4:mem=360gb:mpiprocs=1", "-J 0-1%2"]),
+    ],
+)
+def test_tasks_that_share_a_node_ask_for_it_together(scheduler: str, lines: list[str]) -> None:
+    plan = plan_of(SHARED, scheduler=scheduler)
+    script = render(plan)
+    sign = "#SBATCH" if scheduler == "slurm" else "#PBS"
+    assert [line for line in lines if f"{sign} {line}\n" not in script] == []
+    assert "TASKS=6 TOGETHER=4 GPUS=1 " in script
+    assert "export OMP_NUM_THREADS=12\n" in script
+    assert "--nproc-per-node=1 " in script
+    assert '-l 30 --id="$CUDA_VISIBLE_DEVICES" ' in script
+    alone = render(plan_of(SHARED, "array.together=1", scheduler=scheduler))
+    assert (
+        alone.split("# ---- Part 2")[1]
+        == render(plan_of(SHARED, "array.together=null", scheduler=scheduler)).split(
+            "# ---- Part 2"
+        )[1]
+    )
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_tasks_that_fit_one_node_are_one_job(scheduler: str) -> None:
+    script = render(plan_of(SHARED, "array.together=8", scheduler=scheduler))
+    assert "TASKS=6 TOGETHER=6 " in script
+    assert not re.search(r"^#(SBATCH --array|PBS -J)", script, re.M)
+
+
+def test_one_task_alone_and_those_of_this_machine_share_nothing() -> None:
+    assert plan_of(SHARED, scheduler="local").left_out[-1] == "array.together"
+    for script in (
+        render(plan_of(SHARED, scheduler="local")),
+        render(resolve(load(SHARED), scheduler="slurm", task=1)),
+    ):
+        assert "TOGETHER" not in script
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("resources.nodes=2", "array.together: tasks that share a node have one each; "),
+        ("launch.mode=direct", "launch.mode: tasks that share a node are started by torchrun"),
+        ("launch.launcher=mpiexec", "launch.launcher: tasks that share a node are started by"),
+        ("on_walltime.then=requeue", "on_walltime.then: the tasks that share a node end together"),
+        (
+            "environment.variables.CUDA_VISIBLE_DEVICES=0",
+            "environment.variables.CUDA_VISIBLE_DEVICES: each of the tasks that share a node gets",
+        ),
+    ],
+)
+def test_what_cannot_share_a_node(override: str, message: str) -> None:
+    assert message in complaint(SHARED, override, scheduler="slurm")
+
+
+COPY = """
+find_job; echo "$job_id $JOBGEN_TASK ${CUDA_VISIBLE_DEVICES-none} ${arguments[*]}"
+until [[ -e go ]]; do sleep 0.1; done
+exit $((JOBGEN_TASK == 5))
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "around", "ids"),
+    [
+        ("slurm", {"SLURM_JOB_ID": "78", "SLURM_ARRAY_JOB_ID": "77"}, "77"),
+        ("pbs", {"PBS_JOBID": "77[1].pbs"}, "77"),
+    ],
+)
+def test_tasks_run_side_by_side_with_gpus_of_their_own(
+    tmp_path: Path, scheduler: str, around: dict[str, str], ids: str
+) -> None:
+    spec = SHARED.replace("gpus_per_node: 1", "gpus_per_node: 2").replace("tasks: 6", "tasks: 7")
+    part_1, number, runtime = re.split(
+        r"(# ---- Part 2.*\n)", render(plan_of(spec, scheduler=scheduler))
+    )
+    runtime = runtime.replace('main "$@"\n', COPY)
+    script = tmp_path / "script"
+    script.write_text(part_1 + number + runtime)
+    index = {"slurm": "SLURM_ARRAY_TASK_ID", "pbs": "PBS_ARRAY_INDEX"}[scheduler]
+    around = around | {index: "1", "PBS_O_WORKDIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    seen = {"CUDA_VISIBLE_DEVICES": "8,9,a,b,c,d,e,f"}
+    started = subprocess.Popen(
+        ["bash", script], cwd=tmp_path, env={**around, **seen}, stdout=subprocess.PIPE, text=True
+    )
+    files = [tmp_path / f"runs/a/{ids}_{task}/job.out" for task in (4, 5, 6)]
+    try:
+        deadline = time.monotonic() + 20
+        while not all(file.exists() and len(file.read_text().splitlines()) > 1 for file in files):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        (tmp_path / "go").touch()
+        out, _ = started.communicate(timeout=20)
+    last = [file.read_text().splitlines()[-1] for file in files]
+    shares = ["8,9", "a,b", "c,d"]
+    assert last == [
+        f"{ids}_{task} {task} {gpus} " for task, gpus in zip((4, 5, 6), shares, strict=True)
+    ]
+    assert not (tmp_path / f"runs/a/{ids}_7").exists()
+    assert started.returncode == 1
+    codes = re.findall(r"task (\d) ended with exit code (\d)", out)
+    assert codes == [("4", "0"), ("5", "1"), ("6", "0")]

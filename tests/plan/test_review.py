@@ -52,6 +52,15 @@ DOUBTFUL = {
         ("train.py}", "train.py, args: {out-dir: results}}\narray: {values: {lr: [1, 2]}}"),
         "all 2 tasks write to --out-dir results; write {value: $JOBGEN_RUN_DIR/results, expand: ",
     ),
+    "tasks that are charged for whole nodes": (
+        (
+            "scheduler: slurm\nresources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16,"
+            " memory_per_node: 64GB,",
+            "site: cscs-clariden\naccount: a\narray: {tasks: 32}\nresources: {gpus_per_node: 1,",
+        ),
+        "array: 32 tasks of 1 GPU are charged as 128 GPUs, as each job has whole nodes; write"
+        " together: 4",
+    ),
     "pip where there is no internet": (
         ("scheduler: slurm", "site: jsc-juwels-booster\nenvironment: {setup: pip install wandb}"),
         "pip install: compute nodes of jsc-juwels-booster have no internet; run it on the login",

@@ -151,7 +151,7 @@ class Pbs(Scheduler):
 
 def _parts(plan: Plan) -> tuple[int, ...]:
     """The GPUs of each node; none where nodes are the job's alone, or the spec names devices."""
-    site, gpus = plan.site, [group.gpus for group in plan.nodes.groups for _ in range(group.nodes)]
+    site, gpus = plan.site, [group.gpus for group in plan.nodes.asked for _ in range(group.nodes)]
     node = plan.defaults.node
     alone = site.pbs.gpus == "none" or node.whole or node.full == "always"
     alone = alone or plan.requests.exclusive
@@ -176,7 +176,11 @@ def _write_select(plan: Plan) -> list[Directive]:
         chunk = _write_own(plan)
         why = "a chunk is one GPU in this queue, and all are on one node"
         key = f"site.queues.{plan.requests.queue}.chunk"
-        return [_write_directive(f"-l select={plan.nodes.gpus}{chunk}", why, *NODES, key)]
+        return [
+            _write_directive(
+                f"-l select={plan.nodes.gpus * plan.nodes.together}{chunk}", why, *NODES, key
+            )
+        ]
     chunks = "+".join(_write_chunk(group, plan) for group in plan.components)
     asked = plan.requests
     pbs = "site.pbs.chunk"
@@ -246,7 +250,7 @@ def _write_own(plan: Plan) -> str:
     elif plan.requests.constraint and site.constraint:
         own += f":{site.constraint}={plan.requests.constraint}"
     if plan.nodes.disk is not None and site.resources == "select":
-        own += f":{site.disk}={_format_memory(plan.nodes.disk)}"
+        own += f":{site.disk}={_format_memory(plan.nodes.disk * plan.nodes.together)}"
     return own
 
 
@@ -268,8 +272,9 @@ def _write_totals(plan: Plan) -> list[Directive]:
         why = f"the whole job's memory: {group.nodes} x {_format_memory(group.memory)}"
         lines.append(_write_directive(text, why, *NODES, *memory_keys(plan), site))
     if plan.nodes.disk is not None:
-        text = f"-l {plan.site.pbs.disk}={_format_memory(plan.nodes.disk * group.nodes)}"
-        why = f"the nodes' own disks: {group.nodes} x {_format_memory(plan.nodes.disk)}"
+        disk = plan.nodes.disk * plan.nodes.together
+        text = f"-l {plan.site.pbs.disk}={_format_memory(disk * group.nodes)}"
+        why = f"the nodes' own disks: {group.nodes} x {_format_memory(disk)}"
         lines.append(_write_directive(text, why, *NODES, "resources.disk_per_node", site))
     return lines
 

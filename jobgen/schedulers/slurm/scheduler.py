@@ -80,7 +80,7 @@ class Slurm(Scheduler):
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a word"
                 )
-                job = "%A_%a" if plan.array else "%j"
+                job = "%A_%a" if plan.array and plan.array.jobs > 1 else "%j"
                 lines.append(say(f"--output=%x-{job}.out", why))
                 lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
                 lines += _write_mail(plan)
@@ -256,7 +256,7 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
         memory = "--mem={}{}".format(*split_memory(group.memory))
         lines.append(say(memory, "memory of each node", *memory_keys(plan)))
     if plan.nodes.disk is not None:
-        disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk))
+        disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk * plan.nodes.together))
         lines.append(say(disk, "space on each node's own disk", "resources.disk_per_node"))
     return lines
 

@@ -1,0 +1,41 @@
+# A job of the array starts TOGETHER tasks side by side, each in a copy of this script, with its own
+# GPUs and run folder. One that fails stops no other.
+find_task() {    # sets job_id and job_number
+    job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}
+    if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
+    unset JOBGEN_SHARED
+    choose_task "$JOBGEN_TASK"
+    say "task $JOBGEN_TASK: ${arguments[*]-}"
+    job_id+=_$JOBGEN_TASK job_number=$((job_number + 7919 * JOBGEN_TASK))
+}
+run_together() {    # and exit: well if all tasks have ended well
+    local first index folder code worst=0 devices=() own=() started=()
+    first=$((${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:-0}} * TOGETHER))
+    node=$(uname -n)
+    if has check_gpus; then check_gpus "$((TOGETHER * GPUS))"; fi
+    mapfile -t devices < <(seq 0 "$((TOGETHER * GPUS - 1))")
+    if [[ -n ${CUDA_VISIBLE_DEVICES-} ]]; then IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"; fi
+    trap 'kill -TERM "${started[@]}" 2>/dev/null || :' TERM INT
+    trap 'kill -USR1 "${started[@]}" 2>/dev/null || :' USR1
+    for ((index = first; index < TASKS && index < first + TOGETHER; index++)); do
+        folder=runs/$JOB_NAME/${job_id}_$index
+        if [[ -n ${SLURM_RESTART_COUNT-} && -e $folder/DONE ]]; then continue; fi
+        mkdir -p "$folder"
+        own=("${devices[@]:(index - first) * GPUS:GPUS}")
+        if ((GPUS)); then CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${own[*]}"); fi
+        if ((GPUS)); then export CUDA_VISIBLE_DEVICES; fi
+        JOBGEN_TASK=$index start_copy "$0" >>"$folder/job.out" 2>&1 &
+        started[index]=$!
+    done
+    for index in "${!started[@]}"; do
+        while :; do
+            code=0
+            wait "${started[index]}" || code=$?
+            kill -0 "${started[index]}" 2>/dev/null || break    # a signal ends the wait alone
+        done
+        if ((code)); then worst=$code; fi
+        say "task $index ended with exit code $code, see runs/$JOB_NAME/${job_id}_$index"
+    done
+    exit "$worst"
+}
+start_copy() { JOBGEN_SHARED=$BASHPID exec bash "$1"; }    # by its own number, which no other has
