@@ -33,6 +33,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     for name, text in values.items():
         forms[f"lower_{name}"] = text.lower()
         forms[f"{name}_words"] = ", ".join(split_words(text))
+        forms[f"lower_{name}_list"] = ", ".join(re.split(r"[:,+]", text.lower()))
         forms[f"{name}_list"] = ", ".join(re.split(r"[:,+]", text))
     return Template(sentence).safe_substitute(forms)
 

@@ -4,7 +4,7 @@ The words and the sentences are data, in `data/words.yaml`; this applies them. F
 of other tools, then a name that the schema has elsewhere, then one that is spelt nearly so: never a
 guess that only looks alike.
 
-In a sentence $NAME stands for a group of the rule's pattern, or a value that `_describe` lists.
+In a sentence $NAME stands for a group of the rule's pattern, or a value that `describe` lists.
 $lower_NAME is it in lower case, $NAME_words its words and $NAME_list its parts between commas,
 colons and plus signs, both as they stand within [...].
 """
@@ -102,10 +102,13 @@ def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
     for answer in table["answers"]:
         if word in (words := answer["words"].split()) or f"{path}.{word}" in words:
             inside = _take_for_content(key, path) if "argument" in answer else None
-            return inside or Hint(answer["say"])
+            value = node.text if isinstance(node, Scalar) else "..."
+            return inside or Hint(fill(answer["say"], {"value": value}))
     if target:
         return _point_to(key, [target], path)
-    return None if isinstance(node, Mapping) else _point_to_directive(word)
+    if isinstance(node, Mapping):
+        return None
+    return point_to_directive(word, node.text if isinstance(node, Scalar) else "")
 
 
 def _guess_late(key: str, word: str, node: Node, *, path: str, root: type) -> Hint:
@@ -137,12 +140,13 @@ def _take_for_content(key: str, path: str) -> Hint | None:
     return None
 
 
-def _point_to_directive(word: str) -> Hint | None:
-    """Return the hint for a scheduler's option that has no key."""
+def point_to_directive(word: str, value: str = "") -> Hint | None:
+    """Return the hint for a scheduler's option that has no key, with the value that was given."""
     for form, words in load_table()["options"].items():
         if word in words.split():
             option = word if form.startswith("#PBS") else word.replace("_", "-")
-            return Hint(f"write directives: ['{form.format(option)}']", "directives")
+            line = form.format(option).replace("...", value or "...")
+            return Hint(f"write directives: ['{line}']", "directives")
     return None
 
 
@@ -237,7 +241,7 @@ def explain_program(key: str, text: str, words: AnySequence[str]) -> tuple[str, 
         in_line = re.search(rule.get("line", ""), " ".join(words))
         if rule["at"] == key and in_text and in_line:
             groups = in_text.groupdict("") | in_line.groupdict("")
-            values = _describe(text, [], key) | {"line": " ".join(words)} | groups
+            values = describe(text, [], key) | {"line": " ".join(words)} | groups
             return f"{text!r} {rule['fault']}", fill(rule["say"], values)
     return None
 
@@ -289,12 +293,12 @@ def _match(rule: Rule, path: str, node: Node, *, key: str = "") -> dict[str, str
         return None
     items = node.items if isinstance(node, Sequence) else []
     words = [item.text for item in items if isinstance(item, Scalar)]
-    values = _describe(text, words if len(words) == len(items) else [], place)
+    values = describe(text, words if len(words) == len(items) else [], place)
     values |= {"key": key} | match.groupdict("")
     return values if values.get(rule.get("needs", "name"), "") else None
 
 
-def _describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
+def describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
     """Return what a sentence can say of a value: `text`, or the list `items` of text, at `path`."""
     throttle = re.search(r"%(\d+)$", text)
     at_once = f", at_once: {throttle[1]}" if throttle else ""

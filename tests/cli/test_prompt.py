@@ -1,5 +1,7 @@
 """Words that people type are answered with the line to type, or do what they do elsewhere."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -59,18 +61,18 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("submit --gpus 4", "type: --set resources.gpus_per_node=4"),
+        ("submit --gpus 4", "type: --gpus-per-node 4"),
         ("render --mem=64GB", "type: --set resources.memory_per_node=64GB"),
         ("render --cpus-per-gpu 8", "type: --set resources.cpus_per_gpu=8"),
         ("submit --qos", "type: --set qos=VALUE"),
         ("render --ntasks 8", "jobgen starts one process for each GPU"),
         ("submit --output x", "jobgen keeps all output"),
-        ("submit --test-only", "give --dry-run to `jobgen submit`"),
-        ("logs --tail", "give -f to `jobgen logs`"),
+        ("submit --test-only", "type: jobgen submit --dry-run"),
+        ("logs --tail", "type: jobgen logs -f"),
         ("list --quiet", "redirect it with 2>/dev/null"),
         ("submit --partiton x", "did you mean --partition?"),
         ("status --walltime 4h", "give --set resources.walltime=4h when you submit"),
-        ("wait --xyzzy", "jobgen wait --help lists them"),
+        ("wait --xyzzy", "jobgen wait knows --host, --json, --then"),
     ],
 )
 def test_a_word_that_is_not_an_option_is_answered(line, answer):
@@ -107,11 +109,12 @@ def test_a_bad_value_is_refused_as_by_set():
 
 
 def test_no_word_is_a_command_and_none_has_two_meanings():
-    words = [word for row in load_table()["commands"] for word in row["words"].split()]
-    assert len(words) == len(set(words))
-    assert not set(words) & LISTED.keys()
-    for row in load_table()["commands"]:
-        name = row["type"].split()[1]
+    rows = load_table()["commands"]
+    words = [word for row in rows if "matches" not in row for word in row["words"].split()]
+    assert len(words) == len(set(words)), {word for word in words if words.count(word) > 1}
+    assert not {word for row in rows for word in row["words"].split()} & LISTED.keys()
+    for row in rows:
+        name = row.get("type", "jobgen --help").split()[1]
         assert name in LISTED or name.startswith("--"), row
 
 
@@ -164,3 +167,81 @@ def test_a_value_that_a_comment_cuts_is_told_of(args, eaten):
     if eaten:
         assert "job.yaml:7:10: run.args.tag: ends before '#1'" in ended.err
         assert "write 'exp #1'" in ended.err
+
+
+TYPED = """\
+-n 8
+-c 12
+-C a100
+-d afterok:4242
+-W
+-f job.yaml
+-l walltime=01:00:00
+-l select=3:ncpus=48:ngpus=2 = --nodes=3, --gpus-per-node=2
+-l mem=64gb
+-v LR=1
+--env LR=1
+--env HOME
+--export=A=1
+-P proj1 = --account=proj1
+-M me@example.org = --mail-user=me@example.org
+--mail-type=END,FAIL = --mail-type=END
+-m abe
+--module pkg.train
+--gpus 2 = --gpus-per-node=2
+--gpus a100:2
+--gres=gpu:2 = --gpus-per-node=2
+--gres=gpu:v100:2
+-a 0-9%2 = --array=0-9%2
+--array=0-3 = --array=0-3
+--requeue = --requeue
+--signal=USR1@120
+--exclusive = --exclusive
+--mem 0 = --exclusive
+--mem 64GB = --mem=64G
+--walltime 1:00:00 = --time=01:00:00
+--timeout-min 60 = --time=01:00:00
+--nnodes 3 = --nodes=3
+--nnodes 1:4
+--num-nodes=3 = --nodes=3
+--job-name b = --job-name=b
+--standalone = --nodes=1
+--cpus-per-task=12 = --cpus-per-task=48
+--nproc-per-node=2
+--max-restarts=3
+--rdzv_backend=c10d
+--lr 3e-4
+--qos long = --qos=long
+--reservation r = --reservation=r
+--begin 18:00 = --begin=18:00
+--nodelist n1 = --nodelist=n1
+--exclude=n1 = --exclude=n1
+--hold = --hold
+--nice=100 = --nice=100
+--propagate=STACK = --propagate=STACK
+--fsdp_offload_params true
+--image x.sif
+"""
+
+
+@pytest.mark.parametrize("typed", TYPED.splitlines())
+def test_an_answer_at_the_prompt_does_what_was_asked(typed):
+    """The line that an answer says is typed by machine, and is accepted."""
+    Path("train.py").write_text("import torch.distributed as d\nd.init_process_group()\n")
+    words, _, directives = typed.partition(" = ")
+    said = jobgen("render", *shlex.split(words)).err.partition("; ")[2]
+    line = said.partition("type: ")[2] or (re.search("--set \\S+", said) or [""])[0]
+    if found := re.search(r"write (directives: \[.*\]) in the spec", said):
+        line = shlex.join(["--set", found[1].replace(": ", "=", 1)])
+    if words == "-n 8":
+        line = "-N 2 --gpus-per-node 4"  # the product is for the user to divide
+    assert line, said
+    told = shlex.split(line)
+    command, told = (told[1], told[2:]) if told[0] == "jobgen" else ("render", told)
+    if command == "submit":
+        command, told = "submit", ["--dry-run", *told]
+    ended = jobgen(command, *told)
+    assert ended.code == 0, ended.err
+    for directive in filter(None, directives.split(", ")):
+        assert f"#SBATCH {directive}" in ended.out
+    assert "OPTION" not in line
