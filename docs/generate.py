@@ -219,7 +219,8 @@ chooses it); *refused* or *warned* means that the site's limits do not allow the
 gets* and *charged* are those of the first job; *site's default* means that the job does not
 ask. An empty binding leaves processes to the scheduler and torch. *Compared with*: the *site's
 example* of a PyTorch job (tests/sites/published.yaml has each difference and its reason), the
-*words* of documents, which a test compares, or *scripts* that users published.
+*words* of documents, which a test compares, or *scripts* that users published. *Source*, *dated*
+and *grade* are of the queues' limits; `sites show` has those of each fact.
 """
 TODAY = "2026-11-23"
 
@@ -234,9 +235,9 @@ def sites_page() -> str:
     lines = [SITES, head, "| --- | --- | --- | --- | --- |"]
     columns = (
         "site | 2 nodes, 1 h | 1 GPU | 1 node, 4 h | a process gets | network | binding | charged"
-        " | compared with | source | dated"
+        " | compared with | source | dated | grade"
     )
-    details = [TRIED, f"| {columns} |", f"| {' | '.join(['---'] * 11)} |"]
+    details = [TRIED, f"| {columns} |", f"| {' | '.join(['---'] * 12)} |"]
     for name in sorted(path.stem for path in Path(search.BUILT_IN).glob("*.yaml")):
         profile = search.read(os.path.join(search.BUILT_IN, f"{name}.yaml")).profile
         if profile.verified is None:
@@ -251,6 +252,7 @@ def sites_page() -> str:
 def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
     """Yield the cells of a site: what each of the three jobs gets, and where that is from."""
     from jobgen.plan.cost import estimate_cost, format_number
+    from jobgen.sites.describe import GRADES
     from jobgen.sites.sheet import describe_binding, describe_network, describe_queues
 
     gpus = _count_gpus(name, profile)
@@ -263,13 +265,15 @@ def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
     binding = describe_binding(profile)
     yield f"`{binding}`" if binding else ""
     cost = estimate_cost(plan) if plan else None
-    yield f"{format_number(cost.amount)} {cost.unit}" if cost and cost.amount else "not known"
+    known = cost is not None and cost.amount is not None
+    yield f"{format_number(cost.amount)} {cost.unit}" if known else "not known"
     yield _describe_comparison(name, profile)
     address = describe_queues(profile)[1]
     source = next(one for one in (profile.sources or {}) if profile.sources[one].address == address)
     found = profile.find_source(source)
     yield address
     yield f"{found.dated}" if found else ""
+    yield GRADES[found.grade] if found and found.grade else ""
 
 
 def _count_gpus(name: str, profile: SiteProfile) -> int:
