@@ -96,7 +96,8 @@ class Evidence:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What preflight has warned of, each once."""
-        warned = (report.get("warning") for report in self.preflight.values())
+        _, warning = run_folder.read_network(self.run_dir)
+        warned = [warning, *(report.get("warning") for report in self.preflight.values())]
         return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
 
     def reported(self, node: str, key: str) -> Line | None:

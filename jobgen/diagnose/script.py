@@ -3,7 +3,7 @@
 Only these are looked for in jobgen's own lines, and nowhere else.
 """
 
-from jobgen.diagnose.cause import SCHEDULER, Cause, Where
+from jobgen.diagnose.cause import ALL, SCHEDULER, Cause, Where
 
 _SAID: tuple[Where, ...] = ("agent", "script")
 _RENDER = "render the script again and submit it with `jobgen submit`"
@@ -53,42 +53,50 @@ _CAUSES = (
         _KILLED_BY,
         symptom=True,
     ),
-    # What preflight finds; it names the node that differs.
+    # What preflight finds, of older jobs too; it names the node that differs.
+    Cause(
+        "driver-mismatch",
+        ALL,
+        r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+",
+        "the nodes have different drivers",
+        "ask for nodes that are alike, or tell the administrators",
+    ),
     Cause(
         "version-mismatch",
-        _SAID,
-        r"preflight: (?P<node1>\S+): (?P<key>python|torch|cuda|nccl) \S+, \S+ \S+"
+        ALL,
+        r"preflight: (?P<node1>\S+): (?P<key>\S+) \S+, (others|\S+) [^\s;]+(;|$)"
         r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
         "packages differ between nodes",
         "build the environment on a file system that all nodes share",
     ),
     Cause(
-        "driver-mismatch",
-        _SAID,
-        r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+;",
-        "the nodes have different drivers",
-        "ask for nodes that are alike, or tell the administrators",
-    ),
-    Cause(
         "clock",
-        _SAID,
+        ALL,
         r"preflight: (?P<node>\S+): clock [\d.]+ s (ahead|behind)",
         "a node's clock is wrong",
         "tell the administrators; leave the node out until then",
     ),
     Cause(
         "gpu-missing",
-        _SAID,
+        ALL,
         r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+",
         "a node does not see all its GPUs",
         "look at nvidia-smi there, and at CUDA_VISIBLE_DEVICES; leave the node out",
     ),
     Cause(
         "gpu-busy",
-        _SAID,
+        ALL,
         r"preflight: (?P<node>\S+): GPU \d+ has [\d.]+ of [\d.]+ GB free",
         "another program is on a GPU of a node",
         "ask for whole nodes, or leave the node out and tell the administrators",
+    ),
+    Cause(
+        "gpu-slow",
+        ALL,
+        r"preflight: (?P<node>\S+): process \d+ multiplies at \S+ TFLOP/s",
+        "a GPU of a node is slow, or throttled",
+        "look at clocks and temperatures in nvidia-smi -q there; leave the node out, and tell "
+        "the administrators",
     ),
     Cause(
         "no-space",
@@ -108,11 +116,10 @@ _CAUSES = (
     ),
     Cause(
         "preflight",
-        _SAID,
+        ALL,
         r"preflight failed on (?P<node>\S+);",
         "preflight failed",
-        "the lines before it in agent.log say why; preflight/ of the run folder describes each "
-        "node",
+        "the lines before it say why; preflight/ of the run folder describes each node",
         vague=True,
     ),
     # How it was submitted.

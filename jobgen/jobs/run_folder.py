@@ -260,6 +260,8 @@ def _get_mtime(path: str) -> float:
 _TRACKED = re.compile(
     rb"View run\b[^\n]{0,200}?\bat:?(?:\x1b\[[0-9;]*m| )+(https?://[\x21\x23-\x7e]{1,400})"
 )
+# How NCCL names the network between nodes in its log: Socket, IB, AWS Libfabric, ...
+_NETWORK = re.compile(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/")
 _OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
 _MOST_LOGS = 64
 
@@ -280,3 +282,17 @@ def _sort_logs(path: Path) -> tuple[int, str]:
     """The first ranks first: it is they who track."""
     rank = path.stem.removeprefix("rank-")
     return (int(rank) if rank.isdecimal() else 10**9, path.name)
+
+
+def read_network(run_dir: Path) -> tuple[str | None, str | None]:
+    """Return the network that NCCL chose in preflight, and a warning if the site has a faster."""
+    try:
+        text = read_left(run_dir / "preflight" / "nccl")
+        plan = header.read_json(read_left(run_dir / "plan.json"))
+    except OSError:
+        return None, None
+    chosen = ["".join(names).strip() for names in _NETWORK.findall(text)][-1:]
+    if chosen != ["Socket"] or plan is None or plan.fabric is None:
+        return chosen[0] if chosen else None, None
+    slow = f"NCCL uses TCP sockets between the nodes and not the site's {plan.fabric}"
+    return chosen[0], f"{slow}; `jobgen sites show` says what it needs"

@@ -149,7 +149,4 @@ def list_marks(plan: Plan) -> Iterator[str]:
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
-        text = file.read()
-    if "@preflight@" in text:
-        text = text.replace("@preflight@", _read(f"{path.removesuffix('.sh')}.b64").rstrip("\n"))
-    return text
+        return file.read()

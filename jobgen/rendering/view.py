@@ -140,8 +140,7 @@ def describe_script(plan: Plan) -> ScriptView:
         rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
         alone=alone,
         local=local,
-        meets=not launch.body
-        and (not alone or launch.rendezvous == "static" or nodes.preflight is not None),
+        meets=not launch.body and (not alone or launch.rendezvous == "static"),
         processes=_list_processes(plan, local=local, differ=differ),
         differ=differ,
         threads_among=_count_sharing(plan, local=local),

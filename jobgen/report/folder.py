@@ -105,7 +105,7 @@ class Folder:
         summed = [one for one in answers if read_number(one.get("allreduce_gb_s")) is not None]
         return (
             tuple(map(_make_checked, groups.values())),
-            _read_allreduce(summed[-1]) if summed else AllReduce(),
+            self._read_allreduce(summed[-1]) if summed else AllReduce(),
             min(sizes) * 1e9 if sizes else None,
         )
 
@@ -123,6 +123,12 @@ class Folder:
             answers["node"] = str(answers.get("node") or path.stem)
             answers["kinds"] = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
             yield answers
+
+    def _read_allreduce(self, answers: dict[str, Any]) -> AllReduce:
+        network, warning = run_folder.read_network(self.path)
+        if network is None:  # older jobs have it among the answers
+            network, warning = map(_read_text, map(answers.get, ("nccl_network", "warning")))
+        return AllReduce(read_number(answers.get("allreduce_gb_s")), network, warning)
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:
@@ -160,11 +166,6 @@ def _make_checked(answers: list[dict[str, Any]]) -> Checked:
         clock=max((abs(off) for off in clocks if off is not None), default=None),
         problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
     )
-
-
-def _read_allreduce(answers: dict[str, Any]) -> AllReduce:
-    words = map(_read_text, (answers.get("nccl_network"), answers.get("warning")))
-    return AllReduce(read_number(answers.get("allreduce_gb_s")), *words)
 
 
 def _read_size(device: dict[str, Any]) -> float | None:

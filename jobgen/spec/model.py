@@ -399,7 +399,7 @@ class JobSpec(NamedTuple):
     notify: Annotated[Notify | None, "The e-mail that the scheduler sends."] = None
     preflight: Annotated[
         bool | None,
-        "Whether the nodes are compared before the program starts: versions, clocks, GPUs, ways.",
+        "Whether nodes are compared and tried before the program starts: versions, GPUs, network.",
     ] = None
     on_walltime: Annotated[
         OnWalltime | None, "What happens before the end of resources.walltime."

@@ -1,17 +1,72 @@
-# Preflight: every node tells the first what it has, and reaches it and is reached; the first node
-# compares, and ends the job where they differ, with a sentence for each difference. The program is
-# templates/runtime/preflight.py of jobgen, compressed; to read it: bash THIS_FILE print_preflight
-print_preflight() { base64 -d <<<"$PREFLIGHT" | gzip -d; }
-make_secret() {    # by which the nodes know one another
-    (umask 077 && head -c 32 /dev/urandom | base64 >"$attempt_dir/secret")
+# Each process runs this before the program: what they have is compared, and all GPUs and the
+# network are tried. What is wrong on any node, all of them say, and the job ends.
+preflight() {
+    mkdir -p "$JOBGEN_RUN_DIR/preflight"
+    TORCH_CPP_LOG_LEVEL=ERROR python3 - "${GPUS[${GROUP_RANK:-node_rank}]:-${GPUS[0]}}" <<'END' ||
+import contextlib, datetime, json, os, sys, time, timeit, torch, torch.distributed as dist
+from statistics import median, mode
+env, gpus, plan, began = os.environ, torch.cuda.device_count(), int(sys.argv[1]), time.time()
+rank, world, local = int(env["RANK"]), int(env["WORLD_SIZE"]), int(env["LOCAL_RANK"])
+node, folder = env["JOBGEN_NODE"], env["JOBGEN_RUN_DIR"] + "/preflight"
+own = env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"    # the store: rank 0's, or torchrun's
+store = dist.TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), None, own and rank == 0)
+store = dist.PrefixStore("preflight" + env.get("TORCHELASTIC_RESTART_COUNT", ""), store)
+
+def share(name, mine, combine):    # what rank 0 makes of what all tell
+    store.set(f"{name}{rank}", json.dumps(mine))
+    if rank == 0:
+        told = [json.loads(store.get(f"{name}{other}")) for other in range(world)]
+        store.set(name, json.dumps(combine(told)))
+    return json.loads(store.get(name))
+
+def least(run, clock=time.perf_counter):    # seconds of the quickest of five
+    wait = torch.cuda.synchronize if gpus else int
+    return min(timeit.repeat(lambda: (run(), wait()), timer=clock, number=1, repeat=6)[1:])
+
+listed = [name for path in sys.path if os.path.isdir(path) for name in os.listdir(path)]
+has = dict(name[:-10].split("-", 1) for name in listed if name.endswith(".dist-info"))
+has.update(python=sys.version.split()[0], torch=torch.__version__, cuda=torch.version.cuda)
+driver = os.popen("cat /proc/driver/nvidia/version /sys/module/amdgpu/version 2>&-").read()
+has["driver"] = next((word for word in driver.split() if word[0].isdigit()), None)
+most = share("has", has, lambda told: {key: mode(one.get(key) for one in told)
+                                       for key in sorted(set().union(*told))})
+wrong = [f"{key} {has.get(key)}, others {most[key]}" for key in most if has.get(key) != most[key]]
+ahead = time.time() - share("time", None, lambda told: time.time())
+wrong += [f"clock {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}"] * (abs(ahead) > 2)
+wrong += [f"sees {gpus} GPUs, plan says {plan}"] * (gpus < plan)
+found = {"node": node, "clock_s": round(ahead, 3), **has}
+if gpus:
+    torch.cuda.set_device(local % gpus)
+    free, size = (round(count / 1e9, 1) for count in torch.cuda.mem_get_info())
+    found["devices"] = [{"name": torch.cuda.get_device_name(i), "gb": size} for i in range(gpus)]
+    wrong += [f"GPU {local % gpus} has {free} of {size} GB free"] * (free < size / 2)
+wrong = share("wrong", [f"{node}: {text}" for text in wrong], lambda told: sum(told, []))
+if not wrong:
+    env.update({} if rank else {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{folder}/nccl"})
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", store=store, rank=rank,
+                            world_size=world, timeout=datetime.timedelta(minutes=1))
+    square = torch.ones(8192, 8192).cuda().bfloat16() if gpus else torch.ones(512, 512)
+    clock = time.perf_counter if gpus else time.process_time    # others may be on the CPU
+    found["tflops"] = speed = 2e-12 * len(square) ** 3 / least(lambda: square @ square, clock)
+    for size in (2**20, 2**24, 2**28) if gpus else (2**16, 2**19, 2**22):    # bytes
+        data = torch.zeros(size // 4, device=square.device)
+        rate = size * 2e-9 * (world - 1) / world / least(lambda: dist.all_reduce(data))
+        found[f"allreduce_{size}"] = found["allreduce_gb_s"] = round(rate, 3)    # of the bus
+    dist.destroy_process_group()
+    usual = share("speed", speed, median)
+    slow = [f"{node}: process {local} multiplies at {speed:.3g} TFLOP/s, others {usual:.3g}"]
+    wrong = share("slow", slow * (speed < usual / (2 if gpus else 4)), lambda told: sum(told, []))
+    if rank == 0 and not wrong:
+        print(f"jobgen: preflight: {world} processes agree; all-reduce {rate:.3g} GB/s; it took",
+              f"{time.time() - began:.1f} s", file=sys.stderr)
+if local == 0:
+    open(f"{folder}/{node}.json", "w").write(json.dumps(found, indent=1))
+for text in dict.fromkeys(wrong):
+    print(f"jobgen: preflight: {text}", file=sys.stderr)
+store.set(f"heard{rank}", "")
+with contextlib.suppress(RuntimeError):    # rank 0's store goes when all have heard; then all go
+    store.wait(["gone"] if own and rank else [f"heard{other}" for other in range(world)])
+sys.exit(len(wrong) > 0)
+END
+        die "preflight failed on $JOBGEN_NODE; what each node has is in $JOBGEN_RUN_DIR/preflight"
 }
-compare_nodes() {    # compare_nodes GPUS ADDRESS INTERFACE
-    if ((${LOCAL_RANK:-0} == 0)); then
-        JOBGEN_SECRET=$(<"$attempt_dir/secret") python3 <(print_preflight) "$node_rank" "$1" \
-            "$MASTER_PORT" "$MASTER_ADDR" "$2" "$3" "$attempt_dir" "$run_dir" ||
-            die "preflight failed on $node; what each node has is in $run_dir/preflight"
-        : >"$attempt_dir/node-$node_rank.compared"
-    fi
-    until [[ -e $attempt_dir/node-$node_rank.compared ]]; do sleep 0.5; done
-}
-PREFLIGHT=@preflight@
