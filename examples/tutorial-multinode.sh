@@ -3,7 +3,6 @@
 # rendered by jobgen from: tutorial-multinode.yaml
 # to render it again: jobgen render tutorial-multinode.yaml
 # left out, of no use here: resources.cpus_per_node
-# shellcheck disable=SC1090,SC1091,SC2034,SC2153,SC2154,SC2317,SC2329
 # jobgen: {"name": "tutorial-multinode", "spec": "tutorial-multinode.yaml", "digest": "070804096b5dcc53", "scheduler": "local", "groups": [{"nodes": 2, "processes": 2}], "walltime": 600}
 set -euo pipefail    # an unset variable or a failed command ends the job
 
@@ -51,8 +50,8 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest e1df6f7f03c9 ------------------------------------------
-# The same in each script of its kind: local, walltime, nodes, torchrun, loopback, watch, guard.
+# ---- Part 2: the jobgen runtime 2, digest 6c0f0e14193a ------------------------------------------
+# The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
@@ -77,13 +76,13 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
     if has start_guard; then start_guard; fi    # without the marks of what the job leaves
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
-    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1
+    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
     run_child start_agent
     [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
     [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
 }
 start_agent() {    # in a process that the agent takes over
-    if has enter_container; then enter_container; fi
+    if has container; then enter_container; fi
     set +eu    # the scripts of modules and environments are not written for strict mode
     environment
     set -eu
@@ -98,13 +97,12 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
         kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
     done
 }
+has_lost_peer() {    # has_lost_peer LOG: whether its last error is the end of another process
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' "$1" | tail -n 1 |
+        grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError'
+}
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
-    while read -r file; do
-        tac "$file" | grep -m 1 -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' |
-            grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError' || break
-    done < <(
-        find "$run_dir/errors" -name '*.json' -newer "$attempt_dir/nodes" |
-            sed -E 's|/errors/(.*)-([0-9]+)\.json|/logs/\1/rank-\2.err|' | xargs -r -d '\n' ls -tr
+    while read -r file && has_lost_peer "$file"; do :; done < <(
         awk -v start=" of start $attempt;" '
             / of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
@@ -138,6 +136,14 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
+main() {
+    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
+    find_job
+    make_run_folder
+    find_nodes
+    run_job
+    exit "$status"
+}
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # launchers may leave them out
 find_job() {    # sets job_id, and job_number, from which the port follows
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
@@ -150,6 +156,15 @@ find_job() {    # sets job_id, and job_number, from which the port follows
     if has find_task; then find_task; fi
 }
 
+find_lost() {    # sets lost and reason: a node whose shells were killed leaves no record
+    local index
+    for index in "${!NODES[@]}"; do
+        if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
+        sleep 1    # for the guard's record
+        [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
+    done
+    reason=${lost:+": $lost is lost: its shell was killed"}
+}
 # What a node has of this machine's GPUs: a share, if there is one for each process; else none.
 share_gpus() {    # sets CUDA_VISIBLE_DEVICES
     local gpus=() listed first=0 count all=0
@@ -169,8 +184,24 @@ share_gpus() {    # sets CUDA_VISIBLE_DEVICES
     fi
     export CUDA_VISIBLE_DEVICES
 }
+# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
+TORCHRUN_LOOPBACK='
+import socket
+from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
+from torch.distributed.run import main
+
+open_store = rendezvous.TCPStore
+
+def open_on_loopback(host, port, size, is_master, *more, **options):
+    if is_master:
+        options["master_listen_fd"] = socket.create_server((host, port)).detach()
+    return open_store(host, port, size, is_master, *more, **options)
+
+rendezvous.TCPStore = open_on_loopback
+main()
+'
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
-    trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
+    trap 'stop="the walltime of $WALLTIME s" early_outcome="failed 143" && end_job' USR1
     remind "$WALLTIME" &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
@@ -230,34 +261,18 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     : >"$JOBGEN_AGENT/reached"
     program
 }
-# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
-TORCHRUN_LOOPBACK='
-import socket
-from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
-from torch.distributed.run import main
-
-open_store = rendezvous.TCPStore
-
-def open_on_loopback(host, port, size, is_master, *more, **options):
-    if is_master:
-        options["master_listen_fd"] = socket.create_server((host, port)).detach()
-    return open_store(host, port, size, is_master, *more, **options)
-
-rendezvous.TCPStore = open_on_loopback
-main()
-'
-# PBS notices a lost node after hours, and pbsdsh returns 0 always: here the nodes' records count.
-BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15} lost='' signs=() looks=() launchers=()
+# pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
 run_job() {    # sets status
-    local turn=0 patience=45 index
+    local patience=45 index
+    lost='' launchers=()
     tell_nodes
-    for index in $(if has find_mpiexec; then echo 0; else echo "${!NODES[@]}"; fi); do
+    for index in $(if has bring_launcher; then echo 0; else echo "${!NODES[@]}"; fi); do
         launch "$index" >>"$attempt_dir/launcher.log" 2>&1 </dev/null &
         launchers+=("$!")
     done
     until is_over || [[ -n $stop$lost || -e $attempt_dir/failed ]]; do
-        if ((turn++ % BEAT == 0)); then find_lost; fi
+        find_lost
         sleep 1 || :
     done
     kill -TERM "${launchers[@]}" 2>/dev/null || :
@@ -273,39 +288,18 @@ is_over() {    # whether all nodes that are not lost have recorded their end
     done
 }
 end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
-    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
-}
-# A node is lost that shows the same sign of life in SILENT looks, BEAT seconds apart, or none in
-# MISSING. A file system that stands still is not a node's fault: so looks count, not seconds.
-find_lost() {    # sets lost and reason
-    local index sign most why
-    for index in "${!NODES[@]}"; do
-        if [[ -e $attempt_dir/node-$index.ended ]]; then continue; fi
-        read -r sign 2>/dev/null <"$attempt_dir/node-$index.alive" || sign=''
-        most=$((${#sign} ? SILENT : MISSING))
-        if [[ $sign != "${signs[index]-}" ]]; then looks[index]=0 signs[index]=$sign; fi
-        why="no sign of life for $((${looks[index]:=0} * BEAT)) s"
-        if ! kill -0 "${launchers[index]:-${launchers[0]}}" 2>/dev/null; then
-            most=4    # its launcher has ended, and a file server may be late to show its record
-            why+=": $(tail -n 1 "$attempt_dir/launcher.log")"
-        fi
-        if ((looks[index]++ >= most)); then
-            lost+=${lost:+ }${NODES[index]}
-            reason=": $lost is lost: $why"
-            echo "lost $lost" >"$attempt_dir/failed"
-        fi
-    done
+    echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"
 }
 start_guard() {    # beside each node's shell, in its own session
     ulimit -S -c 0    # no core files, unless the setup wants them
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
         "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
 }
-guard_node() {    # signs of life, and then the end of all that the shell has left behind
-    local turn=0 reached='' attempt_dir=${0%/*} node_rank=$3 record=${0%/*}/node-$3
+guard_node() {    # signs of life, and then the end of what the shell has left behind
+    local attempt_dir=${0%/*} node_rank=$3 own=${0%/*}/node-$3
     set +e
     while is_there "$1" && is_there "$5"; do
-        if ((turn++ % ${BEAT:-20} == 0)) && reaches "$4"; then echo "$turn" >"$record.alive"; fi
+        if has give_sign; then give_sign "$4"; elif ((SECONDS % 20 == 0)); then : >"$own.alive"; fi
         sleep 1
     done
     kill -KILL "$1"
@@ -316,22 +310,8 @@ guard_node() {    # signs of life, and then the end of all that the shell has le
     if [[ -d $2 ]]; then    # the shell was killed: else it has taken this away
         say "the shell around the agent was killed"
         rm -rf "$2"
-        if has end_node; then end_node 137; else echo 137 >"$record.ended"; fi
+        if has end_node; then end_node 137; else echo 137 >"$own.ended"; fi
     fi
 }
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
-reaches() {    # reaches ADDRESS: whether the first node answers; it need not before it has once
-    local words
-    words=$(LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$1" 2>&1) || [[ $words == *refused* ]] ||
-        return "${#reached}"
-    reached=1
-}
-main() {
-    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
-    find_job
-    make_run_folder
-    find_nodes
-    run_job
-    exit "$status"
-}
 main "$@"

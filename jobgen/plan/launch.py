@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import Heartbeat, Nodes, Plan, Start
+from jobgen.plan.plan import Nodes, Plan, Start
 from jobgen.spec.model import NodeRange
 from jobgen.spec.units import format_ranges
 
@@ -37,7 +37,6 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
         interface=None if local else launch.interface or defaults.interface,
         address=defaults.address,
         cores=tuple(_read_cores(start.words, max(plan.nodes.processes))) if start.numbers else (),
-        watch=Heartbeat(reaches=not local and plan.nodes.total > 1),
     )
     return Decision(
         start,

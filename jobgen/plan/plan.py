@@ -159,15 +159,12 @@ class Heartbeat(NamedTuple):
     """How the loss of a node is noticed: each node rewrites a file, the first checks their age.
 
     A node counts as lost after twice an NFS client's longest belief in what it knows of a file
-    (nfs(5), acregmax: 60 s): 120 s without a sign of life, or 300 s if none ever came. With
-    `reaches` a node gives a sign only while the first one answers it.
+    (nfs(5), acregmax: 60 s): 120 s without a sign of life, or 300 s if none ever came.
     """
 
     beat: int = 20  # seconds between two signs of life, and between two looks
     silent: int = 6  # looks without a new sign
     missing: int = 15  # looks without a first sign, or without the agent that others have
-    reaches: bool = False  # where the network can part the nodes
-    patience: int = 5  # seconds after which the first node counts as not answering
 
 
 class Start(NamedTuple):

@@ -26,8 +26,8 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*
 def render(plan: Plan) -> str:
     """The script of `plan`: the same text at every call, on every machine."""
     runtime = assemble(plan, os.path.join(find_template_folder(), "runtime"))
-    view = describe_script(plan)._replace(runtime=runtime.rstrip("\n"))
-    text: str = _make_environment().get_template("job/script.sh.j2").render(view=view)
+    template = _make_environment().get_template("job/script.sh.j2")
+    text: str = template.render(view=describe_script(plan), runtime=runtime.rstrip("\n"))
     return text
 
 

@@ -14,51 +14,43 @@ from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
-from jobgen.rendering.view import ends_leftovers, hands_on, starts_alone
+from jobgen.rendering.view import ends_leftovers
 
 # Raised with each release that changes a file of the runtime.
 NUMBER = 2
 _TITLE_LINE = "# ---- Part 2: the jobgen runtime {}, digest {} "
 _TITLE = re.compile(r"^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n", re.M)
-# The files, in the order of the script, each with the marks of the jobs that have it.
+# The files in the order of the script, each with the kinds of jobs that have it: a job has a file
+# if it is of all of them.
 _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
-    (file, frozenset(marks.split()))
-    for file, marks in (
+    (file, frozenset(kinds.split()))
+    for file, kinds in (
         ("core", ""),
         ("{scheduler}", ""),
         ("array", "array batch single"),
         ("together", "together"),
-        ("queue", "array here"),
-        ("after", "after"),
+        ("queue", "queue here"),
         ("modules", "modules"),
-        ("stage", "stage"),
-        ("container", "container"),
-        ("from_shell", "from_shell"),
-        ("addresses", "addresses"),
-        ("gpu_part", "gpu_part"),
-        ("gpu_order", "gpu_order"),
+        ("packed", "packed"),
         ("numa_binding", "numa_binding"),
+        ("addresses", "addresses"),
         ("preflight", "preflight"),
+        ("walltime", "walltime"),
         ("notice", "notice"),
         ("chain", "chain"),
-        ("requeue", "requeue"),
-        ("resubmit", "resubmit"),
-        ("held", "held"),
-        ("walltime", "walltime"),
         ("alone", "alone"),
         ("body", "body"),
         ("nodes", "nodes"),
         ("torchrun", "torchrun"),
         ("c10d", "c10d"),
-        ("loopback", "loopback"),
         ("direct", "direct"),
-        ("processes", "processes"),
-        ("step", "srun"),
         ("killed", "direct srun"),
+        ("processes", "processes"),
+        ("srun", "srun"),
         ("watch", "watched"),
-        ("mpiexec", "mpiexec"),  # which finds its rank otherwise
+        ("lost", "watched batch"),
+        ("mpiexec", "mpiexec"),
         ("guard", "guarded"),
-        ("main", ""),
     )
 )
 
@@ -87,16 +79,16 @@ def digest_text(text: str) -> str:
 
 def assemble(plan: Plan, folder: str) -> str:
     """Return Part 2 of `plan`'s script, from the files in `folder`."""
-    marks = frozenset(list_marks(plan))
-    files = [name.format(scheduler=plan.scheduler) for name, needed in _FILES if needed <= marks]
+    kinds = frozenset(list_kinds(plan))
+    files = [name.format(scheduler=plan.scheduler) for name, needed in _FILES if needed <= kinds]
     return _join_files(folder, tuple(files))
 
 
 @cache
 def _join_files(folder: str, files: tuple[str, ...]) -> str:
-    kind = f"The same in each script of its kind: {', '.join(files[1:-1])}."
+    kind = f"The same in each script of its kind: {', '.join(files[1:])}."
     texts = [_read(os.path.join(folder, f"{name}.sh")) for name in files]
-    text = "".join([textwrap.indent(textwrap.fill(kind, 98), "# "), "\n", *texts])
+    text = "".join([textwrap.indent(textwrap.fill(kind, 98), "# "), "\n", *texts, 'main "$@"\n'])
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
 
@@ -109,42 +101,37 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
     return script[: match.start()], runtime
 
 
-def list_marks(plan: Plan) -> Iterator[str]:
-    """Yield what decides the files of a job: launcher, mode, and what it has that others lack."""
+def list_kinds(plan: Plan) -> Iterator[str]:
+    """Yield the kinds of jobs that `plan` is of: by launcher, mode, and what it has."""
     launch, chain, environment = plan.launch, plan.walltime.chain, plan.environment
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
-    alone, here = starts_alone(plan), pieces.ends_itself
-    marks = {
-        "alone": alone and not launch.body,
-        "body": launch.body,
-        "nodes": not alone,
+    here, several = pieces.ends_itself, not launch.alone
+    kinds = {
         launch.launcher: True,
-        "torchrun": launch.mode == "torchrun",
+        launch.mode: True,
+        "here": here,
+        "batch": not here,
+        "alone": not several and not launch.body,
+        "nodes": several,
         "direct": launch.direct,
         "processes": launch.direct and not launch.numbers,
-        "c10d": launch.rendezvous == "c10d",
-        "loopback": here and launch.rendezvous == "static",
-        "watched": not alone and launch.launcher != "srun",
+        "watched": several and launch.launcher != "srun",
         "guarded": ends_leftovers(plan),
-        "batch": not here,
-        "here": here,
+        "c10d": launch.rendezvous == "c10d",
+        "addresses": several and not here and launch.own_address,
         "array": bool(plan.array),
         "single": plan.nodes.together == 1,
         "together": plan.nodes.together > 1,
-        "after": here and bool(plan.requests.after),
-        "from_shell": hands_on(plan),
-        "addresses": not (alone or here) and launch.own_address,
-        "gpu_part": bool(pieces.gpu_parts) and not launch.body,
-        "gpu_order": bool(launch.devices),
+        "queue": bool(plan.array or plan.requests.after),
+        "modules": bool(environment.modules),
+        "packed": bool(environment.stage or environment.container),
         "numa_binding": bool(launch.numa_binding),
         "preflight": plan.nodes.preflight is not None,
         "walltime": here and chain is None and bool(plan.walltime.seconds),
         "notice": chain is not None,
+        "chain": chain is not None and chain.goes_on,
     }
-    yield from (mark for mark, has in marks.items() if has)
-    yield from (name for name in ("modules", "stage", "container") if getattr(environment, name))
-    if chain and chain.goes_on:
-        yield from ("chain", chain.then)
+    return (kind for kind, has in kinds.items() if has)
 
 
 def _read(path: str) -> str:

@@ -23,7 +23,7 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Name, value, reason and deciding keys of what the templates export."""
     launcher, pieces = plan.launch.launcher, schedulers.get_scheduler(plan.scheduler).launch(plan)
     in_slurm = bool(pieces.node_lists)
-    if launcher in ("srun", "mpiexec"):
+    if launcher == "srun" or (launcher == "mpiexec" and in_slurm):
         why = "srun hands on the environment also if it was submitted with --export=NONE"
         yield "SLURM_EXPORT_ENV", "ALL", why
     if launcher == "mpiexec":
@@ -34,7 +34,7 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
         if plan.launch.flavor in (None, "openmpi"):
             why = "processes that Open MPI ends get time to save"
             yield "OMPI_MCA_odls_base_sigkill_timeout", "40", why
-    if launcher == "mpiexec" or not in_slurm:
+    if not in_slurm:
         for name in ("USER", "LOGNAME"):
             yield name, "the user", "not every launcher hands it on"
     if not plan.launch.body:
@@ -88,6 +88,7 @@ def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
         why = "the node's GPUs in the order in which its processes take them"
         yield "CUDA_VISIBLE_DEVICES", order, why, "site.launch.devices"
     yield "PYTHONUNBUFFERED", "1", "lines reach the logs as they are printed"
+    yield "PYTHONFAULTHANDLER", "1", "a crash in compiled code leaves the stack of Python"
     yield "TMPDIR", "/tmp", "only where the node cannot write to the one it is given"
     if uses_gpus(plan):
         why = "what is compiled is kept on the node's own disk, and goes with the job"

@@ -38,6 +38,11 @@ class NodeRun(NamedTuple):
         """How many that are."""
         return self.nodes * self.each
 
+    @property
+    def last(self) -> int:
+        """The number of its last node, counted from 1."""
+        return self.first + self.nodes
+
 
 class GpuMaker(NamedTuple):
     """Who made the GPUs of the nodes."""
@@ -47,13 +52,15 @@ class GpuMaker(NamedTuple):
 
 
 class Mpiexec(NamedTuple):
-    """How mpiexec starts a job: the kinds that it may be, and the processes on each node."""
+    """How mpiexec starts a job: the kind that it is, if known, and the processes on each node."""
 
+    unknown: bool
     openmpi: bool
     hydra: bool
     pals: bool
     ibrun: bool
-    started: tuple[int, ...]  # on each node; one number if all have the same
+    differ: bool  # whether the nodes do
+    started: tuple[int, ...]  # processes on each node
     total: int
     runs: tuple[NodeRun, ...]
 
@@ -75,7 +82,6 @@ class ScriptView(NamedTuple):
     pieces: LaunchPieces
     launcher: Mapping[str, bool]
     rendezvous: Mapping[str, bool]
-    alone: bool  # one node, on which the script itself starts the agent
     local: bool
     meets: bool  # whether the processes need an address and a port
     processes: tuple[int, ...]  # of each node, where the runtime has to know
@@ -92,7 +98,6 @@ class ScriptView(NamedTuple):
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
     mpiexec: Mpiexec
     beat: Heartbeat | None  # if it is not the usual one
-    runtime: str = ""
 
     @property
     def part(self) -> str:
@@ -107,13 +112,13 @@ class ScriptView(NamedTuple):
     @property
     def counts_nodes(self) -> bool:
         """Whether the script compares the nodes that it has with those that it is for."""
-        counted = self.pieces.node_file or not self.alone
+        counted = self.pieces.node_file or not self.launch.alone
         return counted and not self.local and not self.launch.body
 
     @property
     def on_this_host(self) -> bool:
         """Whether all nodes are this machine."""
-        return self.alone or self.local
+        return self.launch.alone or self.local
 
 
 def describe_script(plan: Plan) -> ScriptView:
@@ -121,7 +126,7 @@ def describe_script(plan: Plan) -> ScriptView:
     scheduler = schedulers.get_scheduler(plan.scheduler)
     pieces = scheduler.launch(plan)
     nodes, launch, watch = plan.nodes, plan.launch, plan.launch.watch
-    local, alone = pieces.ends_itself, starts_alone(plan)
+    local = pieces.ends_itself
     differ = len(set(nodes.processes)) > 1
     return ScriptView(
         header=tuple(header.write_lines(plan)),
@@ -138,9 +143,8 @@ def describe_script(plan: Plan) -> ScriptView:
         pieces=pieces,
         launcher={name: launch.launcher == name for name in LAUNCHERS},
         rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
-        alone=alone,
         local=local,
-        meets=not launch.body and (not alone or launch.rendezvous == "static"),
+        meets=not launch.body and (not launch.alone or launch.rendezvous == "static"),
         processes=_list_processes(plan, local=local, differ=differ),
         differ=differ,
         threads_among=_count_sharing(plan, local=local),
@@ -154,7 +158,7 @@ def describe_script(plan: Plan) -> ScriptView:
         command=tuple(_wrap(_begin_command(plan.program.command))),
         steps=tuple(tuple(_wrap(step)) for step in pieces.steps),
         mpiexec=_describe_mpiexec(plan),
-        beat=watch if watch[:3] != Heartbeat()[:3] else None,
+        beat=watch if watch != Heartbeat() else None,
     )
 
 
@@ -162,11 +166,13 @@ def _describe_mpiexec(plan: Plan) -> Mpiexec:
     launch, nodes = plan.launch, plan.nodes
     started = nodes.processes if launch.numbers else (1,) * nodes.total
     return Mpiexec(
-        openmpi=launch.flavor in (None, "openmpi"),
-        hydra=launch.flavor in (None, "hydra"),
-        pals=launch.flavor in (None, "pals"),
+        unknown=launch.flavor is None,
+        openmpi=launch.flavor == "openmpi",
+        hydra=launch.flavor == "hydra",
+        pals=launch.flavor == "pals",
         ibrun=launch.flavor == "ibrun",
-        started=_shorten(started),
+        differ=len(set(started)) > 1,
+        started=started,
         total=sum(started),
         runs=tuple(_list_runs(started)),
     )
@@ -178,11 +184,6 @@ def _choose_recorder(plan: Plan) -> GpuMaker | None:
         return None
     amd = plan.environment.gpu_maker == "amd"
     return GpuMaker(nvidia=not amd, amd=amd)
-
-
-def starts_alone(plan: Plan) -> bool:
-    """Whether the script itself starts the one agent of the job, on its one node."""
-    return plan.launch.alone
 
 
 def uses_gpus(plan: Plan) -> bool:

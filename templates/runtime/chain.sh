@@ -79,7 +79,7 @@ settle_chain() {    # sets word and status, where the chain has a say
             against="this start has saved nothing in checkpoints/ of $run_dir, nor PROGRESS"
         fi
     fi
-    if has settle_successor; then settle_successor; fi
+    if [[ $THEN == resubmit ]]; then settle_successor; fi
     if [[ -z $goes_on ]]; then return; fi
     say "$goes_on"
     if [[ -z $against ]] && go_on; then
@@ -88,4 +88,43 @@ settle_chain() {    # sets word and status, where the chain has a say
         word=failed status=1
         say "error: the chain ends without DONE: $against" >&2
     fi
+}
+go_on() {    # may set against
+    case $THEN in
+        requeue)    # the same job; after the loss of a node Slurm may have seen to that itself
+            say "the job goes back into the queue, for start $((attempt + 2)) of at most $AT_MOST"
+            echo "continued 0" >"$attempt_dir/outcome"
+            scontrol requeue "$job_id" || [[ -e $attempt_dir/lost ]] ||
+                against="Slurm does not take the job back" ;;
+        resubmit)
+            if [[ -e $successor ]]; then
+                say "job $(<"$successor") goes on; logs are in $run_dir"
+            else
+                against="there is no next job"
+            fi ;;
+        held)
+            say "the next job of the chain goes on; if none is queued, submit this script with"
+            say "qsub -v JOBGEN_CHAIN=${run_dir##*/}; logs are in $run_dir" ;;
+    esac
+    [[ -z $against ]]
+}
+# The next job waits for the end of this one. What describes this allocation is not for the next.
+queue_successor() {
+    successor=$run_dir/attempts/after-$job_id
+    if [[ $THEN != resubmit || -e $successor ]] || out_of_starts; then return; fi
+    if (
+        for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done
+        sbatch --parsable --dependency="afterany:$job_id" \
+            --export="ALL,JOBGEN_CHAIN=${run_dir##*/}" ${lost:+--exclude="${lost// /,}"} \
+            "$this_script" >"$successor.new"
+    ); then
+        mv "$successor.new" "$successor"
+    else
+        say "the next job could not be submitted"
+    fi
+}
+settle_successor() {
+    successor=$run_dir/attempts/after-$job_id
+    if [[ -n $goes_on && -z $against ]]; then queue_successor; fi
+    if [[ -e $successor && -n $against ]]; then scancel "$(<"$successor")" || :; fi
 }

@@ -22,13 +22,13 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
     if has start_guard; then start_guard; fi    # without the marks of what the job leaves
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
-    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1
+    export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
     run_child start_agent
     [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
     [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
 }
 start_agent() {    # in a process that the agent takes over
-    if has enter_container; then enter_container; fi
+    if has container; then enter_container; fi
     set +eu    # the scripts of modules and environments are not written for strict mode
     environment
     set -eu
@@ -43,13 +43,12 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
         kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
     done
 }
+has_lost_peer() {    # has_lost_peer LOG: whether its last error is the end of another process
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' "$1" | tail -n 1 |
+        grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError'
+}
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
-    while read -r file; do
-        tac "$file" | grep -m 1 -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' |
-            grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError' || break
-    done < <(
-        find "$run_dir/errors" -name '*.json' -newer "$attempt_dir/nodes" |
-            sed -E 's|/errors/(.*)-([0-9]+)\.json|/logs/\1/rank-\2.err|' | xargs -r -d '\n' ls -tr
+    while read -r file && has_lost_peer "$file"; do :; done < <(
         awk -v start=" of start $attempt;" '
             / of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
@@ -81,5 +80,13 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
     mv "$attempt_dir/reserved" "$attempt_dir/outcome"
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
+    exit "$status"
+}
+main() {
+    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
+    find_job
+    make_run_folder
+    find_nodes
+    run_job
     exit "$status"
 }

@@ -8,6 +8,9 @@ run_rank() {    # the program, with its own log files
 }
 end_process() {    # end_process STATUS: a line for each; the last one closes the node's record
     local record=$attempt_dir/node-$node_rank count=${PROCESSES[node_rank]:-${PROCESSES[0]}}
+    if (($1)) && has_lost_peer "${attempt_dir%/attempts/*}/logs/$node/rank-$rank.err"; then
+        sleep 2    # the one that it has lost leaves the file
+    fi
     if (($1)); then (set -o noclobber && echo "$node_rank $1 $rank" >"$attempt_dir/failed") || :; fi
     if (($1 && $1 != 143)); then    # as torchrun, which writes -9 for 137
         printf '%s : %s\n' rank "$rank" exitcode "$(($1 > 128 && $1 < 160 ? 128 - $1 : $1))"

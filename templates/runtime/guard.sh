@@ -3,11 +3,11 @@ start_guard() {    # beside each node's shell, in its own session
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
         "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
 }
-guard_node() {    # signs of life, and then the end of all that the shell has left behind
-    local turn=0 reached='' attempt_dir=${0%/*} node_rank=$3 record=${0%/*}/node-$3
+guard_node() {    # signs of life, and then the end of what the shell has left behind
+    local attempt_dir=${0%/*} node_rank=$3 own=${0%/*}/node-$3
     set +e
     while is_there "$1" && is_there "$5"; do
-        if ((turn++ % ${BEAT:-20} == 0)) && reaches "$4"; then echo "$turn" >"$record.alive"; fi
+        if has give_sign; then give_sign "$4"; elif ((SECONDS % 20 == 0)); then : >"$own.alive"; fi
         sleep 1
     done
     kill -KILL "$1"
@@ -18,13 +18,7 @@ guard_node() {    # signs of life, and then the end of all that the shell has le
     if [[ -d $2 ]]; then    # the shell was killed: else it has taken this away
         say "the shell around the agent was killed"
         rm -rf "$2"
-        if has end_node; then end_node 137; else echo 137 >"$record.ended"; fi
+        if has end_node; then end_node 137; else echo 137 >"$own.ended"; fi
     fi
 }
 is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
-reaches() {    # reaches ADDRESS: whether the first node answers; it need not before it has once
-    local words
-    words=$(LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$1" 2>&1) || [[ $words == *refused* ]] ||
-        return "${#reached}"
-    reached=1
-}

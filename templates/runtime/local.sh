@@ -10,6 +10,15 @@ find_job() {    # sets job_id, and job_number, from which the port follows
     if has find_task; then find_task; fi
 }
 
+find_lost() {    # sets lost and reason: a node whose shells were killed leaves no record
+    local index
+    for index in "${!NODES[@]}"; do
+        if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
+        sleep 1    # for the guard's record
+        [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
+    done
+    reason=${lost:+": $lost is lost: its shell was killed"}
+}
 # What a node has of this machine's GPUs: a share, if there is one for each process; else none.
 share_gpus() {    # sets CUDA_VISIBLE_DEVICES
     local gpus=() listed first=0 count all=0
@@ -29,3 +38,19 @@ share_gpus() {    # sets CUDA_VISIBLE_DEVICES
     fi
     export CUDA_VISIBLE_DEVICES
 }
+# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
+TORCHRUN_LOOPBACK='
+import socket
+from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
+from torch.distributed.run import main
+
+open_store = rendezvous.TCPStore
+
+def open_on_loopback(host, port, size, is_master, *more, **options):
+    if is_master:
+        options["master_listen_fd"] = socket.create_server((host, port)).detach()
+    return open_store(host, port, size, is_master, *more, **options)
+
+rendezvous.TCPStore = open_on_loopback
+main()
+'

@@ -20,10 +20,10 @@ mind_walltime() {
         printf -v now '%(%s)T' -1
         say "the walltime ends in $((run_end - now)) s: the program is told to stop"
         : >"$run_dir/STOP"
-        if has queue_successor; then queue_successor; fi
+        if has settle_chain; then queue_successor; fi
         remind "$((NOTICE - LAST_CALL))" &
     elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
-        stop="the end of the walltime"
+        stop="the end of the walltime" early_outcome='failed 143'
         end_job
     fi
 }

@@ -8,7 +8,7 @@ find_job() {    # sets job_id, and job_number, from which the port follows
     if has find_task; then find_task; fi
 }
 loosen_umask() {    # 077 is PBS's own default: who may read the job's folder may read its logs
-    local folders=("${run_dir:-runs/$JOB_NAME/$job_id}" "runs/$JOB_NAME" .) mode
-    read -r mode < <(stat -c %a "${folders[@]}" 2>/dev/null)
+    local mode
+    read -r mode < <(stat -c %a "runs/$JOB_NAME/$job_id" "runs/$JOB_NAME" . 2>/dev/null)
     if [[ $(umask) == 0077 ]]; then umask "$(printf %o $((022 | ~0$mode & 077)))"; fi
 }

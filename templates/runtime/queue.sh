@@ -39,3 +39,41 @@ run_tasks() {    # run_tasks COUNT AT_ONCE
     fi
     exit 0
 }
+# The jobs that this one comes after. There is no scheduler to wait for them, so the script does.
+has_begun() { compgen -G "runs/*/$1/attempts/*" >/dev/null; }    # has_begun JOB
+has_ended() {    # has_ended JOB: sets how; its record, or its process, says so
+    local files=(runs/*/"$1"/attempts/*/outcome) record pid started stat
+    how='failed 1'
+    if [[ -e ${files[0]} ]]; then read -r how <"${files[-1]}"; fi
+    for record in runs/*/"$1"/job.json runs/*/"${1%_*}"/job.json; do
+        [[ -e $record ]] || continue
+        pid=$(sed -n 's/^ "pid": \([0-9]*\),$/\1/p' "$record")
+        started=$(sed -n 's/^ "started": \([0-9]*\),$/\1/p' "$record")
+        read -r -a stat 2>/dev/null <"/proc/$pid/stat" || stat=()
+        if [[ ${stat[21]-} == "$started" && ${stat[2]} != Z && ! -e ${files[0]} ]]; then
+            return 1
+        fi
+        # It may have ended only since its outcome was looked for.
+        files=(runs/*/"$1"/attempts/*/outcome)
+        if [[ -e ${files[0]} ]]; then read -r how <"${files[-1]}"; fi
+        return 0
+    done
+    [[ -e ${files[0]} ]]
+}
+wait_for() {    # wait_for KIND JOB
+    local how=
+    compgen -G "runs/*/${2%_*}" >/dev/null || die "there is no job $2 below $PWD/runs to wait for"
+    say "waiting for job $2 ($1)"
+    : >"$run_dir/waits"
+    until if [[ $1 == after ]]; then has_begun "$2"; else has_ended "$2"; fi; do
+        if [[ -n $stop ]]; then exit 143; fi
+        sleep 1 || :
+    done
+    rm -f "$run_dir/waits"
+    case $1 in
+        afterok) [[ $how == 'done 0' ]] ||
+            die "job $2 has not ended well, so this one does not run" ;;
+        afternotok) [[ $how != 'done 0' ]] ||
+            die "job $2 has ended well, so this one does not run" ;;
+    esac
+}

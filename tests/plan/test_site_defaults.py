@@ -178,8 +178,8 @@ def test_a_type_of_gpu_may_be_written_in_any_case() -> None:
 
 def test_taccs_ibrun_starts_what_mpiexec_would() -> None:
     script = script_for("tacc-lonestar6")
-    assert '            exec ibrun -n 2 /bin/bash -l "$this_script" run_node ;;\n' in script
-    assert "find_mpiexec ibrun\n" in script
+    assert "    bring_launcher ibrun\n" in script
+    assert '    exec ibrun -n 2 /bin/bash -l "$this_script" run_node\n' in script
     assert "exec mpiexec" not in script
 
 

@@ -378,8 +378,9 @@ def test_containers_that_cannot_be(site: str, container: str, more: str, message
     ],
 )
 def test_gpus_are_taken_in_the_sites_order_by_number_or_uuid(given: str | None, taken: str) -> None:
-    function = ROOT / "templates" / "runtime" / "gpu_order.sh"
-    command = f'set -eu; . {function}; order_gpus 3 2 1 0; echo "$CUDA_VISIBLE_DEVICES"'
+    script = (ROOT / "examples" / "portable.pbs").read_text()
+    lines = re.findall(r"^    (?:IFS=, read|export CUDA_VISIBLE).*$", script, re.MULTILINE)
+    command = "\n".join(["set -eu", *lines, 'echo "$CUDA_VISIBLE_DEVICES"'])
     around = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
     ended = subprocess.run(["bash", "-c", command], env=around, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{taken}\n", "")

@@ -42,8 +42,8 @@ def test_each_mpi_numbers_its_processes(
 
 
 def test_ibrun_is_looked_for_where_the_site_starts_jobs_by_it(tmp_path: Path) -> None:
-    find = 'find_mpiexec ibrun; echo "$mpi"'
+    find = 'bring_launcher ibrun; echo "$node"'
     assert run(find, tools=tmp_path) == (1, "jobgen: error: there is no ibrun on n1\n")
     (tmp_path / "ibrun").write_text("#!/bin/sh\n")
     (tmp_path / "ibrun").chmod(0o755)
-    assert run(find, tools=tmp_path) == (0, "ibrun\n")
+    assert run(find, tools=tmp_path) == (0, "n1\n")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import EXAMPLES, ROOT, plan_of
+from support import EXAMPLES, plan_of
 
 from jobgen.rendering.render import render
 
@@ -16,15 +16,16 @@ SPEC = next(path for path in EXAMPLES if path.stem == "slurm-2x8").read_text()
 def own_gpus(folder: Path, *overrides: str, seen: int, index: int = 0, visible: str = "") -> str:
     """What a PBS node with so many GPUs says, and then what its CUDA_VISIBLE_DEVICES is."""
     script = render(plan_of(SPEC, *overrides, site="pbs-generic"))
-    asks = re.search(r"^(    (unset CUDA|local gpus=|check_gpus ).*\n)+", script, re.M)
+    asks = re.search(
+        r"^(    unset CUDA.*\n)?    local gpus=(.*\n)+?.* in the spec\"\n", script, re.M
+    )
     body = asks[0] if asks else ":\n"
     smi = folder / "nvidia-smi"
     listed = "".join(f"echo 'GPU {number}: NVIDIA A100'\n" for number in range(seen))
     smi.write_text(f"#!/bin/sh\n{listed}")
     smi.chmod(0o755)
-    runtime = ROOT / "templates" / "runtime" / "gpu_part.sh"
-    program = f'die() {{ echo "$*"; exit 1; }}; node=n2 node_rank={index}\n. {runtime}\n'
-    program += f"part() {{\n{body}}}\npart"
+    program = f'die() {{ echo "$*"; exit 1; }}; node=n2 node_rank={index}\n'
+    program += f"part() {{\n{body}}}\nset +e\npart"
     ended = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f'{program}\necho "${{CUDA_VISIBLE_DEVICES-unset}}"'],
         env={"PATH": f"{folder}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": visible},
@@ -66,4 +67,4 @@ def test_a_value_that_mpiexec_may_have_brought_from_another_node_is_not(tmp_path
     ["environment={variables: {CUDA_VISIBLE_DEVICES: '0,1'}}", "resources.exclusive=true"],
 )
 def test_who_names_devices_or_has_the_node_is_not_asked(override: str) -> None:
-    assert "check_gpus" not in render(plan_of(SPEC, override, site="pbs-generic"))
+    assert "PBS without" not in render(plan_of(SPEC, override, site="pbs-generic"))

@@ -16,11 +16,11 @@ def looks(folder: Path, *rounds: str) -> list[str]:
         "set -euo pipefail",
         f"cd {folder}; attempt_dir=$PWD",
         "NODES=(n1 n2.x n3) reason=''",
-        f". {RUNTIME}/watch.sh",
+        f". {RUNTIME}/watch.sh; . {RUNTIME}/lost.sh; lost=''",
         "sleep 60 & launchers=($!); trap 'kill $!' EXIT",
     ]
     for number, commands in enumerate(rounds):
-        program += [f"round={number}", commands, 'find_lost; echo "$reason"']
+        program += [f"round={number}", commands, 'turn=0; find_lost; echo "$reason"']
     ended = subprocess.run(["bash", "-c", "\n".join(program)], capture_output=True, text=True)
     assert ended.stderr == ""
     return ended.stdout.splitlines()

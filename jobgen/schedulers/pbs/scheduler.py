@@ -155,7 +155,7 @@ def _parts(plan: Plan) -> tuple[int, ...]:
     node = plan.defaults.node
     alone = site.pbs.gpus == "none" or node.whole or node.full == "always"
     alone = alone or plan.requests.exclusive
-    all_of_them = site.node.gpus is not None and min(gpus) >= site.node.gpus
+    all_of_them = node.gpus is not None and min(gpus) >= node.gpus
     if alone or all_of_them or "CUDA_VISIBLE_DEVICES" in plan.environment.variables:
         return ()
     return tuple(gpus) if any(gpus) else ()

@@ -2,7 +2,6 @@
 # portable: 2 nodes x 4 processes, for this machine alone
 # rendered by jobgen from: portable.yaml
 # to render it again: jobgen render portable.yaml --site local
-# shellcheck disable=SC1090,SC1091,SC2034,SC2153,SC2154,SC2317,SC2329
 # jobgen: {"name": "portable", "spec": "portable.yaml", "digest": "119332421e0b915e", "scheduler": "local", "site": "local", "groups": [{"nodes": 2, "processes": 4, "gpus": 4}], "walltime": 3600}
 set -euo pipefail    # an unset variable or a failed command ends the job
 
