@@ -17,7 +17,7 @@ MAX_DEPTH = 32
 MAX_COMMANDS = 25_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _QUOTED_ASSIGNMENT = re.compile(r"""(["'])([A-Za-z_]\w*\+?=)""", re.ASCII)
-_DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
+DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
@@ -145,7 +145,7 @@ class Command(NamedTuple):
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
-        declared = self.name in _DECLARES
+        declared = self.name in DECLARES
         for word in (*self.assignments, *(self.words[1:] if declared else ())):
             if match := _ASSIGNMENT.match(word.raw):
                 yield match[1], word, word.raw[match.end() :]
@@ -299,7 +299,7 @@ class _Reader:
             count = 0
             while count < len(words) and _ASSIGNMENT.match(words[count].raw):
                 count += 1
-            if count < len(words) and words[count].raw in _DECLARES:
+            if count < len(words) and words[count].raw in DECLARES:
                 words[count + 1 :] = [_unquote_name(word) for word in words[count + 1 :]]
             kinds = tuple(kind for _, kind, _, _ in self.open)
             last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
@@ -419,13 +419,6 @@ class _Reader:
                 self.index += 1
         self.finish("\n")
         return self.commands
-
-
-def is_closed(text: str) -> bool:
-    """Whether every block that begins in a text ends in it, at its end."""
-    reader = _Reader(text, 1, 1, ())
-    reader.run()
-    return not reader.open
 
 
 def parse(

@@ -423,6 +423,9 @@ def list_inner(started: Started, command: Command) -> list[Command]:
             inside = (*command.inside, "string")
             text = read_string(word)
             inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
+    if command.name == "eval":
+        text = " ".join(read_string(word) for word in command.words[1:])
+        inner += parse(text, line=command.line, inside=command.inside)
     if started.launchers and started.launchers[-1].name in ("ssh", "pdsh", "clush"):
         texts = [word.text for word in started.program]
         if len(texts) == 1 and re.search(r"\s", texts[0]):

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import re
 
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\S+", text))
+
+
 # What prints, looks or waits, and leaves nothing behind.
-HARMLESS = frozenset(
-    re.findall(
-        r"\S+",
-        "echo printf date hostname pwd env printenv which nvidia-smi ibv_devinfo ibstat ibstatus"
-        " lspci lsb_release ps top groups rocm-smi amd-smi xpu-smi uname whoami id ls cat tree"
-        " head tail sleep wait true : set nproc type clear lscpu free df du squeue sacct sstat"
-        " seff sinfo qstat jobs time uptime scontrol tput figlet nvcc gcc wc fi done } esac ) case"
-        " for while until then else do elif in ] [[ [ test ((",
-    )
+PRINTS = _list_words(
+    "echo printf date hostname pwd env printenv which nvidia-smi ibv_devinfo ibstat ibstatus lspci"
+    " lsb_release ps top groups rocm-smi amd-smi xpu-smi uname whoami id ls cat tree head tail"
+    " sleep true : nproc type clear lscpu free df du squeue sacct sstat sinfo seff qstat jobs"
+    " uptime scontrol tput figlet nvcc gcc wc [[ [ test"
 )
+# What only reads, and writes to its output.
+FILTERS = _list_words(
+    "awk gawk sed grep egrep fgrep cut tr sort uniq basename dirname realpath readlink expr bc seq"
+    " shuf getent jq yq ip ifconfig ss netstat comm tac command python-config host nl paste diff"
+)
+# Words of the shell around commands.
+HEADS = _list_words(
+    "for if then else elif do while until case select function fi done } esac ) in ] (( time"
+)
+HARMLESS = PRINTS | HEADS | {"wait", "set"}
 # What may run on every node, or several times, as well as once.
-REPEATABLE = frozenset(
-    re.findall(
-        r"\S+",
-        "let shift getopts break continue hash builtin export declare typeset readonly local"
-        " source . module ml conda mamba micromamba cd pushd popd mkdir ulimit umask unset shopt"
-        " alias eval touch ln chmod spack exit return deactivate stty setfacl lfs mapfile read"
-        " readarray trap",
-    )
+REPEATS = _list_words("ulimit umask unset source . pushd popd alias hash ((")
+REPEATABLE = REPEATS | _list_words(
+    "let shift getopts break continue builtin export declare typeset readonly local module ml conda"
+    " mamba micromamba cd mkdir shopt eval touch ln chmod spack exit return deactivate stty setfacl"
+    " lfs mapfile read readarray trap"
 )
 # What gets things ready, and is never the job itself.
-PREPARING = frozenset(
-    re.findall(
-        r"\S+",
-        "pip pip3 git wget curl rm cp mv tar unzip zip rsync sed awk gawk grep egrep fgrep find"
-        " sort uniq tr cut xargs tee dd sbatch qsub scancel kill pkill killall make cmake bc expr"
-        " basename dirname realpath readlink mktemp uv poetry virtualenv sync sbcast aws gsutil"
-        " azcopy docker enroot chown diff seq nl paste comm jq yq python-config nc ss netstat lsof"
-        " ip ifconfig ping getent shuf openssl mpstat dcgmi nvidia-cuda-mps-control "
-        " huggingface-cli hf wandb tensorboard vmstat iostat mail mailx sendmail",
-    )
+PREPARING = FILTERS | _list_words(
+    "pip pip3 git wget curl rm cp mv tar unzip gunzip gzip zip rsync find xargs tee dd sbatch qsub"
+    " scancel kill pkill killall make cmake mktemp uv poetry virtualenv sync sbcast aws gsutil"
+    " azcopy docker enroot chown nc lsof ping openssl mpstat dcgmi nvidia-cuda-mps-control"
+    " huggingface-cli hf wandb tensorboard vmstat iostat mail mailx sendmail"
 )

@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import ShellVariables
+from jobgen.batchscript.expand import Variables, expand_command, find_loose, follow
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
-from jobgen.batchscript.walk import ExecutedCommand, Walk
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 
@@ -181,26 +180,22 @@ class Script:
                 index += 1
             yield column, option, value
 
+    def make_variables(self) -> Variables:
+        """The variables as they are where the script begins."""
+        return Variables(self.given, self.answers, find_loose(self.commands))
+
     @cached_property
-    def _walk(self) -> Walk:
-        return Walk(self.commands, ShellVariables(self.given, self.answers))
+    def _expanded(self) -> tuple[list[Command], Variables]:
+        variables, commands = self.make_variables(), []
+        for command in self.commands:
+            commands.append(expand_command(command, variables))
+            follow(command, variables)
+        return commands, variables
 
     @property
-    def steps(self) -> list[ExecutedCommand]:
-        """The commands in the order in which bash runs them, with their variables put in."""
-        return self._walk.steps
-
-    @cached_property
     def expanded(self) -> list[Command]:
-        """The commands in the order of the text, those that bash may run with variables put in."""
-        run: dict[tuple[int, int], Command] = {}
-        for step in self.steps:
-            place = step.source.place
-            run.setdefault((place.line, place.column), step.command)
-        return [
-            run.get((command.place.line, command.place.column), command)
-            for command in self.commands
-        ]
+        """The commands, with the variables put in that plain assignments set."""
+        return self._expanded[0]
 
     @cached_property
     def documents(self) -> frozenset[int]:
@@ -210,11 +205,6 @@ class Script:
             for doc in command.heredocs:
                 lines |= set(range(doc.line, doc.line + doc.body.count("\n")))
         return frozenset(lines)
-
-    @property
-    def variables(self) -> ShellVariables:
-        """The variables as they are at the end of the script."""
-        return self._walk.variables
 
     @cached_property
     def answers(self) -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -323,26 +313,13 @@ class Script:
                     text = value if equals and key.strip() == name else text
         return text
 
-    @cached_property
-    def constants(self) -> dict[str, str]:
-        """ShellVariables that the body sets once, to a value that can be read here."""
-        values: dict[str, str | None] = {}
-        for command in self.commands:
-            for name, word, raw in command.variables():
-                value = Word(raw, word.line, word.column)
-                plain = (
-                    value.literal and not raw.startswith("(") and "heredoc" not in command.inside
-                )
-                values[name] = value.text if plain and name not in values else None
-        return {name: value for name, value in values.items() if value is not None}
-
     def expand(self, text: str) -> str:
-        """`text` with the variables put in that are constants."""
+        """`text` with the variables put in whose last value is known."""
 
-        def known(match: re.Match[str]) -> str:
-            return self.constants.get(match[1] or match[2], match[0])
+        def put(match: re.Match[str]) -> str:
+            return self._expanded[1].tell(match[0]) or match[0]
 
-        return re.sub(r"\$(?:(\w+)|\{(\w+)\})", known, text, flags=re.ASCII)
+        return re.sub(r"\$\w+|\$\{\w+\}", put, text, flags=re.ASCII)
 
     @cached_property
     def nodes(self) -> int | None:

@@ -162,7 +162,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("body", "directive", "reason"),
     [
-        ("for i in 1 2; do python t.py $i; done", ONE_GPU, "loops, conditions and groups"),
+        ("for i in 1 2; do python t.py $i; done", ONE_GPU, "runs in a loop, condition"),
         ("python a.py\npython b.py\npython c.py", ONE_GPU, "several programs run one after"),
         ("srun python a.py\nsrun python b.py", EACH_GPU, "several programs run one after"),
         ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, "first of several nodes alone"),
@@ -178,7 +178,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun python t.py", "#SBATCH --ntasks=8 --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python t.py $1", ONE_GPU, "the script takes arguments"),
-        ("python t.py *.npy", ONE_GPU, "bash expands '*.npy'"),
+        ("python t.py *.npy", ONE_GPU, ""),
+        ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
         ("python t.py --n $N", ONE_GPU, "does not say what $N is"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
         ("python t.py < in", ONE_GPU, ""),
@@ -187,7 +188,12 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py <(cat x)", ONE_GPU, "process substitution"),
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
         ("module load a\nsrun docker run i python t.py", EACH_GPU, "docker is left to bash"),
-        ("a=1\nsource conf.sh\npython t.py $a", ONE_GPU, "only bash knows what $a"),
+        ("a=1\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
+        ("python t.py &\nwait", ONE_GPU, "runs in the background"),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "in a loop, condition or"),
+        ("f() { python t.py; }\nf", ONE_GPU, "loop, condition or function"),
+        ("cat a | while read x; do echo $x; done\npython t.py", ONE_GPU, "a block is left"),
+        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a block is left to bash"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.reader import Script
 from jobgen.plan.resolve import resolve
@@ -83,10 +85,8 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[
 
 def check_bash(imported: Any) -> None:
     """Every text that import writes for bash can be read by it."""
-    for text in (
-        imported.body,
-        *re.findall(r"(?ms)^  setup: \|\n((?:    .*\n|\n)*)", imported.yaml),
-    ):
+    environment = yaml.safe_load(imported.yaml).get("environment", {})
+    for text in (imported.body, environment.get("setup", "")):
         ended = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
         assert not ended.stderr, ended.stderr
 

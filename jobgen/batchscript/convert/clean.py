@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-
-from jobgen.batchscript.convert.environment import Prelude, follow, list_needed
+from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import JobShape, LaunchedProgram, read_launch, read_shape
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, read_statements
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import ShellVariables
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Script
 
+# Set up an environment, whose python3 is its python.
+_ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 40  # lines of a spec
 _MOST_PROGRAMS = 2  # of which the last is the one that the spec runs
 
@@ -30,24 +29,18 @@ def write_clean(script: Script, draft: Draft) -> None:
     earlier = next((item for item in before if item.kind == "launch"), None)
     _check_after(after)
     shape = read_shape(script, draft)
-    variables, states, sourced = _follow_all(script, before)
-    free = {
-        name
-        for name, value in variables.values.items()
-        if name in variables.assigned and value.fields is not None and not value.array
-    }
-    reader = Reader(variables, free=free, sourced=sourced)
+    reader, readers = _follow_all(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before)
-    bare = not any(s.kind in ("module", "venv", "conda", "source", "hook") for s in before)
+    bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
     if earlier and (shape.nodes > 1 or any(_is_launched(item) for item in (*before, launch))):
         raise NotStraightError(launch.line, "several programs run one after the other")
     read = read_launch(script, launch, reader=reader, shape=shape, moved=moved, bare=bare)
-    prelude = _read_prelude(before, states, read, shape, draft, sourced=sourced)
-    _start_at_home(script, before, prelude)
+    prelude = _read_prelude(before, readers, read, shape, draft)
+    _start_at_home(script, before)
     for path, value in read.values.items():
         draft.put(path, value)
     prelude.careful = prelude.careful or " -e" in script.lines[0]
-    prelude.write()
+    prelude.write(reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
     if len(draft.yaml("").splitlines()) > _LONGEST:
@@ -81,46 +74,42 @@ def _check_after(after: list[Statement]) -> None:
             ["unload"],
             ["purge"],
         )
-        if statement.kind not in ("prints", "ends", "leaves", "sets") and not module:
+        leaves = statement.first.name == "deactivate" or "deactivate" in statement.first.texts[1:2]
+        if statement.kind not in ("prints", "ends", "sets") and not module and not leaves:
             raise NotStraightError(statement.line, "commands follow the program")
 
 
-def _follow_all(
-    script: Script, before: list[Statement]
-) -> tuple[ShellVariables, list[ShellVariables], bool]:
-    """Return the variables at the launch and before each statement, and whether files set some."""
-    variables, sourced, states = ShellVariables(script.given, script.answers), False, []
+def _list_words(statement: Statement) -> list[str]:
+    return [command.name for command in statement.commands]
+
+
+def _follow_all(script: Script, before: list[Statement]) -> tuple[Reader, list[Reader]]:
+    """Return the variables at the launch, and those before each statement."""
+    reader, readers = Reader(script.make_variables(), sourced=False), []
     for statement in before:
-        states.append(copy.copy(variables))
-        states[-1].values = dict(variables.values)
-        states[-1].assigned = set(variables.assigned)
-        sourced = follow(statement, variables, sourced=sourced)
-    return variables, states, sourced
+        readers.append(Reader(reader.variables.copy(), sourced=reader.sourced))
+        follow_statement(statement, reader)
+    return reader, readers
 
 
 def _read_prelude(
     before: list[Statement],
-    states: list[ShellVariables],
+    readers: list[Reader],
     launch: LaunchedProgram,
     shape: JobShape,
     draft: Draft,
-    *,
-    sourced: bool,
 ) -> Prelude:
     """Return what stands before the launch, with the plain variables that its lines need."""
-    needed = list_needed([f"${{{name}}}" for name in launch.names], before)
+    needed: set[str] = set()
+    texts = [f"${{{name}}}" for name in launch.names]
     while True:
-        reader = Reader(ShellVariables(), free=set(), sourced=sourced)
-        prelude = Prelude(draft, launch=launch, shape=shape, reader=reader)
-        prelude.needed = needed
-        for statement, variables in zip(before, states, strict=True):
-            prelude.take(statement, variables)
-        texts = [text for kind, text in prelude.setup]
-        texts += [f"${{{name}}}" for name in launch.names]
-        again = list_needed(texts, before)
-        if again <= needed:
+        needed |= list_needed(texts, before)
+        prelude = Prelude(draft, launch=launch, shape=shape, needed=needed)
+        for statement, reader in zip(before, readers, strict=True):
+            prelude.take(statement, reader)
+        texts = prelude.setup
+        if list_needed(texts, before) <= needed:
             return prelude
-        needed |= again
 
 
 def _goes_home(statement: Statement) -> bool:
@@ -128,7 +117,7 @@ def _goes_home(statement: Statement) -> bool:
     return "SUBMIT_DIR" in last or "PBS_O_WORKDIR" in last
 
 
-def _start_at_home(script: Script, before: list[Statement], prelude: Prelude) -> None:
+def _start_at_home(script: Script, before: list[Statement]) -> None:
     """Refuse what runs in the home folder, where PBS starts a script that does not leave it."""
     if not starts_at_home(script):
         return

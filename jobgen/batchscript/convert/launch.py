@@ -9,10 +9,9 @@ from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement
 from jobgen.batchscript.convert.values import Reader, fold_arguments, make_value
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Launcher, Started, Torchrun, read_torchrun, unwrap
 from jobgen.batchscript.reader import Script
-from jobgen.batchscript.walk import expand_command
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
 _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
@@ -104,6 +103,8 @@ def read_launch(
     started = unwrap(command.words)
     if not started.program:
         raise NotStraightError(statement.line, "no program was found")
+    if any(item.end == "&" or item.heredocs for item in statement.commands):
+        raise NotStraightError(statement.line, "it runs in the background, or reads a text")
     line = _Line(script, statement, command, started, reader, shape)
     launchers = [launcher.name for launcher in started.launchers]
     torchrun = read_torchrun(started.program)
@@ -205,7 +206,7 @@ class _Line:
     def _read_text(self, text: str) -> str:
         """Return a path of a container, in which $NAME expands."""
         names = list_names(text)
-        if re.search(r"\$\(|`", text) or names & self.reader.free:
+        if re.search(r"\$\(|`", text) or names & self.reader.variables.assigned:
             raise self.refuse(f"only bash knows what '{text}' comes to")
         read, _ = self.reader.read_word(Word(f'"{text}"', self.statement.line, 1))
         return read
@@ -301,28 +302,45 @@ class _Line:
 
     def launch_one(self, *, moved: bool, bare: bool) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
-        started, line = self.started, self.statement.line
-        words = self.command.words
+        if len(self.statement.commands) > 1 or self.command.redirects:
+            return self._launch_by_bash("its output goes to files")
+        try:
+            return self._launch_command(moved=moved, bare=bare)
+        except NotStraightError as error:
+            return self._launch_by_bash(error.reason)
+
+    def _launch_by_bash(self, reason: str) -> LaunchedProgram:
+        """A short line that bash reads in the job as it read it in the script."""
+        text = re.sub(r"^(time|nohup|exec)\s+", "", self.statement.text)
+        own = _list_all_names(text)
+        for name in sorted(own):
+            if name not in self.reader.variables.assigned:
+                self.reader.read_word(Word(f'"${{{name}}}"', self.statement.line, 1))
+        calls = "$(" in text or "`" in text
+        functions = any(command.function for command in self.script.commands)
+        if (
+            len(text) > _LONGEST_LINE
+            or re.search(r"[\n#]|SLURM_(PROCID|LOCALID|NODEID)", text)
+            or own & self.reader.variables.arrays
+            or (functions and calls)
+            or any(unwrap(item.words).launchers for item in self.statement.commands)
+        ):
+            raise self.refuse(reason)
+        pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
+        values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
+        return self._finish("plain", values | {"launch.mode": "plain"}, None)
+
+    def _launch_command(self, *, moved: bool, bare: bool) -> LaunchedProgram:
+        started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
-            at = next(i for i, word in enumerate(words) if word is started.launchers[0].word)
-            if at:
+            if words[0] is not started.launchers[0].word:
                 raise self.refuse("srun is started by another command")
-            wrapped = (*started.wrapper, *started.runner)
-            words = (*wrapped, *started.program)
+            words = (*started.wrapper, *started.runner, *started.program)
             if started.assignments or started.wrappers:
                 raise self.refuse("srun starts another command")
         else:
             while words and words[0].text in ("exec", "nohup", "time"):
                 words = words[1:]
-        if len(self.statement.commands) > 1 or self._list_output():
-            names = _list_all_names(self.statement.text) & self.reader.variables.assigned
-            if names - self.reader.free or not self._is_short(self.statement.text):
-                raise NotStraightError(line, "its output goes to files")
-            pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
-            text = re.sub(r"^(time|nohup|exec)\s+|\s*&$", "", self.statement.text)
-            values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
-            values["launch.mode"] = "plain"
-            return self._finish("plain", values, None)
         container = None
         if started.wrapper and not started.launchers:
             container = self._try_container()
@@ -331,14 +349,8 @@ class _Line:
         values["launch.mode"] = "plain"
         return self._finish("plain", values, container)
 
-    def _is_short(self, text: str) -> bool:
-        return "\n" not in text and len(text) <= _LONGEST_LINE and "#" not in text
-
-    def _list_output(self) -> list[str]:
-        return [item.operator for item in self.command.redirects]
-
     def _refuse_output(self) -> None:
-        if len(self.statement.commands) > 1 or self._list_output():
+        if len(self.statement.commands) > 1 or self.command.redirects:
             raise self.refuse("its output goes to files")
 
     def _try_container(self) -> dict[str, Any] | None:

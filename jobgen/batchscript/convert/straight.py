@@ -1,7 +1,6 @@
-"""A script that bash runs from top to bottom: its statements, and what each one is for.
+"""The statements of a script, one after the other, and what each one is for.
 
-Nothing is guessed: a statement that is not of a known kind makes the script one that only bash
-understands, and its body is kept as it is.
+Nothing is guessed: where a statement is not of a known kind, the body is kept as it is.
 """
 
 from __future__ import annotations
@@ -11,45 +10,26 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jobgen.batchscript.bash import Command, Redirect, is_closed, parse
+from jobgen.batchscript.bash import Command, Redirect, parse
 from jobgen.batchscript.expand import split_segments
 from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.purposes import FILTERS, HEADS, PREPARING, PRINTS, REPEATABLE, REPEATS
 from jobgen.batchscript.reader import Script
 
-_PRINTS = frozenset(
-    re.findall(
-        r"\S+",
-        "echo printf date hostname pwd env printenv which whoami id uname nvidia-smi rocm-smi"
-        " amd-smi xpu-smi nproc lscpu free df du ls cat head tail squeue sacct sinfo scontrol"
-        " qstat uptime nvcc gcc lsb_release true : sleep type ulimit-show tree groups wc",
-    )
-)
-_PREPARES = frozenset(
-    re.findall(
-        r"\S+",
-        "mkdir cp mv ln rm rsync tar unzip gunzip gzip zip wget curl git pip pip3 touch chmod"
-        " sync [ [[ test",
-    )
-)
-# What a substitution may run and leave nothing behind.
-_PURE = _PRINTS | frozenset(
-    re.findall(
-        r"\S+",
-        "awk sed grep cut tr sort uniq head tail basename dirname realpath readlink expr bc seq"
-        " shuf getent cat jq ip ifconfig ss netstat comm tac command [ [[ test",
-    )
-)
-_SETS = frozenset(("set", "shopt"))
-_ENDS = frozenset(("exit", "wait"))
-_KINDS_OF_NAME = {
+# Get things ready, once; what is no program of the job.
+_PREPARES = PREPARING | REPEATABLE
+_KINDS = {
     "module": "module",
     "ml": "module",
     "cd": "folder",
-    "ulimit": "limit",
-    "umask": "limit",
-    "unset": "limit",
     "export": "export",
+    "set": "sets",
+    "shopt": "sets",
+    "exit": "ends",
+    "wait": "ends",
 }
+# Only bash knows what comes after them.
+_LEFT = re.compile("trap|getopts|shift|eval|exec|sbatch|qsub|scancel|qdel|coproc|return")
 _HOOK = re.compile(
     r'eval "?(\$\(|`)\s*("?\$?\{?[\w/.]*\}?"?/)?(conda|mamba|micromamba) (shell|init)\S* '
     r'(hook|bash)\b[^)`]*(\)|`)"?'
@@ -68,11 +48,10 @@ _LISTS = re.compile(
 
 
 class Statement(NamedTuple):
-    """Commands that stand together on separate lines, and what they are for.
+    """Commands that stand together, and what they are for.
 
-    `kind` is block (a condition or loop around what prepares), prints, prepares, assigns, export,
-    module, hook, venv, conda, leaves (an environment), source, folder, limit, sets, ends, or
-    launch.
+    `kind` is prints, assigns, export, module, hook, venv, conda, folder, sets, ends, repeats (bash
+    may run it on every node), once, or launch.
     """
 
     kind: str
@@ -102,162 +81,153 @@ class NotStraightError(Exception):
 def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
     groups: list[list[Command]] = []
-    last = 0  # line of the last group
     for command in script.commands:
         _check_command(command)
         before = groups[-1][-1] if groups else None
         joined = before and (
             before.end in ("&&", "||", "|", "|&")
-            or command.place.line <= last
-            or (bool(command.blocks) and command.blocks[:1] == before.blocks[:1])
+            or command.place.line <= before.last_line
+            or (bool(before.blocks) and command.blocks[:1] in ((), before.blocks[:1]))
         )
-        if joined:
+        if joined and (command.blocks or not before or not before.blocks or command.name in HEADS):
             groups[-1].append(command)
         else:
             groups.append([command])
-        last = _find_last_line(script, groups[-1])
-    statements = []
-    for group in groups:
-        lines = script.lines[_find_first_line(group) - 1 : _find_last_line(script, group)]
-        text = textwrap.dedent("\n".join(lines)).strip()
-        statements.append(Statement(_classify(group), tuple(group), text))
-    return statements
-
-
-def _find_first_line(group: list[Command]) -> int:
-    return group[0].place.line
-
-
-def _find_last_line(script: Script, group: list[Command]) -> int:
-    """Return the line in which commands end, and the blocks around them."""
-    first, last = _find_first_line(group), max(command.last_line for command in group)
-    if not any(command.blocks for command in group):
-        return last
-    for line in range(last, min(last + 4, len(script.lines)) + 1):
-        if is_closed("\n".join(script.lines[first - 1 : line])):
-            return line
-    raise NotStraightError(first, "loops, conditions and groups are left to bash")
+    functions = {command.function for command in script.commands}
+    return [item for group in groups for item in _read_group(script, group, functions)]
 
 
 def _check_command(command: Command) -> None:
-    """Raise NotStraightError for what is part of something larger than a simple command."""
+    """Raise NotStraightError for what changes how bash reads the lines after it."""
     line = command.place.line
-    if "function" in command.inside:
-        raise NotStraightError(line, "the script has functions")
-    if command.blocks and command.blocks[0].opener not in ("if", "for"):
-        raise NotStraightError(line, "loops, conditions and groups are left to bash")
-    if command.name in ("trap", "getopts", "shift", "read", "eval") and not is_hook(command):
-        raise NotStraightError(line, f"'{command.name}' is left to bash")
-    if command.heredocs:
-        raise NotStraightError(line, "here-documents are left to bash")
+    if _LEFT.fullmatch(command.name) and not is_hook(command):
+        runs = command.name == "exec" and len(command.words) > 1
+        if not runs:
+            raise NotStraightError(line, f"'{command.name}' is left to bash")
+    if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
+        raise NotStraightError(line, "IFS is left to bash")
     for word in (*command.words, *command.assignments):
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
-        if re.search(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])", re.sub(r"'[^']*'", "", word.active)):
+        bare = re.sub(r"'[^']*'", "", word.active)
+        if not command.function and re.search(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])", bare):
             raise NotStraightError(line, "the script takes arguments")
 
 
 def is_hook(command: Command) -> bool:
     """Whether a command makes `conda activate` work."""
-    raw = " ".join(word.raw for word in command.words)
-    return bool(_HOOK.fullmatch(raw))
+    return bool(_HOOK.fullmatch(" ".join(word.raw for word in command.words)))
 
 
-def _classify(group: list[Command]) -> str:
-    kinds = [_classify_command(command) for command in group]
+def _read_group(script: Script, group: list[Command], functions: set[str]) -> Iterator[Statement]:
+    """The statements of commands that share lines."""
+    first, last = group[0].place.line, max(command.last_line for command in group)
+    text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
+    kinds = [_classify(command, functions) for command in group]
     if any(command.blocks for command in group):
-        inner = {"prints", "prepares", "assigns", "export", "ends"}
-        heads = {"for", "if", "then", "else", "elif", "do"}
-        others = {
-            kind
-            for kind, command in zip(kinds, group, strict=True)
-            if kind not in inner and command.name not in heads
-        }
-        exits = any(command.name == "exit" for command in group)
-        if others or exits or not all(command.blocks for command in group):
-            reason = "loops, conditions and groups are left to bash"
-            raise NotStraightError(group[0].place.line, reason)
-        return "block"
-    if len(kinds) == 1:
-        return kinds[0]
-    if "launch" in kinds:
-        others = set(kinds) - {"launch"}
-        if kinds.count("launch") == 1 and kinds[0] == "launch" and others <= {"prints", "ends"}:
-            return "launch"
-        tee = all(command.name == "tee" for command in group[1:])
-        if kinds[0] == "launch" and len(kinds) == 2 and tee:
-            return "launch"
-        raise NotStraightError(group[0].place.line, "several commands depend on one another")
+        yield Statement(_classify_block(group, kinds), tuple(group), text)
+    elif len(group) == 1 or _is_list(group, kinds):
+        for command, kind in zip(group, kinds, strict=True):
+            and_ = " || exit" if command.end == "&&" and kind != "launch" else ""
+            own = text if len(group) == 1 else _write(command) + and_
+            yield Statement(kind, (command,), own)
+    elif "launch" in kinds:
+        yield Statement("launch", tuple(group), text)
+    else:
+        yield Statement(_classify_all(kinds), tuple(group), text)
+
+
+def _is_list(group: list[Command], kinds: list[str]) -> bool:
+    """Whether commands in one line run one after the other, as in separate lines.
+
+    `a && program` does so too, where the script ends if `a` fails.
+    """
+    ends = [command.end for command in group]
+    if any(command.heredocs for command in group):
+        return False
+    if all(end in (";", "\n") for end in ends):
+        return True
+    chain = all(end == "&&" for end in ends[:-1]) and ends[-1] in (";", "\n")
+    at = kinds.index("launch") if kinds.count("launch") == 1 else -1
+    return chain and at >= 0 and not set(kinds[at + 1 :]) - {"prints"}
+
+
+def _write(command: Command) -> str:
+    words = [word.raw for word in (*command.assignments, *command.words)]
+    return " ".join(words + [item.operator + item.target.raw for item in command.redirects])
+
+
+def _classify_block(group: list[Command], kinds: list[str]) -> str:
+    """What conditions, loops, groups and functions are for, which are one statement."""
+    line = group[0].place.line
+    within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
+    ends = [item for item in group if not item.blocks]
+    inner = [kind for kind, item in within if item.name not in HEADS and not _fails(item)]
+    if set(inner) & {"launch", "ends", "sets"}:
+        raise NotStraightError(line, "a program runs in a loop, condition or function")
+    openers = {block.opener for item in group for block in item.blocks}
+    functions = all(item.function for _, item in within)
+    alone = all(item.name in HEADS and not item.redirects for item in ends)
+    if openers - {"if", "for", "{"} or not alone or any(x.end not in (";", "\n") for x in ends):
+        raise NotStraightError(line, "a block is left to bash")
+    kind = _classify_all(inner)
+    if "{" in openers and not functions:
+        return "once"
+    return "repeats" if kind == "prints" else kind
+
+
+def _fails(command: Command) -> bool:
+    return command.name == "exit" and bool(re.fullmatch(r"[1-9]\d*", command.texts[-1]))
+
+
+def _classify_all(kinds: list[str]) -> str:
+    """What several commands are for that depend on one another."""
     if set(kinds) <= {"prints"}:
         return "prints"
-    if set(kinds) <= {"ends", "prints"} and kinds[-1] == "ends":
-        return "ends"
-    if len(set(kinds)) == 1 and all(command.end in (";", "\n") for command in group):
-        return kinds[0]
-    if set(kinds) <= {"prints", "prepares", "folder", "source"}:
-        return "prepares"
-    raise NotStraightError(group[0].place.line, "several commands depend on one another")
+    plain = {"prints", "repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
+    return "repeats" if set(kinds) <= plain else "once"
 
 
-def _classify_command(command: Command) -> str:
-    if command.redirects and not all(map(_is_quiet, command.redirects)):
-        name = unwrap(command.words).name
-        plain = not command.words or name in _PRINTS | _PREPARES or command.name in _KINDS_OF_NAME
-        return "prepares" if plain else "launch"
+def _classify(command: Command, functions: set[str]) -> str:
+    """What one command is for."""
+    kind = _classify_quiet(command, functions)
+    if command.end == "&" and kind not in ("prints", "launch"):
+        raise NotStraightError(command.place.line, "a command runs in the background")
+    writes = not all(map(_is_quiet, command.redirects)) or command.heredocs
+    return "once" if writes and kind != "launch" else kind
+
+
+def _classify_quiet(command: Command, functions: set[str]) -> str:
     if not command.words:
         return "assigns"
-    name, raw = command.name, " ".join(word.raw for word in command.words)
-    text = " ".join(command.texts)
-    if name == "time" and len(command.words) == 1:
-        return "prints"
+    name, text = command.name, " ".join(command.texts)
     if is_hook(command):
         return "hook"
-    if _LISTS.fullmatch(text):
+    if name in functions:
+        return "once"
+    if _LISTS.fullmatch(text) or text == "time":
         return "prints"
-    if name in ("source", "."):
-        return _classify_source(command)
-    if re.match(r"(conda|mamba|micromamba) (activate|deactivate)\b", text):
-        activates = name == "conda" and re.fullmatch(r"conda activate \S+", text)
-        return "conda" if activates else "leaves" if "deactivate" in text else "source"
-    if name in ("ulimit", "umask") and len(command.words) == 2 and raw.endswith(("-a", "-n", "-l")):
-        return "prints"
-    if name in _KINDS_OF_NAME:
-        return _KINDS_OF_NAME[name]
-    if name in ("declare", "typeset") and command.texts[1:2] == ["-x"]:
-        return "export"
-    if name in _SETS:
-        return "sets"
-    if name in _ENDS:
-        return "ends"
-    if name == "deactivate":
-        return "leaves"
+    if name in ("source", ".") and len(command.words) < 4:
+        last, more = command.texts[-1], len(command.words) == 3
+        venv = last.endswith("/bin/activate") and not more
+        return "venv" if venv else "conda" if command.texts[1] == "activate" else "repeats"
+    if re.match(r"(conda|mamba|micromamba) (activate|deactivate)\b|deactivate$", text):
+        return "conda" if re.fullmatch(r"conda activate \S+", text) else "repeats"
+    if name in _KINDS or (name in ("declare", "typeset") and command.texts[1:2] == ["-x"]):
+        return _KINDS.get(name, "export")
+    if name in REPEATS or re.fullmatch(r"mkdir -p\b[^;&|<>]*", text):
+        return "repeats"
     return _classify_program(command)
 
 
-def _classify_source(command: Command) -> str:
-    texts = command.texts
-    if len(texts) == 2 and texts[1].endswith("/bin/activate"):
-        return "venv"
-    if len(texts) == 3 and texts[1] == "activate":
-        return "conda"
-    if len(texts) == 2 and texts[1] == "deactivate":
-        return "leaves"
-    return "source"
-
-
 def _classify_program(command: Command) -> str:
-    name = command.name
-    if name in ("sbatch", "qsub", "scancel", "qdel"):
-        raise NotStraightError(command.place.line, f"'{name}' is left to bash")
     started = unwrap(command.words)
     rest = " ".join(word.text for word in started.program[1:])
-    if started.name in _PRINTS or (not started.program and started.launchers):
-        return "prints" if list_pure(command) else "prepares"
+    if started.name in PRINTS or (not started.program and started.launchers):
+        return "prints" if list_pure(command) else "once"
     if started.name.startswith("python") and _ASKS.fullmatch(rest):
         return "prints"
-    if name in _PREPARES or started.name in _PREPARES:
-        return "prepares"
-    return "launch"
+    return "once" if {command.name, started.name} & _PREPARES else "launch"
 
 
 def _is_quiet(redirect: Redirect) -> bool:
@@ -278,7 +248,7 @@ def is_pure(raw: str) -> bool:
         for command in parse(inner):
             started = unwrap(command.words)
             asks = " ".join(word.text for word in started.program[1:])
-            known = not command.words or started.name in _PURE
+            known = not command.words or started.name in PRINTS | FILTERS
             known = known or (started.name.startswith("python") and bool(_ASKS.fullmatch(asks)))
             quiet = all(map(_is_quiet, command.redirects)) or all(
                 redirect.operator.startswith("<") for redirect in command.redirects

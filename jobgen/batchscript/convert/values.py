@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError
-from jobgen.batchscript.expand import Field, Segment, ShellVariables, split_segments
+from jobgen.batchscript.expand import Field, Segment, Variables, split_segments
 from jobgen.spec.value_types import make_words
 
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
@@ -25,29 +26,40 @@ _FOLDER = re.compile(
 _COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
 
 
+# One word, whenever bash expands it.
+_ONE_WORD = re.compile(r"\$\(\(.*\)\)|\$\(date \+\S+\)|\$\(basename \S+\)")
+
+
 class Reader:
-    """Reads words at the place of the script where its variables are `variables`.
+    """Reads words at the place of the script where its variables are `variables`."""
 
-    `free` are the names that only the job knows, and that its setup exports.
-    """
-
-    def __init__(self, variables: ShellVariables, *, free: set[str], sourced: bool) -> None:
+    def __init__(self, variables: Variables, *, sourced: bool) -> None:
         self.variables = variables
-        self.free = free
         self.sourced = sourced  # whether a file of somebody's may have set any variable
 
     def read_word(self, word: Word) -> tuple[str, bool]:
         """Return the text of one word, and whether the job has to expand it."""
         return self.read_field(split_segments(word.raw), word.line)
 
-    def read_field(self, field: Field, line: int, *, assigned: bool = False) -> tuple[str, bool]:
-        """Return the text of one field, and whether the job has to expand it."""
+    def read_field(
+        self, field: Field, line: int, *, assigned: bool = False, free: Container[str] | None = None
+    ) -> tuple[str, bool]:
+        """Return the text of one field, and whether the job has to expand it.
+
+        `free` are the script's own variables that it may name: all that its setup can export,
+        unless they are given.
+        """
+        free = self._list_free() if free is None else free
         text, expands, dollar = "", False, False
         for index, part in enumerate(field):
-            piece, live = self._read_part(part, line, first=index == 0, assigned=assigned)
+            if part.live:
+                piece = self._read_live(part, line, free, quoted=part.quoted or assigned)
+            else:
+                piece = self._read_text(part, line, first=index == 0, assigned=assigned)
+            live = part.live or piece is not part.text
             follows = field[index + 1].text[:1] if index + 1 < len(field) else ""
-            if live and piece[0] == "$" and re.match(r"\w", follows):
-                piece = f"${{{piece.strip('${}')}}}"
+            if live and re.match(r"\w", follows):
+                piece = re.sub(r"^\$(\w+)$", r"${\1}", piece)
             expands = expands or live
             dollar = dollar or (not live and bool(re.search(r"[$`\\]", piece)))
             text += piece
@@ -57,21 +69,20 @@ class Reader:
             raise NotStraightError(line, "a value has several lines")
         return text, expands
 
-    def _read_part(
-        self, part: Segment, line: int, *, first: bool, assigned: bool
-    ) -> tuple[str, bool]:
-        if part.live:
-            return self._read_live(part, line, quoted=part.quoted or assigned), True
+    def _list_free(self) -> set[str]:
+        return self.variables.assigned - self.variables.arrays
+
+    def _read_text(self, part: Segment, line: int, *, first: bool, assigned: bool) -> str:
         if part.quoted:
-            return part.text, False
+            return part.text
         if re.match(r"~(/|$)", part.text) and first:
-            return f"$HOME{part.text[1:]}", True
+            return f"$HOME{part.text[1:]}"
         odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
         if re.search(odd, part.text):
             raise NotStraightError(line, f"bash expands '{part.text}'")
-        return part.text, False
+        return part.text
 
-    def _read_live(self, part: Segment, line: int, *, quoted: bool) -> str:
+    def _read_live(self, part: Segment, line: int, free: Container[str], *, quoted: bool) -> str:
         if match := re.fullmatch(r"\$\(([^()]*)\)|`([^`]*)`", part.text):
             inner = (match[1] or match[2] or "").strip()
             if inner in _COMMANDS:
@@ -82,13 +93,26 @@ class Reader:
         name = match[1] or match[2]
         if _OF_TASK.fullmatch(name):
             raise NotStraightError(line, f"${name} is another on every node or in every task")
-        if name in self.free or _EVERYWHERE.fullmatch(name):
+        if name in free:
+            if not quoted and not self._is_one_word(name):
+                raise NotStraightError(line, f"bash splits ${name} into words")
             return f"${name}"
         if name in self.variables.assigned or name in self.variables.values:
             raise NotStraightError(line, f"only bash knows what ${name} comes to")
-        if self.sourced or not _FOLDER.fullmatch(name):
-            raise NotStraightError(line, f"the script does not say what ${name} is")
-        return f"${name}"
+        if _EVERYWHERE.fullmatch(name) or (_FOLDER.fullmatch(name) and not self.sourced):
+            return f"${name}"
+        raise NotStraightError(line, f"the script does not say what ${name} is")
+
+    def _is_one_word(self, name: str) -> bool:
+        """Whether a variable of the script is one word for sure where it stands without quotes."""
+        if name in self.variables.loose:
+            return False
+        return all(
+            bool(_ONE_WORD.fullmatch(part.text) or _EVERYWHERE.fullmatch(part.text.strip("${}")))
+            if part.live
+            else not re.search(r"[\s*?\[]", part.text)
+            for part in self.variables.joined.get(name, (Segment(" ", False, False),))
+        )
 
 
 def make_value(text: str, expands: bool) -> Any:

@@ -80,11 +80,10 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     stays = any("sandbox" in item.value or item.value == "wd" for item in script.directives)
     if "-d" in options or stays:
         return
-    for step in script.steps:
-        name = step.command.name
-        if name in ("cd", "pushd") and "function" not in step.source.inside:
+    for command in script.expanded:
+        if command.name in ("cd", "pushd") and "function" not in command.inside:
             return
-        started = unwrap(step.command.words)
+        started = unwrap(command.words)
         helper = started.name in HARMLESS | REPEATABLE or not started.program
         if helper:
             continue
