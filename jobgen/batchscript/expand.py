@@ -47,7 +47,7 @@ class Segment(NamedTuple):
 Field = tuple[Segment, ...]
 
 
-class Variables:
+class PlainVariables:
     """What plain assignments, one after the other, make of variables.
 
     A value is known where it is text, or text with variables that nothing assigns; all else is
@@ -69,9 +69,9 @@ class Variables:
         self.arrays: set[str] = set()
         self.joined: dict[str, Field] = {}  # what was assigned last, known or not
 
-    def copy(self) -> Variables:
+    def copy(self) -> PlainVariables:
         """The variables as they are now."""
-        other = Variables(answers=self.answers, loose=self.loose)
+        other = PlainVariables(answers=self.answers, loose=self.loose)
         other.values, other.assigned = dict(self.values), set(self.assigned)
         other.arrays, other.joined = set(self.arrays), dict(self.joined)
         return other
@@ -329,7 +329,7 @@ def list_names(text: str) -> set[str]:
     return names
 
 
-def expand_command(command: Command, variables: Variables) -> Command:
+def expand_command(command: Command, variables: PlainVariables) -> Command:
     """A command with the words that bash makes of its words; each stands where its source does."""
     words: list[Word] = []
     for word in command.words:
@@ -341,7 +341,7 @@ def expand_command(command: Command, variables: Variables) -> Command:
     return command._replace(words=tuple(words))
 
 
-def follow(command: Command, variables: Variables) -> None:
+def follow(command: Command, variables: PlainVariables) -> None:
     """Take over what a plain command assigns."""
     if not command.words or command.name in ("export", "readonly"):
         for word in (*command.assignments, *command.words[1:]):

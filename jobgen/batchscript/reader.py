@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import Variables, expand_command, find_loose, follow
+from jobgen.batchscript.expand import PlainVariables, expand_command, find_loose, follow
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
@@ -180,12 +180,12 @@ class Script:
                 index += 1
             yield column, option, value
 
-    def make_variables(self) -> Variables:
+    def make_variables(self) -> PlainVariables:
         """The variables as they are where the script begins."""
-        return Variables(self.given, self.answers, find_loose(self.commands))
+        return PlainVariables(self.given, self.answers, find_loose(self.commands))
 
     @cached_property
-    def _expanded(self) -> tuple[list[Command], Variables]:
+    def _expanded(self) -> tuple[list[Command], PlainVariables]:
         variables, commands = self.make_variables(), []
         for command in self.commands:
             commands.append(expand_command(command, variables))

@@ -16,7 +16,13 @@ from jobgen.batchscript.convert.straight import (
 )
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import Variables, expand_command, follow, list_names, split_segments
+from jobgen.batchscript.expand import (
+    PlainVariables,
+    expand_command,
+    follow,
+    list_names,
+    split_segments,
+)
 from jobgen.spec.value_types import TAKEN
 
 # Files that make an environment, and touch no variable of the script.
@@ -63,7 +69,7 @@ class Prelude:
         self.moved = self.fails = self.touched = False
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
-        self.reader = Reader(Variables(), sourced=False)
+        self.reader = Reader(PlainVariables(), sourced=False)
 
     @property
     def alone(self) -> bool:
@@ -190,13 +196,13 @@ class Prelude:
         words = [word for word in statement.first.words[1:] if not word.text.startswith("-")]
         if statement.first.redirects:
             raise NotStraightError(statement.line, "export is redirected")
-        told = [word for word in words if self._is_told(word, statement)]
-        own = [word for word in words if word not in told]
+        by_jobgen = [word for word in words if self._is_told(word, statement)]
+        own = [word for word in words if word not in by_jobgen]
         if all(self._hoists(word, statement) for word in own):
             for word in own:
                 self._export(word, statement)
             return
-        if told:
+        if by_jobgen:
             raise NotStraightError(statement.line, "several values are set in one line")
         for word in own:
             self.variables.pop(re.split(r"\+?=", word.raw, maxsplit=1)[0], None)

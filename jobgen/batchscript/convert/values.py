@@ -8,7 +8,7 @@ from typing import Any
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError
-from jobgen.batchscript.expand import Field, Segment, Variables, split_segments
+from jobgen.batchscript.expand import Field, PlainVariables, Segment, split_segments
 from jobgen.spec.value_types import make_words
 
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
@@ -33,7 +33,7 @@ _ONE_WORD = re.compile(r"\$\(\(.*\)\)|\$\(date \+\S+\)|\$\(basename \S+\)")
 class Reader:
     """Reads words at the place of the script where its variables are `variables`."""
 
-    def __init__(self, variables: Variables, *, sourced: bool) -> None:
+    def __init__(self, variables: PlainVariables, *, sourced: bool) -> None:
         self.variables = variables
         self.sourced = sourced  # whether a file of somebody's may have set any variable
 
