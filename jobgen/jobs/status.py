@@ -41,6 +41,7 @@ class SchedulerAnswer(NamedTuple):
 
     states: dict[str, State]
     silence: str = ""
+    mute: bool = False  # whether it has not said that it does not know a job that it has left out
 
     def list_known(self, left: Traces, *, ended: bool) -> list[State]:
         """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""
@@ -289,7 +290,10 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     if known and not left.alive:
         return known[-1], False
     why = answer.silence or "the scheduler does not know it any more"
-    return _guess(left, why, gone=not known and not answer.silence), False
+    gone = not known and not answer.silence
+    if gone and answer.mute and left.attempts and not (left.word or left.alive or left.cancelled):
+        return State("unknown", "the scheduler has printed nothing about it"), False
+    return _guess(left, why, gone=gone), False
 
 
 def _judge_end(left: Traces, state: State, own: State | None) -> State:
@@ -311,7 +315,7 @@ def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
     queue = SCHEDULERS[name].queue
     environment = queue.make_environment(os.environ)
     states: dict[str, State] = {}
-    silence = ""
+    silence, mute = "", False
     for ids in split_ids(wanted):
         argv = queue.make_query(ids)
         try:
@@ -324,13 +328,17 @@ def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
         states |= listed
         if stray:  # of a job without a line it is not known whether it has one
             silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
+        # Of a job alone that it does not know it says so, and fails.
+        mute |= not answer.code and len(ids) == 1 and not listed.keys() & {*wanted[ids[0]], *ids}
         forgotten = [id for id in ids if not states.keys() >= {*wanted[id]}]
         if forgotten and (history := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError):  # many clusters keep no history
                 answer = process.ask(history, environment=environment)
                 if not answer.code or queue.knows_none(answer.words):
-                    states = _read_lines(queue.read_history, answer.output)[0] | states
-    return SchedulerAnswer(states, silence)
+                    kept, stray = _read_lines(queue.read_history, answer.output)
+                    states = kept | states
+                    mute |= bool(stray)
+    return SchedulerAnswer(states, silence, mute)
 
 
 def _ask_end(left: Traces, state: State, answer: SchedulerAnswer) -> State:
