@@ -26,8 +26,11 @@ _OF_EXITS = re.compile(
 )
 # Lines of a log that tell of what the program has dealt with.
 _MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|Warning: |; going on")
-# What an exception says that has the reason printed before it.
-_REFERS = re.compile(r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above")
+# What an exception says of which the reason was printed before, as by a process that it started.
+_REFERS = re.compile(
+    r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
+    r"|[Nn]on-?zero (exit |return )?(status|code)|assert .*(code|rc|ret|status)\w* == 0"
+)
 _MOST_LINES = 40
 _LAST_WORDS = 10
 _SIGABRT, _SIGINT = -6, -2

@@ -32,6 +32,7 @@ LOGGED = re.compile(
 )
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
+_BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 # Frames that are not the program's own: of packages and of Python.
 FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
 
@@ -133,6 +134,11 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
         else:
             message.append(line)
         end += 1
+    if len(message) == 1 and _BARE.fullmatch(message[0].text):  # its line says more
+        source = next(
+            (line.text.strip() for line in reversed(frames) if _SOURCE.match(line.text)), ""
+        )
+        message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
     return Raised(tuple(message), _find_place(frames)), end
 
 

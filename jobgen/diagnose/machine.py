@@ -63,7 +63,8 @@ CAUSES = (
         "container",
         ALL,
         r"FATAL:\s+[Cc]ould not open image|FATAL:.*(image|container|bind)|unable to pull|pyxis: .*"
-        r"(fail|error)|enroot.*\[ERROR\]|mount .*->.* error",
+        r"(fail|error)|enroot.*\[ERROR\]|\[ERROR\].*enroot|mount .*->.* error"
+        r"|nvidia-container-cli: |FATAL:.*(mount|namespace)",
         "the container could not be started",
         "check environment.container: the image's path as seen by the node, and its binds",
         per_node=True,

@@ -37,7 +37,7 @@ _DAEMONS = re.compile(
 )
 # A lost connection that only a group of processes has: the process at its other end went first.
 _OF_GROUPS = re.compile(
-    r"gloo/|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|[Rr]endezvous|another rank"
+    r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|[Rr]endezvous|another rank"
     r"|client socket has|waiting for clients"
 )
 _SIGABRT = -6

@@ -25,6 +25,7 @@ CAUSES = (
         RANK,
         r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
         r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
+        r"|not all of them arrived on time|Termination timeout for `"
         r"|Some (NCCL|ranks).* (timed out|failed)|wait timeout after \d+ms|collective .*hung"
         r"|ran for \d+ milliseconds before timing out",
         "the ranks waited in vain for one of them",
@@ -185,6 +186,7 @@ CAUSES = (
         r"|ncclRemoteError|remote process exited|NCCL communicator was aborted|RendezvousConnection"
         r"Error|DistNetworkError|DistStoreError|SignalException|RendezvousClosedError"
         r"|Process group watchdog thread terminated|abort_comms|Failed to recv, got 0 bytes"
+        r"|one of the (ranks|processes|workers)|HorovodInternalError|[Pp]eer process has unexpect"
         r"|another rank|TCPStore.*(recv|connection|wait)",
         "it lost the connection to another process, or was stopped",
         "look for what went wrong before",

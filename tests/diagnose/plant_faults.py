@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers" / "programs"))
 import cluster_fixtures as clusters
 import guests
 import others
+import reported
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
 from support import ROOT
@@ -802,6 +803,7 @@ FAULTS = [
 
 def take_others() -> list[Planted]:
     """The programs of others, which know what is true of them."""
+    of = {name: module for module in (guests, reported) for name in module.NAMES}
     faults = []
     for name, truth in others.PLANTED.items():
         faults.append(
@@ -814,7 +816,7 @@ def take_others() -> list[Planted]:
                 modes=(truth.mode,),
                 changes=truth.changes,
                 prepare=write_commands if "run" in truth.changes else None,
-                program=Path((guests if name in guests.GUESTS else others).__file__),
+                program=Path(of.get(name, others).__file__),
                 says=truth.says,
             )
         )
@@ -926,7 +928,7 @@ def record(fault: Planted, mode: str, place: Place) -> None:
     """Plant it, wait, and keep what it leaves."""
     place.folder.mkdir(parents=True)
     (place.folder / "train.py").write_bytes(fault.program.read_bytes())
-    if fault.program == Path(guests.__file__):
+    if fault.program.parent == Path(others.__file__).parent:
         (place.folder / "others.py").write_bytes(Path(others.__file__).read_bytes())
     if fault.prepare:
         fault.prepare(place)

@@ -6,7 +6,6 @@ The list was made before jobgen's rules were read. It stands beside `others.py`,
 from __future__ import annotations
 
 import atexit
-import builtins
 import os
 import signal
 import subprocess
@@ -14,12 +13,23 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import others
-from others import ENDS, NOISES, PLANTED, RANK, Truth, complain, logger, make_error, noise, planted
+from others import (
+    ENDS,
+    NOISES,
+    PLANTED,
+    RANK,
+    Truth,
+    complain,
+    enter_raised,
+    logger,
+    make_error,
+    noise,
+    planted,
+)
 
 KNOWN_BEFORE = set(PLANTED)
 
@@ -236,32 +246,10 @@ RAISED = {
         "ValueError: bad config 7"
     ),
 }
-MODES = ("local-direct", "local-direct", "slurm-direct", "local-direct", "pbs-direct", "slurm")
-
-
-def raises(kind: str, text: str) -> Callable[[], None]:
-    """Return what raises an error of this class, built in or of a package."""
-    module, _, name = kind.partition(":")
-    built_in = getattr(builtins, name, None) if not module else None
-    error = built_in or make_error(name, module)
-
-    def body() -> None:
-        raise error(text)
-
-    return body
-
-
-for number, (row, text) in enumerate(RAISED.items()):
-    name, causes, ranks, says, kind, early = (part.strip() for part in row.split("|"))
-    PLANTED[name] = Truth(
-        name,
-        causes,
-        ranks,
-        says,
-        raises(kind, text),
-        early=early == "early",
-        mode=MODES[number % len(MODES)],
-    )
+enter_raised(
+    RAISED,
+    ("local-direct", "local-direct", "slurm-direct", "local-direct", "pbs-direct", "slurm"),
+)
 
 
 # --- programs that need more than a sentence ------------------------------------------------------
@@ -666,7 +654,7 @@ for at, kind in enumerate(kind for kind in NOISES if kind not in OLD_NOISES):
             f"noisy-{kind}-{ending}", *ends[:3], ends[3], noise=kind, mode="local-direct"
         )
 
-GUESTS = [name for name in PLANTED if name not in KNOWN_BEFORE]
+NAMES = [name for name in PLANTED if name not in KNOWN_BEFORE]
 
 
 # --- what the other ranks say of some of them -----------------------------------------------------

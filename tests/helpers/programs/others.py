@@ -6,6 +6,7 @@ Two nodes with two processes each; most do without torch, as its import takes th
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import ctypes
 import errno
@@ -26,7 +27,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,6 +132,28 @@ def complain(text: str) -> None:
 def make_error(name: str, module: str = "") -> type[Exception]:
     """An exception class as a package has it that is not installed here."""
     return type(name, (Exception,), {"__module__": module or "__main__"})
+
+
+def enter_raised(rows: Mapping[str, str], modes: Sequence[str]) -> None:
+    """Enter a fault for each row and text, the modes in turn.
+
+    A row is `name | causes | ranks | what must be shown | module:class | early or nothing`.
+    """
+    for number, (row, text) in enumerate(rows.items()):
+        name, causes, ranks, says, kind, early = (part.strip() for part in row.split(" |"))
+        mode, body = modes[number % len(modes)], raise_with(kind, text)
+        PLANTED[name] = Truth(name, causes, ranks, says, body, early=bool(early), mode=mode)
+
+
+def raise_with(kind: str, text: str) -> Callable[[], None]:
+    """Return what raises an error of this class, built in or of a package."""
+    module, _, name = kind.partition(":")
+    error = make_error(name, module) if module else getattr(builtins, name)
+
+    def body() -> None:
+        raise error(text)
+
+    return body
 
 
 logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
