@@ -33,7 +33,7 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.fields import Kind, Parsed, Range, is_record, read_fields
 from jobgen.spec.load import load
-from jobgen.spec.model import JobSpec
+from jobgen.spec.model import JobSpec, Ready, Role
 
 ABOUT = """\
 jobgen turns one short YAML file into a multi-node PyTorch job that starts on every node of a PBS or
@@ -398,6 +398,7 @@ Fixed words are read in any case. A list may be a single value, or one line of s
 # A value for each key, as YAML, and what else that asks for.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "name": ("gpt-web",),
+    "roles": ("{server: {...}, train: {...}}", "-"),
     "resources.nodes": ("4",),
     "resources.nodes.min": ("2", "resources.nodes={min: 1, max: 4}"),
     "resources.nodes.max": ("4", "resources.nodes={min: 1, max: 3}"),
@@ -487,6 +488,14 @@ def spec_page() -> str:
             meaning = field.description + (" Required." if field.required else "")
             cells = (key.replace("|", "\\|"), kinds, meaning, *effects)
             lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    for path, cls in (("roles.NAME", Role), ("roles.NAME.ready", Ready)):
+        lines += [f"## {path}", "", inspect.getdoc(cls) or "", ""]
+        lines += ["| key | type | meaning |", "| --- | --- | --- |"]
+        for name, field in read_fields(cls).items():
+            kinds = " or ".join(dict.fromkeys(map(_describe_kind, field.kinds)))
+            required = " Required." if field.required else ""
+            lines.append(f"| `{name}` | {kinds} | {field.description}{required} |")
         lines.append("")
     return "\n".join(lines)
 

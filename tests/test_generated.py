@@ -12,7 +12,8 @@ from support import ROOT, jobgen, load_program
 
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.main import cli
-from jobgen.spec.model import JobSpec
+from jobgen.spec.fields import read_fields
+from jobgen.spec.model import JobSpec, Ready, Role
 from jobgen.spec.words import list_paths
 
 
@@ -38,7 +39,8 @@ def test_every_key_of_a_spec_is_on_its_page(generate: ModuleType) -> None:
     assert (
         set(list_paths(JobSpec)) - records <= generate.EXAMPLES.keys() <= set(list_paths(JobSpec))
     )
-    assert len(re.findall(r"^\| (`|\[)", page, re.M)) == len(list_paths(JobSpec))
+    of_roles = len(read_fields(Role)) + len(read_fields(Ready))
+    assert len(re.findall(r"^\| (`|\[)", page, re.M)) == len(list_paths(JobSpec)) + of_roles
     for line in ("#SBATCH --time=04:00:00", "#PBS -l walltime=04:00:00", "module purge", "lr 3e-4"):
         assert line in page
 

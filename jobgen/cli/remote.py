@@ -177,10 +177,13 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         put_err(f"{path}: sent in one with {', '.join(below)}")
     else:
         files += below
-    files += filter(os.path.isfile, [spec.spec.run.script or ""])
+    runs = [part.spec.run for part in spec.programs()]
+    files += filter(os.path.isfile, [run.script or "" for run in runs])
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
-    run = spec.spec.run
-    for module in list_unsent_modules(run.script, run.module, files):
+    unsent = (
+        module for run in runs for module in list_unsent_modules(run.script, run.module, files)
+    )
+    for module in dict.fromkeys(unsent):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
         put_err(f"warning: {module} is imported and not sent; {hint}")
     for name, file in _list_own_profiles(spec):

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from jobgen import process
-from jobgen.errors import SpecError, StaleError, UsageError
+from jobgen.errors import Problem, SpecError, StaleError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.record import RUNS
 from jobgen.plan.plan import Dependency, Plan
@@ -134,14 +134,8 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
     if not plan.can.batch:  # only the script itself can wait
         requests = plan.requests._replace(after=plan.requests.after + waits)
         plan, waits = plan._replace(requests=requests), ()
-    key, script = "run.script", loaded.spec.run.script
-    if loaded.spec.run.body:
-        key, script = "run.body", loaded.spec.run.body
-    if loaded.spec.environment.container is not None:
-        script = None  # it may lie in the image
-    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
-        hint = "paths are relative to the folder you submit from"
-        raise SpecError([loaded.problem(key, f"no such file here: {script!r}", hint)])
+    if problems := list(filter(None, map(_find_missing_script, loaded.programs()))):
+        raise SpecError(problems)
     if missing := [name for name in plan.environment.from_shell if name not in os.environ]:
         message = f"{', '.join(missing)}: not set in this shell"
         hint = "export it before you submit"
@@ -162,6 +156,19 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         snapshot=_list_snapshot(loaded),
         synced=_wants_uv(loaded),
     )
+
+
+def _find_missing_script(loaded: LoadedSpec) -> Problem | None:
+    """Return what is wrong if a program's file is not here; it may lie in a container's image."""
+    key, script = "run.script", loaded.spec.run.script
+    if loaded.spec.run.body:
+        key, script = "run.body", loaded.spec.run.body
+    if loaded.spec.environment.container is not None:
+        script = None
+    if script and "$" not in script and not os.path.isfile(os.path.expanduser(script)):
+        hint = "paths are relative to the folder you submit from"
+        return loaded.problem(key, f"no such file here: {script!r}", hint)
+    return None
 
 
 def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) -> Submission:

@@ -24,11 +24,19 @@ LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
 def decide(context: Context, plan: Plan) -> Decision[Start]:
     """Decide what starts the processes, and how they find one another."""
     launch, defaults = context.spec.launch, plan.defaults
+    if plan.roles:
+        first = plan.roles.members[0].plan.launch
+        return Decision(first._replace(mode="roles", rendezvous="static", decided_by=("roles",)))
     local = not context.site.can.batch
     start = _choose_start(context, plan)
-    if _needs_no_launcher(context, plan.nodes, start):
+    if plan.nodes.place is None and _needs_no_launcher(context, plan.nodes, start):
         start = start._replace(launcher=_ITSELF)
-    alone = plan.nodes.total == 1 and start.launcher == _ITSELF and not start.direct
+    alone = (
+        plan.nodes.place is None
+        and plan.nodes.total == 1
+        and start.launcher == _ITSELF
+        and not start.direct
+    )
     alone = alone or start.body
     start = start._replace(
         alone=alone,

@@ -11,6 +11,7 @@ from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import NodeRange
+from jobgen.spec.roles import list_processes
 
 _MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
 
@@ -58,9 +59,12 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     gpus, processes = resources.gpus_per_node, launch.processes_per_node
     written = resources.nodes.max if isinstance(resources.nodes, NodeRange) else resources.nodes
     lists = (len(value) for value in (gpus, processes) if isinstance(value, tuple))
-    nodes = written or next(lists, 1)
+    shared = tuple(list_processes(loaded.spec)) if loaded.spec.roles else None
+    nodes = len(shared) if shared else written or next(lists, 1)
     gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
-    if processes is None:
+    if shared is not None:
+        process_list = shared
+    elif processes is None:
         one = launch.mode == "plain" or loaded.spec.run.body is not None
         process_list = tuple(1 if one else max(1, count) for count in gpu_list)
     else:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from jobgen.capabilities import Capabilities
 from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
-from jobgen.spec.model import Modules
+from jobgen.spec.model import Modules, Ready
+from jobgen.spec.roles import Spot
 from jobgen.spec.units import format_duration
 
 
@@ -88,6 +89,7 @@ class Nodes(NamedTuple):
     preflight: Preflight | None = None  # what the nodes compare before the program starts
     together: int = 1  # tasks of the array that share a node; `groups` is what one has
     usage: bool = True  # whether each node notes what the job uses
+    place: Spot | None = None  # of a role: where its nodes are among the job's
 
     @property
     def total(self) -> int:
@@ -170,8 +172,9 @@ class Heartbeat(NamedTuple):
 class Start(NamedTuple):
     """What starts the processes, and how they find one another.
 
-    `mode` is torchrun, with an agent on each node; direct; plain, which asks for no torch; or
-    body, a script that runs once, on the first node, and starts its own programs.
+    `mode` is torchrun, with an agent on each node; direct; plain, which asks for no torch; body, a
+    script that runs once, on the first node, and starts its own programs; or roles, each of which
+    has a mode too.
     `options` are the site's, for the launcher in direct mode; `devices` the order in which the
     processes of a node take its GPUs.
     `numa_binding` is torchrun's, for torch that has it.
@@ -440,6 +443,26 @@ class TaskArray(NamedTuple):
         return f"0-{self.jobs - 1}" + (f"%{at_once}" if at_once else "")
 
 
+class RolePlan(NamedTuple):
+    """One of several programs of a job: `plan` is that of a job on its nodes alone."""
+
+    name: str
+    plan: Plan
+    place: Spot
+    ready: Ready | None
+    alone: bool  # it may end well before the job does
+
+
+class RolePlans(NamedTuple):
+    """Several programs of a job, in the order of their nodes; the last one's end is the job's.
+
+    `steps` are what the script does, in order: `start` a role, or `wait` until one is ready.
+    """
+
+    members: tuple[RolePlan, ...]
+    steps: tuple[tuple[str, RolePlan], ...]
+
+
 class Plan(NamedTuple):
     """Everything that a script says, decided."""
 
@@ -448,6 +471,7 @@ class Plan(NamedTuple):
     defaults: SiteDefaults = SiteDefaults()
     nodes: Nodes = Nodes()
     array: TaskArray | None = None
+    roles: RolePlans | None = None
     program: Program = Program()
     launch: Start = Start()
     environment: NodeEnvironment = NodeEnvironment()

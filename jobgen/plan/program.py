@@ -19,6 +19,8 @@ from jobgen.spec.value_types import NAME, make_words
 def decide(context: Context, plan: Plan) -> Decision[Program]:
     """Decide the program: of all tasks of an array, or of one that is a separate job."""
     loaded, spec, task = context.loaded, context.spec, context.task
+    if plan.roles:  # each has its own
+        return Decision(Program(spec.name))
     command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
     program = Program(spec.name, command, _find_script(loaded))
     if spec.array is None and task is not None:
@@ -28,9 +30,9 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     plain = spec.launch.mode == "plain"
     if context.site.can.batch and spec.run.command and bare and not (plan.nodes.gpus or plain):
         notes.append(
-            "note: run.command: the job ends on a node whose python3 has no torch, also where the"
-            " program needs none; name an environment that has it: environment.venv, or modules; or"
-            " write launch: {mode: plain}"
+            f"note: {loaded.find_path('run.command')}: the job ends on a node whose python3 has no"
+            " torch, also where the program needs none; name an environment that has it:"
+            " environment.venv, or modules; or write launch: {mode: plain}"
         )
     problems = [*_find_lonely_agent(loaded, plan)]
     if spec.array is None or plan.array is not None:
@@ -71,17 +73,17 @@ def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
     if command and command[0].endswith(".py") and "/" not in command[0]:
         file = command[0]
         yield (
-            f"note: run.command: {file} is looked for on PATH; a Python file of yours is run by"
-            f" script: {file}"
+            f"note: {loaded.find_path('run.command')}: {file} is looked for on PATH; a Python file"
+            f" of yours is run by script: {file}"
         )
     if not is_shell_command(command):
         for index, word in enumerate(command):
-            yield from describe_unexpanded(f"run.command[{index}]", word)
+            yield from describe_unexpanded(loaded.find_path(f"run.command[{index}]"), word)
     if isinstance(args, tuple):
         for index, word in enumerate(args):
-            yield from describe_unexpanded(f"run.args[{index}]", word)
+            yield from describe_unexpanded(loaded.find_path(f"run.args[{index}]"), word)
     else:
-        yield from _list_of_values("run.args", args)
+        yield from _list_of_values(loaded.find_path("run.args"), args)
     for kind, content in (array._asdict() if array else {}).items():
         for entry in content if kind == "list" and content else [content]:
             if isinstance(entry, dict):

@@ -56,15 +56,20 @@ class NodeRow(NamedTuple):
 def list_nodes(plan: Plan) -> Iterator[NodeRow]:
     """Yield every node of the job, in order."""
     known = plan.nodes.total == 1 or plan.launch.rendezvous in ("static", "env")
-    first = index = 0
+    place = plan.nodes.place
+    first, index = 0, place.first if place else 0
+    start = index
     for group in plan.nodes.groups:
+        if place and place.gpus is not None:
+            group = group._replace(gpus=place.gpus)
         local = tuple(range(group.processes))
         devices: tuple[str, ...] = ()
         if group.gpus == 0:
             devices = ("CPU",) * group.processes
         elif group.gpus >= group.processes:
             devices = tuple(
-                f"GPU {number}" for number in (plan.launch.devices or local)[: len(local)]
+                f"GPU {number + (place.first_gpu if place else 0)}"
+                for number in (plan.launch.devices or local)[: len(local)]
             )
         for _ in range(group.nodes):
             yield NodeRow(
@@ -76,7 +81,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 cpus=group.cpus,
                 cores=plan.launch.cores[: group.processes],
                 memory_kib=group.memory,
-                hosts_rendezvous=index == 0,
+                hosts_rendezvous=index == start,
             )
             first += group.processes
             index += 1

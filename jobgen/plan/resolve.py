@@ -8,7 +8,7 @@ from typing import Any
 
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import SpecError
-from jobgen.plan import array, environment, launch, nodes, program, requests, walltime
+from jobgen.plan import array, environment, launch, nodes, program, requests, roles, walltime
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Provenance, SiteDefaults
 from jobgen.sites import search
@@ -48,6 +48,7 @@ PARTS: dict[str, Callable[[Context, Plan], Decision[Any]]] = {
     "defaults": decide_defaults,
     "nodes": nodes.decide,
     "array": array.decide,
+    "roles": roles.decide,
     "program": program.decide,
     "launch": launch.decide,
     "environment": environment.decide,
@@ -92,15 +93,16 @@ def resolve(
     for part, decide in PARTS.items():
         decisions.append(decide(context, plan))
         plan = plan._replace(**{part: decisions[-1].value})
-    if problems := [problem for decision in decisions for problem in decision.problems]:
+    problems = dict.fromkeys(problem for decision in decisions for problem in decision.problems)
+    if problems:  # some are found with each role
         raise SpecError(problems)
     return plan._replace(
-        left_out=tuple(key for decision in decisions for key in decision.left_out),
+        left_out=tuple(dict.fromkeys(key for one in decisions for key in one.left_out)),
         notes=(
             *loaded.notes,
             *_tell_defaults(plan),
             *list_warnings(loaded),
-            *(note for one in decisions for note in one.notes),
+            *dict.fromkeys(note for one in decisions for note in one.notes),
         ),
     )
 

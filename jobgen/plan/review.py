@@ -59,7 +59,9 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_characters,
         _check_comments,
     )
-    return sorted(problem for rule in rules for problem in rule(loaded, plan))
+    plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
+    parts = list(zip(loaded.programs(), plans, strict=True))
+    return sorted({problem for rule in rules for part in parts for problem in rule(*part)})
 
 
 def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:

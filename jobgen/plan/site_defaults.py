@@ -14,6 +14,7 @@ from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue
 from jobgen.spec.model import JobSpec
+from jobgen.spec.roles import deal_nodes, make_spec
 from jobgen.spec.units import format_time
 
 
@@ -313,6 +314,10 @@ def describe_node(
 
 def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     """Yield the file systems that the paths of a spec lie on, each once, sorted."""
+    if spec.roles:
+        parts = [make_spec(spec, name, place) for name, place in deal_nodes(spec)[0].items()]
+        yield from sorted({name for part in parts for name in _list_filesystems(listed, part)})
+        return
     environment, run = spec.environment, spec.run
     texts = [environment.stage, environment.venv, environment.conda, environment.setup, run.script]
     texts += [*(environment.variables or {}).values(), *(run.command or ())]

@@ -16,11 +16,13 @@ from jobgen.plan.array import TaskRow, list_variables, make_rows
 from jobgen.plan.cost import Cost, estimate_cost, format_number
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
+from jobgen.plan.roles import PORTS
 from jobgen.rendering.header import format_title
 from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask, mask_override
+from jobgen.spec.units import format_time
 
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
@@ -40,6 +42,23 @@ class Reason(NamedTuple):
     origin: tuple[str, ...]
 
 
+class RoleRow(NamedTuple):
+    """One of several programs: where it runs, when it starts, and what its end means."""
+
+    name: str
+    mode: str
+    nodes: tuple[NodeRow, ...]  # their ranks are the role's own
+    port: str
+    starts: str
+    ready: str
+    ends: str
+
+    def as_lines(self) -> list[str]:
+        """For people."""
+        about = f"  {self.starts}; {self.ready}; {self.ends}"
+        return ["", f"Role {self.name}", *format_nodes(self.nodes), about, f"  port: {self.port}"]
+
+
 class Explanation(NamedTuple):
     """All that is to be said of a plan."""
 
@@ -55,6 +74,7 @@ class Explanation(NamedTuple):
     left_out: tuple[str, ...]
     tasks: tuple[TaskRow, ...]  # of an array; each is a job of this form
     defaults: tuple[str, ...]  # files that were read though nobody has named them
+    roles: tuple[RoleRow, ...] = ()  # several programs; `nodes` then has all that runs on each
 
     def as_json(self) -> str:
         """For programs; the keys are the fields' names."""
@@ -66,8 +86,12 @@ class Explanation(NamedTuple):
         What the user has to check comes first. Without `defaults`, only what somebody has decided
         is shown; sentences are wrapped where lines have a `width`.
         """
-        lines = [self.title, "", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
-        lines.append(f"  {self.rendezvous}")
+        lines = [self.title]
+        if self.roles:
+            lines += [line for role in self.roles for line in role.as_lines()]
+        else:
+            lines += ["", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
+            lines.append(f"  {self.rendezvous}")
         lines += [f"  A GPU is here {self.device}."] if self.device else []
         if self.tasks:
             lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
@@ -136,7 +160,43 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         left_out=plan.left_out,
         tasks=make_rows(plan.array),
         defaults=plan.provenance.defaults,
+        roles=tuple(_list_roles(plan)),
     )
+
+
+def _list_roles(plan: Plan) -> Iterator[RoleRow]:
+    """Yield what is to be said of each role."""
+    members = plan.roles.members if plan.roles else ()
+    waited: list[str] = []
+    for word, role in plan.roles.steps if plan.roles else ():
+        if word == "wait":
+            waited.append(role.name)
+            continue
+        starts = f"starts once {' and '.join(waited)} is ready" if waited else "starts first"
+        ready = "is ready as soon as it is started"
+        if role.ready is not None:
+            kind, what = next(
+                (kind, what)
+                for kind, what in role.ready._asdict().items()
+                if kind != "within" and what is not None
+            )
+            what = "" if what is True else f" {what}"
+            within = format_time(role.ready.within or 0)
+            ready = f"is ready by its {kind}{what}, within {within}"
+        index = members.index(role)
+        ends = "may end before the job does" if role.alone else "fails the job if it ends early"
+        if role == members[-1]:
+            ends = "its end is the job's"
+        port = f"20000 + the job's number modulo 250, times 40, plus {index * PORTS}"
+        yield RoleRow(
+            role.name,
+            role.plan.launch.mode,
+            tuple(list_nodes(role.plan)),
+            port,
+            starts,
+            ready,
+            ends,
+        )
 
 
 class _Origins:
@@ -220,6 +280,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         "direct": "each process starts by itself, with RANK and the like from what starts it",
         "plain": "each process starts by itself; no torch is asked for",
         "body": "the script runs once, on the first node, and starts its own programs",
+        "roles": "several programs, each on some of the nodes; the last one's end is the job's",
     }[start.mode]
     yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
     why = "what starts it on the nodes"
@@ -237,6 +298,10 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         why = "torchrun keeps each process to CPUs beside its GPU, if torch (2.9) and numactl can"
         keys = ["site.launch.numa_binding"]
         yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
+    if plan.roles:
+        yield from _explain_network(plan, origins)
+        yield from _list_software(plan, origins)
+        return
     why = {
         "c10d": "agents meet at a store on the first node, in any order; it unpickles messages,"
         " its own classes alone, and whoever reaches its port can end the job",

@@ -37,6 +37,7 @@ class Header(NamedTuple):
     then: str | None = None  # what follows the walltime
     at_most: int | None = None  # starts in all
     fabric: str | None = None  # with which preflight compares what NCCL has chosen
+    roles: tuple[str, ...] = ()  # several programs, each with a folder of its own
 
     @property
     def jobs(self) -> int:
@@ -53,6 +54,9 @@ def format_title(plan: Plan) -> str:
     if plan.launch.body:
         nodes = f"a script on the first of {plan.nodes.total} nodes"
         nodes = "a script on one node" if plan.nodes.total == 1 else nodes
+    if plan.roles:
+        parts = (f"{role.name} on {role.plan.nodes.topology}" for role in plan.roles.members)
+        nodes = ", ".join(parts)
     return f"{plan.name}: {tasks}{nodes}, for {get_capabilities(plan.scheduler).title}"
 
 
@@ -79,6 +83,7 @@ def describe_plan(plan: Plan) -> Header:
         then=chain.then if chain else None,
         at_most=chain.at_most if chain and chain.goes_on else None,
         fabric=plan.defaults.fabric if plan.nodes.preflight else None,
+        roles=tuple(role.name for role in plan.roles.members) if plan.roles else (),
     )
 
 
@@ -133,6 +138,7 @@ def read_json(text: str) -> Header | None:
         )
         known = {key: fields[key] for key in Header._fields if key in fields}
         known["overrides"] = tuple(fields.get("overrides", ()))
+        known["roles"] = tuple(fields.get("roles", ()))
         header = Header(**known, groups=groups)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -145,6 +151,7 @@ def _is_sound(header: Header) -> bool:
     counts: list[Any] = [number for group in header.groups for number in group]
     return (
         all(isinstance(word, str) for word in (*header[:4], *header.overrides, header.site or ""))
+        and all(isinstance(name, str) and name.isidentifier() for name in header.roles)
         and all(number is None or isinstance(number, int) for number in (*numbers, *counts))
         and isinstance(header.tasks, int)
         and isinstance(header.together, int)

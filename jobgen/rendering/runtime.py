@@ -41,9 +41,9 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("alone", "alone"),
         ("body", "body"),
         ("nodes", "nodes"),
+        ("direct", "direct"),
         ("torchrun", "torchrun"),
         ("c10d", "c10d"),
-        ("direct", "direct"),
         ("killed", "direct srun"),
         ("processes", "processes"),
         ("srun", "srun"),
@@ -51,6 +51,7 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("lost", "watched batch"),
         ("mpiexec", "mpiexec"),
         ("guard", "guarded"),
+        ("roles", "roles"),
     )
 )
 
@@ -131,7 +132,9 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "notice": chain is not None,
         "chain": chain is not None and chain.goes_on,
     }
-    return (kind for kind, has in kinds.items() if has)
+    yield from (kind for kind, has in kinds.items() if has)
+    for role in plan.roles.members if plan.roles else ():
+        yield from list_kinds(role.plan)
 
 
 def _read(path: str) -> str:

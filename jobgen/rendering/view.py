@@ -15,6 +15,7 @@ from jobgen.plan.plan import (
     Nodes,
     Plan,
     Program,
+    RolePlan,
     ShellPath,
     Start,
     TaskArray,
@@ -22,6 +23,7 @@ from jobgen.plan.plan import (
 )
 from jobgen.rendering import header
 from jobgen.schedulers.base import LaunchPieces
+from jobgen.spec.roles import Spot
 
 _WIDTH = 80  # of the words in a line
 
@@ -65,6 +67,20 @@ class Mpiexec(NamedTuple):
     runs: tuple[NodeRun, ...]
 
 
+class RoleView(NamedTuple):
+    """What Part 1 says of one role beside its functions."""
+
+    name: str
+    place: Spot
+    mode: str
+    alone: bool
+    processes: tuple[int, ...]  # on each node; one number if all have the same
+    in_words: str
+    ready: tuple[object, ...]  # the test that says whether it is ready, in words
+    within: int
+    waits: bool = False  # whether a step of the script is for it to be ready, and not to start
+
+
 class ScriptView(NamedTuple):
     """Part 1 of a script: the parts of the plan, and what follows from them for the templates."""
 
@@ -98,6 +114,23 @@ class ScriptView(NamedTuple):
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
     mpiexec: Mpiexec
     beat: Heartbeat | None  # if it is not the usual one
+    role: str = ""  # if it is of one
+    gpus_taken: tuple[int, int, int] | None = (
+        None  # of a node: from which on, how many, of how many
+    )
+    roles: tuple[RoleView, ...] = ()
+    parts: tuple["ScriptView", ...] = ()  # of the roles
+    steps_of_roles: tuple[RoleView, ...] = ()
+
+    @property
+    def last_role(self) -> str:
+        """Whose end is that of the job."""
+        return self.roles[-1].name
+
+    @property
+    def suffix(self) -> str:
+        """What its functions end in."""
+        return f"_{self.role}" if self.role else ""
 
     @property
     def part(self) -> str:
@@ -144,8 +177,9 @@ def describe_script(plan: Plan) -> ScriptView:
         launcher={name: launch.launcher == name for name in LAUNCHERS},
         rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
         local=local,
-        meets=not launch.body and (not launch.alone or launch.rendezvous == "static"),
-        processes=_list_processes(plan, local=local, differ=differ),
+        meets=not (launch.body or plan.roles)
+        and (not launch.alone or launch.rendezvous == "static"),
+        processes=() if plan.roles else _list_processes(plan, local=local, differ=differ),
         differ=differ,
         threads_among=_count_sharing(plan, local=local),
         uses_gpus=uses_gpus(plan),
@@ -159,6 +193,63 @@ def describe_script(plan: Plan) -> ScriptView:
         steps=tuple(tuple(_wrap(step)) for step in pieces.steps),
         mpiexec=_describe_mpiexec(plan),
         beat=watch if watch != Heartbeat() else None,
+    )
+
+
+def describe_roles(plan: Plan) -> ScriptView:
+    """Put together what Part 1 says, with the functions of each role."""
+    view = describe_script(plan)
+    if plan.roles is None:
+        return view
+    parts = tuple(_describe_part(plan, role, view.local) for role in plan.roles.members)
+    roles = {role.name: _describe_role(role) for role in plan.roles.members}
+    return view._replace(
+        roles=tuple(roles.values()),
+        parts=parts,
+        steps_of_roles=tuple(
+            roles[role.name]._replace(waits=word == "wait") for word, role in plan.roles.steps
+        ),
+        required=tuple(dict.fromkeys(file for part in parts for file in part.required)),
+    )
+
+
+def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
+    """Return what a role has of functions."""
+    place, gpus = role.place, plan.nodes.groups[0].gpus
+    view = describe_script(role.plan)._replace(role=role.name, processes=())
+    shared = (
+        [one for one in plan.roles.members if one.place.first == place.first] if plan.roles else []
+    )
+    if local:
+        view = view._replace(threads_among=plan.nodes.world_size)
+    elif len(shared) > 1:  # they share its CPUs, too
+        among = sum(one.place.gpus or 1 for one in shared)
+        groups = tuple(
+            group._replace(cpus=group.cpus and max(1, group.cpus * (place.gpus or 1) // among))
+            for group in view.nodes.groups
+        )
+        view = view._replace(nodes=view.nodes._replace(groups=groups), threads_among=among)
+    if gpus and (local or place.gpus is not None):
+        taken = gpus if place.gpus is None else place.gpus
+        view = view._replace(gpus_taken=(place.first_gpu, taken, gpus))
+    return view
+
+
+def _describe_role(role: RolePlan) -> RoleView:
+    test: tuple[object, ...] = ()
+    if role.ready:
+        kinds = {key: value for key, value in role.ready._asdict().items() if key != "within"}
+        kind, what = next((key, value) for key, value in kinds.items() if value is not None)
+        test = (kind,) if what is True else (kind, ShellPath(what) if kind == "file" else what)
+    return RoleView(
+        name=role.name,
+        place=role.place,
+        mode=role.plan.launch.mode,
+        alone=role.alone,
+        processes=_shorten(role.plan.nodes.processes),
+        in_words=role.plan.nodes.topology,
+        ready=test,
+        within=(role.ready.within if role.ready else 0) or 0,
     )
 
 

@@ -74,6 +74,14 @@ class _Binder:
                 if name not in meant:
                     self.problem(node.where, inner, "is missing", "it is required")
                 values[name] = _FAILED
+        for name, other in getattr(cls, "alternatives", {}).items():
+            if name in node.items and other in node.items:
+                beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
+                self.problem(node.keys[other], _join(path, other), beside, hint)
+                return _FAILED
+            if name not in node.items and other not in node.items and name not in meant:
+                self.problem(node.where, _join(path, name), "is missing", "it is required")
+                return _FAILED
         if _FAILED in values.values():
             return _FAILED
         record = cls(**values)

@@ -117,6 +117,16 @@ def rename_keys(**names: str) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
+def replace_keys(**names: str) -> Callable[[type[T]], type[T]]:
+    """Require each of these keys in the record that is decorated, or the one in its place."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.alternatives = names  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
 def write_short(key: str) -> Callable[[type[T]], type[T]]:
     """Decorate a record that may be written as the value of `key` alone."""
 

@@ -62,14 +62,18 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         description = f"The old name of {new}."
         schema["properties"][old] = schema["properties"][new] | {"description": description}
     required = [name for name, field in keys.items() if field.required]
+    alternatives: dict[str, str] = getattr(cls, "alternatives", {})
     if required and "extends" in keys:  # the rest may stand in what it extends
         # Editors name what is missing; of two ways to be valid they would name the nearer one.
-        schema |= {"if": {"properties": {"extends": False}}, "then": _require(required)}
+        there: Schema = _require(required)
+        for name, other in alternatives.items():
+            there |= {"if": {"properties": {other: False}}, "then": _require([name])}
+        schema |= {"if": {"properties": {"extends": False}}, "then": there}
     elif required:
         schema["required"] = required
     schema["additionalProperties"] = False
     excluding, conditions = _describe_choices(cls)
-    for old, new in renamed.items():
+    for old, new in (*renamed.items(), *alternatives.items()):
         excluding.setdefault(old, []).append(new)
     if excluding:
         schema["dependencies"] = {

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.schedulers.registry import PACKAGES
-from jobgen.spec import yaml_nodes
+from jobgen.spec import roles, yaml_nodes
 from jobgen.spec.bind import Positions, bind
 from jobgen.spec.model import JobSpec
 from jobgen.spec.user_config import UserConfig, find_user_file, refuse_strangers
@@ -24,7 +24,8 @@ class LoadedSpec(NamedTuple):
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
     `defaults` are files that nothing names: the project's, and the user's own config. `notes` name
-    the keys that have another name now.
+    the keys that have another name now. Of a `role`, `spec` is that of a job on its nodes alone,
+    and `whole` that of the file.
     """
 
     spec: JobSpec
@@ -36,9 +37,12 @@ class LoadedSpec(NamedTuple):
     laid: Mapping | None = None
     defaults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    role: str = ""
+    whole: JobSpec | None = None
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
+        path = self.find_path(path)
         while path:
             if path in self.positions:
                 return self.positions[path]
@@ -53,9 +57,25 @@ class LoadedSpec(NamedTuple):
 
         return write_tree(self.laid)
 
+    def programs(self) -> Iterator["LoadedSpec"]:
+        """Yield the spec, or those of its roles, each as that of a job on its own nodes."""
+        if not self.spec.roles:
+            yield self
+            return
+        places, _ = roles.deal_nodes(self.spec)
+        for name, place in places.items():
+            spec = roles.make_spec(self.spec, name, place)
+            yield self._replace(spec=spec, role=name, whole=self.spec)
+
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
         """A problem with the value at `path`."""
-        return Problem(self.where(path), path, message, hint)
+        return Problem(self.where(path), self.find_path(path), message, hint)
+
+    def find_path(self, path: str) -> str:
+        """Where the value at `path` is written: of a role, with the role or with the job."""
+        if self.whole is None or not self.whole.roles:
+            return path
+        return roles.find_path(self.role, path, self.whole.roles[self.role])
 
 
 # What a spec that is not a file is called, and what it is called in the run folder.
@@ -106,7 +126,7 @@ def load(
             overrides += (override,)
         defaults += [own] if added else []
     spec, positions = bind(root, JobSpec)
-    return LoadedSpec(
+    loaded = LoadedSpec(
         spec=spec,
         file=path,
         digest=_compute_digest(root),
@@ -117,6 +137,9 @@ def load(
         defaults=tuple(defaults),
         notes=tuple(notes),
     )
+    if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
+        raise SpecError(problems)
+    return loaded
 
 
 def write_overrides(overrides: Overrides) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from jobgen.spec import commands
 from jobgen.spec.array import Array
-from jobgen.spec.fields import Pattern, Range, limit_keys, rename_keys, write_short
+from jobgen.spec.fields import Pattern, Range, limit_keys, rename_keys, replace_keys, write_short
 from jobgen.spec.value_types import (
     Constraint,
     Count,
@@ -27,7 +27,9 @@ from jobgen.spec.value_types import (
     Name,
     NoOption,
     Option,
+    RoleName,
     SchedulerName,
+    UrlPath,
     Variable,
     Word,
     is_taken,
@@ -271,7 +273,8 @@ class Launch(NamedTuple):
         Literal["torchrun", "direct", "plain"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
         " each process, with RANK and the like set; plain: the same for any program, one process a"
-        " node, no torch wanted. By default what the site advises, or torchrun.",
+        " node, no torch wanted. By default what the site advises, or torchrun; of a role whose"
+        " run is a command, plain.",
     ] = None
     launcher: Annotated[
         Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,
@@ -346,6 +349,58 @@ class OnWalltime(NamedTuple):
             yield "at_most", "counts nothing: the job starts once", "add then: requeue, or resubmit"
 
 
+@limit_keys("http", "tcp", "file", "log", least=1, most=1)
+class Ready(NamedTuple):
+    """How one knows that a role is ready for those that need it: exactly one way."""
+
+    http: Annotated[
+        UrlPath | None, "A path that its first node answers at its port with a code of 200 to 299."
+    ] = None
+    tcp: Annotated[bool | None, "Something listens at its port, on its first node."] = None
+    file: Annotated[
+        str | None,
+        "A file that it writes, seen from every node; from where you submit. $NAME and ~ expand.",
+    ] = None
+    log: Annotated[Word | None, "An extended regular expression that a line it prints matches."] = (
+        None
+    )
+    within: Annotated[Duration | None, "How long that may take; 10m by default."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is something to wait for, in words that grep takes."""
+        if self.tcp is False:
+            yield "tcp", "is false, so there is nothing to wait for", "leave ready out"
+
+
+class Role(NamedTuple):
+    """One of several programs in a job: it has some of the nodes, or a part of each."""
+
+    run: Annotated[Run, "The program."]
+    nodes: Annotated[
+        Count | None, "How many of the job's nodes; one role may leave it out, and takes the rest."
+    ] = None
+    gpus: Annotated[
+        CountOrNone | None,
+        "GPUs of each node, where it shares nodes with the roles before or after it that say gpus.",
+    ] = None
+    launch: Annotated[Launch, "How its processes start and find each other."] = Launch()
+    environment: Annotated[
+        Environment, "What is set up on its nodes, added to the job's; its own values win."
+    ] = Environment()
+    ready: Annotated[
+        Ready | None, "How one knows that it is ready; without it, it is once it is started."
+    ] = None
+    after: Annotated[
+        tuple[RoleName, ...] | None,
+        "Roles that stand before it and have to be ready first; by default all of them.",
+    ] = None
+    ends: Annotated[
+        Literal["job", "alone"] | None,
+        "job, the default: that it ends before the last role is a failure of the job; alone: it may"
+        " end well before.",
+    ] = None
+
+
 class ReportInput(NamedTuple):
     """What `jobgen report` has to go by."""
 
@@ -361,12 +416,19 @@ class ReportInput(NamedTuple):
 
 
 @rename_keys(walltime="on_walltime")
+@replace_keys(run="roles")
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 
     name: Annotated[Name, "The job's name; also the name of its folder under runs/."]
     resources: Annotated[Resources, "What the job asks of the cluster."]
-    run: Annotated[Run, "The program."]
+    run: Annotated[Run, "The program. Required, or roles in its place."] = Run()
+    roles: Annotated[
+        dict[RoleName, Role] | None,
+        "Several programs in one job, by name, each on some of the nodes, in this order; when the"
+        " last one ends, the job ends. They know each other by $NAME_ADDR, $NAME_PORT and"
+        " $NAME_HOSTS.",
+    ] = None
     extends: Annotated[
         str | None, "Another spec that this one changes, from this file's folder; null takes out."
     ] = None

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 
-from jobgen.errors import Problem
 from jobgen.spec.array import name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
@@ -99,11 +98,14 @@ def holds_secret(text: str) -> bool:
 
 def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
     """Yield a warning for each secret that stands in the spec, and how to hand it over instead."""
-    for path, name in _list_secrets(loaded.spec):
-        message = "looks like a secret, for all who can read the script or its copies"
-        variable = re.sub(r"\W", "_", name).upper()
-        hint = f"write environment.from_shell: [{variable}], and export it where you submit"
-        yield f"warning: {Problem(loaded.where(path), path, message, hint)}"
+    warnings: dict[str, None] = {}
+    for part in loaded.programs():
+        for path, name in _list_secrets(part.spec):
+            message = "looks like a secret, for all who can read the script or its copies"
+            variable = re.sub(r"\W", "_", name).upper()
+            hint = f"write environment.from_shell: [{variable}], and export it where you submit"
+            warnings[f"warning: {part.problem(path, message, hint)}"] = None
+    yield from warnings
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:

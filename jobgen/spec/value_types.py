@@ -77,6 +77,18 @@ Email = Annotated[
         ("me@example.org",),
     ),
 ]
+# It becomes part of the names of functions and, in capitals, of variables.
+RoleName = Annotated[
+    str,
+    Pattern(
+        r"[a-z][a-z0-9_]{0,29}",
+        "the name of a role; use lower-case letters, digits and '_', a letter first",
+        ("server", "train"),
+    ),
+]
+UrlPath = Annotated[
+    str, Pattern(r"/[!-~]*", "the path of a URL; begin it with /", ("/health", "/v1/models"))
+]
 # As sbatch, qsub or jobgen prints it; of a task of an array 12_3, or 12[3] as PBS writes it.
 JobId = Annotated[
     str,

@@ -87,9 +87,9 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ("nmae: x", "5:1: nmae: unknown key; did you mean 'name'?"),
         (
             "zzz: x",
-            "5:1: zzz: unknown key; known are name, resources, run, extends, site, scheduler, "
-            "account, queue, qos, reservation, filesystems, environment, launch, array, after, "
-            "notify, preflight, on_walltime, report, snapshot, send, directives",
+            "5:1: zzz: unknown key; known are name, resources, run, roles, extends, site, "
+            "scheduler, account, queue, qos, reservation, filesystems, environment, launch, array, "
+            "after, notify, preflight, on_walltime, report, snapshot, send, directives",
         ),
         (
             "launch: {rendezvus: c10d}",

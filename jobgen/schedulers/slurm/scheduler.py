@@ -100,6 +100,10 @@ class Slurm(Scheduler):
                 nodes = count = "$SLURM_JOB_NUM_NODES"
             options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
             options.append(f"--ntasks-per-node={tasks}")
+            if place := plan.nodes.place:
+                options.append(f"--relative={place.first}")
+                # Roles on the same nodes see all of a node, and each takes its own GPUs of it.
+                options += ["--overlap"] if place.gpus is not None else []
             # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
             share = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
             cpus = share if group.cpus is None else max(1, group.cpus // tasks)

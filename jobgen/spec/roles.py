@@ -1,0 +1,222 @@
+"""Roles: several programs in one job, each read as the spec of a job on a part of its nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jobgen.spec.commands import Conflict, is_shell_command
+from jobgen.spec.fields import ShellPath
+from jobgen.spec.model import Environment, JobSpec, Launch, NodeRange, Role, Run
+from jobgen.spec.value_types import is_taken
+
+# What of a job's launch is for all that it starts; the rest is each role's own.
+_SHARED = ("launcher", "interface")
+# Each role has some ports of its own; so many roles fit into the ports of a job.
+MOST = 10
+# At most one of them sets up Python.
+_PYTHONS = ("venv", "uv", "conda", "stage")
+
+
+class Spot(NamedTuple):
+    """Where a role runs: nodes in a row, and with `gpus` a part of each, from `first_gpu` on."""
+
+    first: int
+    nodes: int
+    first_gpu: int = 0
+    gpus: int | None = None
+
+
+def list_processes(spec: JobSpec) -> Iterator[int]:
+    """Yield how many processes each node of the job runs, those of all roles on it."""
+    places, _ = deal_nodes(spec)
+    counts = [0] * max(place.first + place.nodes for place in places.values())
+    gpus = spec.resources.gpus_per_node
+    for name, place in places.items():
+        launch = make_spec(spec, name, place).launch
+        each = launch.processes_per_node
+        if each is None:
+            each = 1 if launch.mode == "plain" or not isinstance(gpus, int) else max(1, gpus)
+        for index in range(place.nodes):
+            own = each[index] if isinstance(each, tuple) and index < len(each) else each
+            counts[place.first + index] += own if isinstance(own, int) else 1
+    yield from counts
+
+
+def list_names(spec: JobSpec) -> tuple[str, ...]:
+    """Return the variables by which the roles know each other."""
+    kinds = ("ADDR", "PORT", "HOSTS")
+    return tuple(f"{name.upper()}_{kind}" for name in spec.roles or () for kind in kinds)
+
+
+def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
+    """Return where each role runs, and what does not add up."""
+    roles, conflicts = spec.roles or {}, []
+    blocks: list[list[str]] = []  # roles that share nodes
+    for name, role in roles.items():
+        if blocks and role.gpus is not None and roles[blocks[-1][-1]].gpus is not None:
+            blocks[-1].append(name)
+        else:
+            blocks.append([name])
+    counts: list[int | None] = []
+    for block in blocks:
+        numbers = {roles[name].nodes for name in block} - {None}
+        if len(numbers) > 1:
+            message = f"shares nodes with {block[0]}, and says another number of them"
+            conflicts.append((f"roles.{block[-1]}.nodes", message, "leave it out"))
+        counts.append(next(iter(numbers), None))
+    wanted = spec.resources.nodes
+    known, free = sum(count or 0 for count in counts), counts.count(None)
+    total = wanted if isinstance(wanted, int) else known + free
+    if free == 1 and total > known:
+        counts[counts.index(None)] = total - known
+    elif free or known != total:
+        kinds = f"{free} of them say no number" if free else f"have {known}"
+        message = f"need {known + free}" if free == 1 else kinds
+        hint = "the nodes of the roles add up to resources.nodes; one role may leave nodes out"
+        conflicts.append(("roles", f"{message}, and resources.nodes says {total}", hint))
+    places: dict[str, Spot] = {}
+    first = 0
+    for block, count in zip(blocks, counts, strict=True):
+        gpu = 0
+        for name in block:
+            places[name] = Spot(first, count or 1, gpu, roles[name].gpus)
+            gpu += roles[name].gpus or 0
+        most = spec.resources.gpus_per_node or 0
+        if isinstance(most, int) and gpu > most:
+            message = f"the roles on these nodes have {gpu} GPUs of each, and a node has {most}"
+            conflicts.append((f"roles.{block[-1]}.gpus", message, ""))
+        first += count or 1
+    return places, conflicts
+
+
+def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
+    """Yield what is wrong with the roles, and with what stands beside them."""
+    if spec.roles is None:
+        return
+    if not spec.roles:
+        yield "roles", "is empty", "name a role, or write run"
+        return
+    for key in ("array", "on_walltime", "preflight"):
+        if getattr(spec, key):
+            message = "does not work with roles yet: it is for one program on all nodes"
+            yield key, message, "leave it out"
+    for key, value in spec.launch._asdict().items():
+        if value is not None and key not in _SHARED:
+            yield f"launch.{key}", "is each role's own", f"write it as roles.NAME.launch.{key}"
+    if spec.launch.launcher == "mpiexec":
+        message = "starts one program in a job, and roles are several"
+        yield "launch.launcher", message, "leave it out"
+    if isinstance(spec.resources.nodes, NodeRange):
+        message = "is a range, and the nodes of the roles add up to one number"
+        yield "resources.nodes", message, "write how many"
+    if isinstance(spec.resources.gpus_per_node, tuple):
+        message = "is a list, and the nodes of a job with roles are alike"
+        yield "resources.gpus_per_node", message, "give one number for all"
+    if len(spec.roles) > MOST:
+        yield "roles", f"are {len(spec.roles)}, and at most {MOST} have ports", ""
+    taken = {
+        f"{name}_{kind}" for name in ("MASTER", "JOBGEN", "SLURM", "PBS") for kind in ("ADDR",)
+    }
+    earlier: list[str] = []
+    for name, role in spec.roles.items():
+        path = f"roles.{name}"
+        if is_taken(f"{name.upper()}_ADDR") or f"{name.upper()}_ADDR" in taken:
+            message = f"{name.upper()}_ADDR would not arrive: others set it"
+            yield path, message, "choose another name for the role"
+        yield from _find_own(path, role, earlier)
+        earlier.append(name)
+        for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
+            yield find_path(name, key, role), message, hint
+    yield from deal_nodes(spec)[1]
+
+
+def _find_own(path: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
+    """Yield what a role may not say, though a job may, and what it waits for in vain."""
+    if role.run.body is not None:
+        message = "starts its own programs on all nodes of the job"
+        yield f"{path}.run.body", message, "write the script as command: [bash, SCRIPT]"
+    for key in _SHARED:
+        if getattr(role.launch, key) is not None:
+            yield f"{path}.launch.{key}", "is the job's", f"write launch.{key} beside roles"
+    if role.environment.from_shell:
+        message = "is the job's, for all roles alike"
+        yield f"{path}.environment.from_shell", message, "write it in environment beside roles"
+    for other in role.after or ():
+        if other not in earlier:
+            known = ", ".join(earlier) or "none"
+            yield (
+                f"{path}.after",
+                f"{other!r} does not stand before this role",
+                f"there are {known}",
+            )
+
+
+def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
+    """Return what a role is as a job of its own on its nodes."""
+    assert spec.roles
+    role = spec.roles[name]
+    launch = role.launch._replace(**{key: getattr(spec.launch, key) for key in _SHARED})
+    if launch.mode is None and role.run.command is not None:
+        launch = launch._replace(mode="plain")
+    if launch.processes_per_node is None and place.gpus and launch.mode != "plain":
+        launch = launch._replace(processes_per_node=place.gpus)
+    names = list_names(spec)
+    environment = _add(spec.environment, role.environment)
+    variables = environment.variables
+    if variables:
+        variables = {key: expand(value, names) for key, value in variables.items()}
+    run = role.run
+    if run.command and not is_shell_command(run.command):
+        run = run._replace(command=tuple(expand(word, names) for word in run.command))
+    args: Any = run.args
+    if isinstance(args, dict):
+        args = {
+            key: value
+            if isinstance(value, bool)
+            else expand(value, names)
+            if isinstance(value, str)
+            else tuple(expand(word, names) for word in value)
+            for key, value in args.items()
+        }
+    elif args and not is_shell_command(run.command or ()):
+        args = tuple(expand(word, names) for word in args)
+    return spec._replace(
+        run=run._replace(args=args),
+        roles=None,
+        launch=launch,
+        environment=environment._replace(variables=variables),
+        resources=spec.resources._replace(nodes=place.nodes),
+        after=None,
+        directives=(),
+    )
+
+
+def expand(text: str, names: tuple[str, ...]) -> str:
+    """Return a text that expands in the job if it holds one of `names` as $NAME or ${NAME}."""
+    names_in_it = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)
+    return ShellPath(text) if any(name in names for name in names_in_it) else text
+
+
+def _add(job: Environment, role: Environment) -> Environment:
+    """Return a role's environment: its own values over the job's, whose variables stay."""
+    own = {key: value for key, value in role._asdict().items() if value is not None}
+    if any(key in own for key in _PYTHONS):
+        job = job._replace(**dict.fromkeys(_PYTHONS))
+    if job.variables and role.variables:
+        own["variables"] = {**job.variables, **role.variables}
+    if job.setup and role.setup:
+        own["setup"] = f"{job.setup.rstrip()}\n{role.setup}"
+    return job._replace(**own)
+
+
+def find_path(name: str, path: str, role: Role) -> str:
+    """Return where the key of a role's own spec is written: with the role, or with the job."""
+    head, _, key = path.partition(".")
+    key = re.split(r"[.\[]", key)[0]
+    record: Launch | Environment | Run | None = getattr(role, head, None)
+    own = head == "run" or (head == "launch" and key not in _SHARED)
+    if own or (head == "environment" and getattr(record, key, None) is not None):
+        return f"roles.{name}.{path}"
+    return path

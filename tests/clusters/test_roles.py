@@ -1,0 +1,184 @@
+"""Several programs in one job: who runs where, and how the job ends, on every scheduler."""
+
+import ast
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fixtures import wait_until
+from jobs import PROGRAMS, Job, jobgen, spec, submit
+
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.spec.load import load
+
+PYTHON = [sys.executable, "-u", str(PROGRAMS / "role.py")]
+URL = "http://$SERVER_ADDR:$SERVER_PORT/"
+KINDS = [
+    "local",
+    pytest.param("slurm", marks=pytest.mark.cluster),
+    pytest.param("pbs", marks=pytest.mark.cluster),
+]
+
+
+def serve(*options: str) -> dict[str, Any]:
+    return {"command": [*PYTHON, "serve", "$SERVER_PORT", *options]}
+
+
+def ask(*options: str) -> dict[str, Any]:
+    return {"command": [*PYTHON, "ask", URL, *options]}
+
+
+class Started:
+    """A job of a server on one node and a client on two, on a cluster or on this machine."""
+
+    def __init__(self, kind: str, folder: Path, request: pytest.FixtureRequest) -> None:
+        self.kind, self.folder = kind, folder
+        self.cluster = None if kind == "local" else request.getfixturevalue(kind)
+        self.env = self.cluster.env if self.cluster else os.environ
+
+    def run(self, server: dict[str, Any], train: dict[str, Any], **changes: Any) -> Job:
+        ready = {"http": "/", "within": "30s"}
+        roles = {
+            "server": {"nodes": 1, "run": serve(), "ready": ready, **server},
+            "train": {"nodes": 2, "run": ask(), **train},
+        }
+        given = spec(**{"name": "roles", "roles": roles, "environment": {}, **changes})
+        for key in ("run", "launch"):
+            given.pop(key)
+        self.job = submit(given, scheduler=self.kind, cwd=self.folder, env=self.env)
+        return self.job
+
+    def said(self) -> str:
+        """What the job has printed."""
+        files = [*self.folder.glob("roles-*.out"), *self.folder.glob("roles.o*")]
+        files += self.folder.glob("runs/roles/*/job.out")
+        return "".join(file.read_text() for file in files)
+
+    def left(self) -> list[str]:
+        """The processes of the roles that are still there."""
+        if self.cluster:
+            return [
+                line for found in self.cluster.processes("role[.]py").values() for line in found
+            ]
+        shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True)
+        return [line for line in shown.stdout.splitlines() if str(PROGRAMS / "role.py") in line]
+
+    def ends(self, outcome: str, within: float = 60) -> str:
+        """The text that the job has printed when it has ended so, with nothing left running."""
+        assert self.job.wait(within) == outcome, self.job.everything()
+        wait_until(lambda: not self.left(), timeout=15, what=lambda: str(self.left()))
+        wait_until(lambda: "jobgen: " in self.said(), timeout=15)
+        return self.said()
+
+
+@pytest.fixture
+def start(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Started:
+    return Started(kind, tmp_path, request)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_runs_on_its_nodes_and_finds_the_other(start: Started) -> None:
+    job = start.run({}, {})
+    said = start.ends("done 0")
+    assert "DONE" in said
+    names = ["node0", "node1", "node2"] if start.kind == "local" else ["n1", "n2", "n3"]
+    told = {}
+    for role in ("server", "train"):
+        for path in sorted(job.run_dir.glob(f"roles/{role}/logs/*/rank-*.out")):
+            first, *rest = path.read_text().splitlines()
+            told[path.parent.name] = (ast.literal_eval(first), rest)
+    assert list(told) == names
+    (server, _), (one, heard), (two, _) = told.values()
+    assert [server["role"], one["role"], two["role"]] == ["server", "train", "train"]
+    assert [server["RANK"], one["RANK"], two["RANK"]] == ["0", "0", "1"]
+    assert heard == [f"from {names[0]}"]
+    addresses = ["127.0.0.1"] * 3 if start.kind == "local" else names
+    for own in (server, one, two):
+        assert own["SERVER_ADDR"] == own["SERVER_HOSTS"] == addresses[0]
+        assert own["TRAIN_HOSTS"] == ",".join(addresses[1:])
+        assert int(own["TRAIN_PORT"]) - int(own["SERVER_PORT"]) == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_role_that_dies_before_it_is_ready_is_named(start: Started) -> None:
+    start.run({"run": serve("--slow", "20", "--dies-after", "1", "--code", "3")}, {})
+    said = start.ends("failed 3")
+    node = "node0" if start.kind == "local" else "n1"
+    assert f"FAILED: role server with exit code 3: rank 0 on {node}, by " in said
+    assert "the server gives up" in said
+    assert "train starts" not in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_role_that_is_never_ready_is_named_with_what_was_waited_for(start: Started) -> None:
+    ready = {"http": "/", "within": "3s"}
+    start.run({"run": serve("--slow", "100"), "ready": ready}, {})
+    said = start.ends("failed 143")
+    where = "127.0.0.1" if start.kind == "local" else "n1"
+    assert f"FAILED: role server was not ready within 3 s, by its http /, on {where}" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_dies_ends_the_job_and_is_blamed(start: Started) -> None:
+    start.run({"run": serve("--dies-after", "5", "--code", "5")}, {"run": ask("--for", "100")})
+    said = start.ends("failed 5")
+    assert "FAILED: role server with exit code 5: rank 0 on n" in said
+    assert "the server gives up" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_ends_early_fails_the_job_unless_it_may(start: Started) -> None:
+    ends = {"run": serve("--dies-after", "4", "--code", "0")}
+    start.run(ends, {"run": ask("--for", "100")})
+    assert "FAILED: role server ended before train did" in start.ends("failed 1")
+    other = Started.__new__(Started)
+    other.__dict__.update(start.__dict__, folder=start.folder / "alone")
+    other.run({**ends, "ends": "alone"}, {"run": ask("--for", "7")})
+    assert "DONE" in other.ends("done 0")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_role_gives_the_exit_code(start: Started) -> None:
+    start.run({}, {"run": ask("--code", "7")})
+    said = start.ends("failed 7")
+    assert "FAILED: role train with exit code 7: rank " in said
+    assert "the asking ends" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_role_that_ignores_the_call_to_end_is_made_to(start: Started) -> None:
+    job = start.run({"run": serve("--deaf")}, {})
+    start.ends("done 0")
+    ended = (job.run_dir / "roles/train/attempts/0/outcome").stat().st_mtime
+    assert (job.run_dir / "attempts/0/outcome").stat().st_mtime - ended < 15
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
+    job = start.run({}, {"run": ask("--for", "100")})
+    job.wait_for(lambda: list(job.run_dir.glob("roles/train/logs/*/rank-0.out")))
+    assert jobgen("cancel", job.id, env=start.env, cwd=start.folder).returncode == 0
+    start.ends("cancelled 143")
+
+
+def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
+    roles = {"server": {"nodes": 1, "run": serve()}, "train": {"nodes": 2, "run": ask()}}
+    content = {"name": "roles", "resources": {"nodes": 3}, "roles": roles}
+    script = render(resolve(load(content), scheduler="local"))
+    (tmp_path / "job.sh").write_text(script)
+    with socket.create_server(("127.0.0.1", 20000 + 7 * 40)):
+        done = subprocess.run(
+            ["bash", "job.sh"],
+            cwd=tmp_path,
+            env=os.environ | {"JOBGEN_SUBMIT_ID": "20200101-000000-7"},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert "FAILED: role server with exit code 1" in done.stdout
+    assert "port 20280 on node0 is in use by another program" in done.stdout
