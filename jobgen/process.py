@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -201,6 +200,8 @@ def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
     """Return what a command prints for a text; nothing if it does not exist, or takes longer."""
 
     def limit() -> None:
+        import resource  # which the page in a browser does not have
+
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
     try:
