@@ -320,16 +320,15 @@ def _list_wanted(name: str) -> list[str]:
 
 
 def _describe_share(plan: Plan) -> str:
-    """The CPUs and memory of a process, as far as the job asks for them."""
-    group = plan.nodes.groups[0]
-    parts = []
-    if group.cpus:
-        parts.append(f"{group.cpus // group.processes} CPUs")
+    """The CPUs and memory of a process, and who decides what the job does not ask for."""
+    group, node = plan.nodes.groups[0], plan.defaults.node
+    whole = "the node's" if node.whole else "site's default"
+    cpus = f"{group.cpus // group.processes} CPUs" if group.cpus else f"{whole} CPUs"
     if group.memory:
-        parts.append(f"{group.memory // group.processes // 1024**2} GB")
-    elif plan.defaults.node.whole:
-        parts.append("the node's memory")
-    return ", ".join(parts) or "site's default"
+        return f"{cpus}, {group.memory // group.processes // 1024**2} GB"
+    if node.memory_rule == "forbidden" and not node.whole:
+        return f"{cpus}, the memory that comes with the GPU"
+    return f"{cpus}, {whole} memory"
 
 
 def _describe_comparison(name: str, profile: SiteProfile) -> str:
