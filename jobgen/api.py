@@ -44,18 +44,24 @@ class Job(record.JobRecord):
         return status.read_state(self)
 
     def logs(
-        self, *, rank: int | None = None, node: str | None = None, stderr: bool = False
+        self,
+        *,
+        rank: int | None = None,
+        node: str | None = None,
+        role: str | None = None,
+        stderr: bool = False,
     ) -> Iterator[LogLine]:
         """Yield what it has printed so far; `str` of a line says whose it is. See `read_logs`."""
         from jobgen.jobs.logs import read_logs
 
-        return read_logs(self, rank=rank, node=node, stderr=stderr)
+        return read_logs(self, rank=rank, node=node, role=role, stderr=stderr)
 
     def follow(
         self,
         *,
         rank: int | None = None,
         node: str | None = None,
+        role: str | None = None,
         stderr: bool = False,
         script: bool | None = None,
         pause: Callable[[float], None] = time.sleep,
@@ -65,7 +71,14 @@ class Job(record.JobRecord):
         from jobgen.jobs.logs import follow_logs
 
         return follow_logs(
-            self, rank=rank, node=node, stderr=stderr, script=script, pause=pause, notice=notice
+            self,
+            rank=rank,
+            node=node,
+            role=role,
+            stderr=stderr,
+            script=script,
+            pause=pause,
+            notice=notice,
         )
 
     def wait(self) -> State:

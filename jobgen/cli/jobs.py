@@ -206,6 +206,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Show only this rank.")
 @click.option("--node", metavar="N", help="Show only this node.")
+@click.option("--role", metavar="ROLE", help="Show only this one of several programs.")
 @click.option("--stderr", is_flag=True, help="Show stderr of the processes and of the agents.")
 @json_option
 def logs(
@@ -213,6 +214,7 @@ def logs(
     follow: bool,
     rank: int | None,
     node: str | None,
+    role: str | None,
     stderr: bool,
     as_json: bool,
 ) -> None:
@@ -238,12 +240,14 @@ def logs(
     if as_json:
         from jobgen.output import format_json
 
-        printed = list(named.logs(rank=rank, node=node, stderr=stderr))
+        printed = list(named.logs(rank=rank, node=node, role=role, stderr=stderr))
         put_out(format_json({"lines": printed}))
         return
-    lines: Iterator[object] = named.logs(rank=rank, node=node, stderr=stderr)
+    lines: Iterator[object] = named.logs(rank=rank, node=node, role=role, stderr=stderr)
     if follow:
-        lines = named.follow(rank=rank, node=node, stderr=stderr, pause=pause, notice=standing.show)
+        lines = named.follow(
+            rank=rank, node=node, role=role, stderr=stderr, pause=pause, notice=standing.show
+        )
     nothing, on_terminal = True, sys.stdout.isatty()
     try:
         for line in lines:

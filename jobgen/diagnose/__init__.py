@@ -56,7 +56,12 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         named = tuple(f"task {index}: exit code {failed[index]}" for index in others)
         return diagnosis._replace(besides=(*diagnosis.besides, *named[:_MOST_BESIDES]))
     evidence = Evidence(job)
-    diagnosis = _judge(job, state, evidence, now=now)
+    role, words_of_script = evidence.find_role() if state.name != "queued" else ("", "")
+    if role:  # of several programs it is the one to be judged
+        evidence = Evidence(job, role)
+    diagnosis = _judge(job, state, evidence, now=now)._replace(role=role)
+    if role and diagnosis.cause == "unknown":
+        diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
     words = SCHEDULERS[job.scheduler].advice._asdict()
     remedy = diagnosis.remedy.format(**words)
     return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)

@@ -35,6 +35,7 @@ class Diagnosis(NamedTuple):
     followed: tuple[int, ...] = ()  # ranks that lost another, or were told to stop
     besides: tuple[str, ...] = ()  # who else failed, of another cause
     warnings: tuple[str, ...] = ()  # what else preflight has warned of
+    role: str = ""  # which of several programs it was
 
     @property
     def who(self) -> str:
@@ -51,7 +52,8 @@ class Diagnosis(NamedTuple):
     @property
     def headline(self) -> str:
         """Who it was, and what happened, in one line."""
-        return f"{self.who}: {self.title}" if self.who else self.title
+        who = " ".join(filter(None, [self.role, self.who]))
+        return f"{who}: {self.title}" if who else self.title
 
     def as_text(self) -> str:
         """For a person to read."""

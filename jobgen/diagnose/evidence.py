@@ -23,6 +23,7 @@ from jobgen.jobs.record import JobRecord, read_left
 from jobgen.rendering import header
 
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
+_FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 # How a node's log begins with each start of the job.
 _STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
 _PROCESS = re.compile(r"process \d+")
@@ -50,12 +51,12 @@ class Failure(NamedTuple):
 
 
 class Evidence:
-    """The last attempt of a job, read when it is asked for, and each file once."""
+    """The last attempt of a job, or of a role of it; read when asked for, and each file once."""
 
-    def __init__(self, job: JobRecord) -> None:
-        self.job = job
-        self.run_dir = job.run_dir
-        own = run_folder.list_attempts(job.run_dir)[job.first_attempt :]
+    def __init__(self, job: JobRecord, role: str = "") -> None:
+        self.job, self.role = job, role
+        self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
+        own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
         self._logs: dict[tuple[str, int], list[Line]] = {}
@@ -115,6 +116,13 @@ class Evidence:
         return (
             ahead_of_first if any(abs(ahead) > _COARSE for ahead in ahead_of_first.values()) else {}
         )
+
+    def find_role(self) -> tuple[str, str]:
+        """The role that the script has named as the first to fail, and its words; or nothing."""
+        for line in reversed(self.script()):
+            if match := _FAILED_ROLE.match(line.text):
+                return match[2], match[1]
+        return "", ""
 
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
@@ -198,7 +206,8 @@ class Evidence:
             plan = header.read_json(read_left(self.run_dir / "plan.json"))
         except OSError:
             plan = None
-        planned = sum(group.nodes * group.processes for group in plan.groups) if plan else 0
+        groups = plan.groups if plan and not self.role else ()
+        planned = sum(group.nodes * group.processes for group in groups)
         return max(planned, len(self.ranks))
 
     def failures(self) -> list[Failure]:

@@ -25,6 +25,7 @@ _PATIENCE = 10
 _LOOK_SECONDS = 0.3
 _LOOKS_PER_SECOND = 400
 _OWN = "jobgen: "  # how the script begins what it says itself
+ROLES = "roles"  # the folder that has one for each of several programs
 _RANK = re.compile(r"rank-([0-9]+)(\.out|\.err)")
 
 
@@ -33,17 +34,19 @@ class LogLine(NamedTuple):
 
     It is as they printed it: `output.make_printable` is for terminals, which obey some characters.
     Of many processes that printed the same there is one line. `nodes` are theirs, each once; the
-    script's are none. `task` is the index in an array.
+    script's are none. `task` is the index in an array, `role` the name of one of several programs.
     """
 
     text: str
     nodes: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     task: int | None = None
+    role: str = ""
 
     def __str__(self) -> str:
         """The line for a person: `n1 rank 3 | text`, or `64 ranks, 0-63 | text`."""
         who = [] if self.task is None else [f"task {self.task}"]
+        who += [self.role] if self.role else []
         if len(self.ranks) > 1:
             who.append(f"{len(self.ranks)} ranks, {format_ranges(self.ranks, most=4)}")
         else:
@@ -52,14 +55,20 @@ class LogLine(NamedTuple):
 
 
 def read_logs(
-    job: JobRecord, *, rank: int | None = None, node: str | None = None, stderr: bool = False
+    job: JobRecord,
+    *,
+    rank: int | None = None,
+    node: str | None = None,
+    role: str | None = None,
+    stderr: bool = False,
 ) -> Iterator[LogLine]:
     """Yield what the job has printed so far: its script, and its processes on stdout.
 
-    With `rank` or `node`, only that process or those of that node. With `stderr` it is what the
-    processes printed there, and the agents of their nodes.
+    With `rank`, `node` or `role`, only that process or those of that node or role. With `stderr` it
+    is what the processes printed there, and the agents of their nodes.
     """
-    yield from _Logs(job, rank, node, stderr, rank is None and node is None).lines(sure=True)
+    script = rank is None and node is None and role is None
+    yield from _Logs(job, rank, node, role, stderr, script).lines(sure=True)
 
 
 def follow_logs(
@@ -67,6 +76,7 @@ def follow_logs(
     *,
     rank: int | None = None,
     node: str | None = None,
+    role: str | None = None,
     stderr: bool = False,
     script: bool | None = None,
     pause: Callable[[float], None] = time.sleep,
@@ -80,8 +90,8 @@ def follow_logs(
     only the scheduler can tell, and has not answered ten times.
     """
     if script is None:
-        script = rank is None and node is None
-    logs = _Logs(job, rank, node, stderr, script)
+        script = rank is None and node is None and role is None
+    logs = _Logs(job, rank, node, role, stderr, script)
     watch = Watch([job])
     while True:
         report = watch.look()
@@ -119,11 +129,12 @@ class _Folder:
 
 
 class _RunLogs:
-    """The files of one run folder: a job's, or those of a task of an array."""
+    """The files of one run folder: a job's, or those of a task of an array or of a role."""
 
-    def __init__(self, job: JobRecord, task: int | None) -> None:
-        self.job, self.task = job, task
-        self.folders: dict[str, _Folder] = {"": _Folder(job.run_dir / "logs")}
+    def __init__(self, job: JobRecord, task: int | None, role: str = "") -> None:
+        self.job, self.task, self.role = job, task, role
+        self.logs = job.run_dir / ROLES / role / "logs" if role else job.run_dir / "logs"
+        self.folders: dict[str, _Folder] = {"": _Folder(self.logs)}
         self.plain: dict[tuple[str, str], Tail] = {}  # by node and name; the script has no node
         self.ranks: dict[tuple[int, str], Tail] = {}  # by rank and node
 
@@ -132,12 +143,20 @@ class _Logs:
     """The files of a job that are asked for, as far as they are there."""
 
     def __init__(
-        self, job: JobRecord, rank: int | None, node: str | None, stderr: bool, script: bool
+        self,
+        job: JobRecord,
+        rank: int | None,
+        node: str | None,
+        role: str | None,
+        stderr: bool,
+        script: bool,
     ) -> None:
-        self._rank, self._node, self._script = rank, node, script and not stderr
+        self._rank, self._node, self._role = rank, node, role
+        self._script = script and not stderr
         self._ending = ".err" if stderr else ".out"
         numbers = range(job.tasks) if job.tasks else [None]
         self._runs = [_RunLogs(*each) for each in zip(job.parts, numbers, strict=True)]
+        self._roles = _Folder(job.run_dir / ROLES)
 
     @property
     def rest(self) -> float:
@@ -147,6 +166,10 @@ class _Logs:
 
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
         """Yield what is new since the last time; with `sure`, to the end of what will come."""
+        known = {run.role for run in self._runs}
+        for name in self._roles.names(sure=sure):
+            if name not in known and self._role in (None, name):
+                self._runs.append(_RunLogs(self._runs[0].job, None, name))
         for run in self._runs:
             self._find(run, sure=sure)
             for (node, _), tail in run.plain.items():
@@ -154,7 +177,7 @@ class _Logs:
                     text = line.decode(errors="replace")
                     if text.startswith(_OWN):  # such as the arguments of a task
                         text = mask_text(text)
-                    yield LogLine(text, (node,) if node else (), (), run.task)
+                    yield LogLine(text, (node,) if node else (), (), run.task, run.role)
             yield from self._of_ranks(run, sure=sure)
 
     def _of_ranks(self, run: _RunLogs, *, sure: bool) -> Iterator[LogLine]:
@@ -170,16 +193,17 @@ class _Logs:
             for indices, text in fold_lines(tails):
                 nodes = dict.fromkeys(who[index][1] for index in indices)
                 ranks = tuple(who[index][0] for index in indices)
-                yield LogLine(text.decode(errors="replace"), tuple(nodes), ranks, run.task)
+                line = text.decode(errors="replace")
+                yield LogLine(line, tuple(nodes), ranks, run.task, run.role)
 
     def _find(self, run: _RunLogs, *, sure: bool) -> None:
         """Take up the files that are there since the last time."""
-        if self._script:
+        if self._script and not run.role:
             for job_id in run_folder.list_chain(run.job):
                 path = run_folder.find_output(run.job, job_id)
                 if ("", path) not in run.plain:
                     run.plain["", path] = Tail(Path(path))
-        logs = run.job.run_dir / "logs"
+        logs = run.logs
         for node in run.folders[""].names(sure=sure):
             if self._node not in (None, node, node.partition(".")[0]):
                 continue

@@ -53,6 +53,11 @@ class Started:
         self.job = submit(given, scheduler=self.kind, cwd=self.folder, env=self.env)
         return self.job
 
+    def ask(self, *words: str) -> str:
+        """What jobgen says of the job."""
+        done = jobgen(*words, self.job.id, env=self.env, cwd=self.folder)
+        return done.stdout
+
     def said(self) -> str:
         """What the job has printed."""
         files = [*self.folder.glob("roles-*.out"), *self.folder.glob("roles.o*")]
@@ -112,6 +117,11 @@ def test_a_role_that_dies_before_it_is_ready_is_named(start: Started) -> None:
     assert f"FAILED: role server with exit code 3: rank 0 on {node}, by " in said
     assert "the server gives up" in said
     assert "train starts" not in said
+    cause = start.ask("diagnose")
+    assert f"cause: server rank 0 on {node}: " in cause
+    printed = start.ask("logs", "--role", "server", "--stderr")
+    assert f"server {node} rank 0 | the server gives up" in printed
+    assert "the server gives up" not in start.ask("logs", "--role", "train", "--stderr")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +130,9 @@ def test_a_role_that_is_never_ready_is_named_with_what_was_waited_for(start: Sta
     start.run({"run": serve("--slow", "100"), "ready": ready}, {})
     said = start.ends("failed 143")
     where = "127.0.0.1" if start.kind == "local" else "n1"
-    assert f"FAILED: role server was not ready within 3 s, by its http /, on {where}" in said
+    fault = f"role server was not ready within 3 s, by its http /, on {where}"
+    assert f"FAILED: {fault}" in said
+    assert fault in start.ask("diagnose")
 
 
 @pytest.mark.parametrize("kind", KINDS)
