@@ -10,6 +10,7 @@ from jobgen.batchscript.lint import (
     launching,
     nodes,
     rendezvous,
+    roles,
     shellcheck,
     sites,
 )
@@ -23,6 +24,7 @@ RULES = (
     *nodes.RULES,
     *launching.RULES,
     *rendezvous.RULES,
+    *roles.RULES,
     *body.RULES,
     sites.RULE,
     shellcheck.RULE,

@@ -1,0 +1,135 @@
+"""Rules on several programs in one job: a server and its clients, a Ray head and its workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.batchscript.bash import Command
+from jobgen.batchscript.lint.rule import BASH, SRUN, Fault, Rule
+from jobgen.batchscript.reader import Script
+
+_RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
+# What others connect to.
+_SERVICE = re.compile(
+    r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
+)
+_PORT = re.compile(r"--port[= ](\d+)\b")
+# What asks whether something is there; a script that has it needs no rule on sleeping.
+_ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
+_PLACED = ("-w", "--nodelist", "--relative", "-r", "--exact", "--overlap", "--het-group")
+
+
+def _join(command: Command) -> str:
+    return " ".join(command.texts)
+
+
+def _list_services(script: Script) -> Iterator[tuple[Command, str]]:
+    """Yield the commands that start something which others connect to, with their words."""
+    for command in script.commands:
+        words = _join(command)
+        if command.name not in ("echo", "printf") and _SERVICE.search(words):
+            yield command, words
+
+
+def _find_one_element(script: Script) -> Iterator[Fault]:
+    listed = set(re.findall(r"(\w+)=[\"']?(?:\$\(|`) *scontrol show hostname", script.text))
+    for number, line in enumerate(script.lines, 1):
+        match = re.match(r"\s*(\w+)=\(\s*\"\$\{?(\w+)\}?\"\s*\)", line)
+        if match and match[2] in listed:
+            message = f"{match[1]} has one element, with the names of all nodes in it"
+            yield Fault(number, match.start(1) + 1, message)
+
+
+def _find_fixed_service(script: Script) -> Iterator[Fault]:
+    alone = script.value("--exclusive") is not None
+    for command, words in _list_services(script):
+        if match := _PORT.search(words):
+            message = f"port {match[1]} is the same for every job"
+            yield Fault(command.place.line, command.place.column, message, alone)
+
+
+def _find_sleep(script: Script) -> Iterator[Fault]:
+    if _ASKS.search(script.text):
+        return
+    started = False
+    services = {command.line for command, _ in _list_services(script)}
+    for command in script.commands:
+        started = started or (command.line in services and command.end == "&")
+        texts = command.texts
+        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
+            message = f"whether the server is up after {texts[-1]} s is not known"
+            yield Fault(command.place.line, command.place.column, message)
+            return
+
+
+def _find_beside(script: Script) -> Iterator[Fault]:
+    steps = [command for command in script.commands if command.name == "srun"]
+    loose = [
+        command
+        for command in steps
+        if command.end == "&"
+        and not any(text.partition("=")[0] in _PLACED for text in command.texts)
+        and not any(re.match(r"-[wr].", text) for text in command.texts)
+    ]
+    if loose and len(steps) > 1:
+        message = "an srun in the background takes all of the job, and the next one waits for it"
+        yield Fault(loose[0].place.line, loose[0].place.column, message)
+
+
+def _find_worker_on_head(script: Script) -> Iterator[Fault]:
+    if not re.search(r"ray start\b[^\n]*--head", script.text):
+        return
+    loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
+    worker = r"(?:(?!^\s*done\b|--head).)*?ray start\b(?:(?!^\s*done\b|--head).)*?--address"
+    if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
+        line = script.text.count("\n", 0, match.start()) + 1
+        yield Fault(line, 1, "the workers begin at node 0, where the head is")
+
+
+RULES = (
+    Rule(
+        "one-element",
+        "A list of nodes in quotes",
+        'In nodes=("$names") the quotes keep all names in one element, so nodes[1] is empty and the'
+        " workers have no node.",
+        "write mapfile -t nodes < <(scontrol show hostnames $SLURM_JOB_NODELIST)",
+        BASH,
+        _find_one_element,
+    ),
+    Rule(
+        "service-port",
+        "The same port for the server of every job",
+        "Two jobs on a node collide, or a client reaches the server of another job.",
+        "derive it from the job's id; roles of a jobgen spec have ports like that",
+        _RAY,
+        _find_fixed_service,
+    ),
+    Rule(
+        "sleep-until-ready",
+        "A server that is given some seconds to start",
+        "A slow file system or a large model takes longer, and then the client fails; a server that"
+        " has died is not noticed at all.",
+        "ask until it answers, with a limit, and look whether it still runs; ready does so in a"
+        " jobgen spec with roles",
+        _RAY,
+        _find_sleep,
+    ),
+    Rule(
+        "step-takes-all",
+        "A step in the background beside others",
+        "Without --exact or --overlap a step has all CPUs and memory of its nodes: the next step"
+        " waits until it ends, which a server never does.",
+        "add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w",
+        SRUN,
+        _find_beside,
+    ),
+    Rule(
+        "worker-on-head",
+        "A Ray worker beside the head",
+        "The head's node then counts twice, and the last node of the job idles.",
+        "begin the loop at 1",
+        _RAY,
+        _find_worker_on_head,
+    ),
+)
