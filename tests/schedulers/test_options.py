@@ -43,6 +43,7 @@ UNASKED = {
     "site",
     "scheduler",
     "run",
+    "roles",
     "preflight",
     "report",
     "directives",
