@@ -3,7 +3,7 @@
     python benchmarks/programs.py FOLDER
 
 FOLDER holds clones of the repositories that `programs.tsv` names, each as `owner+name`; the table
-has the remarks on each program, looked through, for a job of two nodes with four processes each.
+has the remarks on each program for a job of two nodes with four processes each.
 Without FOLDER only the cost is measured, on a program of 1,000 lines.
 """
 

@@ -30,6 +30,8 @@ _JOINED = re.compile(
     r"(?<![;&|({ ])(?<!then)(?<!else)(?<!do) +"
     r"(module (?:load|use|purge)|export [A-Za-z_]\w*=|source \S|conda activate|ulimit -)"
 )
+# A variable that a line of setup exports.
+_EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
 # A plain value, and what stands behind a number sign without a blank after it.
 _EATEN = re.compile(r"""(?!- |[^#]*: )([^\s"'#|>&*!\[{][^"'\[\]{}#]*[ \t])(#\w[^#]*?)\s*$""")
 # Options whose value is a place that the program writes to.
@@ -47,7 +49,7 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
     rules = (
         _compare_processes,
         _compare_memory,
-        _compare_devices,
+        _check_variables,
         _check_lists,
         _check_interface,
         _check_chain,
@@ -100,18 +102,32 @@ def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("resources.memory_per_node", message, "check the unit: MB, GB")
 
 
-def _compare_devices(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """A variable that shows fewer GPUs than the job asks for."""
+def _list_settings(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """Yield variables with their values: the spec's own, and those that its setup exports."""
+    for name, value in plan.environment.variables.items():
+        yield f"environment.variables.{name}", name, value
+    for name, value in _EXPORTS.findall(loaded.spec.environment.setup or ""):
+        yield "environment.setup", name, value
+
+
+def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Variables that show fewer GPUs than the job asks for, or part its processes."""
     gpus = max(group.gpus for group in plan.nodes.groups)
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
-        value = plan.environment.variables.get(name)
-        if value is None or "$" in value:
+    for path, name, value in _list_settings(loaded, plan):
+        if "$" in value:
             continue
         shown = len([part for part in value.split(",") if part.strip()])
-        if shown < gpus:
-            message = f"shows {shown} of the {gpus} GPUs that the job asks for on a node"
+        if name.endswith("_VISIBLE_DEVICES") and shown < gpus:
+            message = f"{name} shows {shown} of the {gpus} GPUs that the job asks for on a node"
             hint = f"leave it out, or write gpus_per_node: {shown}"
-            yield loaded.problem(f"environment.variables.{name}", message, hint)
+            yield loaded.problem(path, message, hint)
+        elif name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and value == "lo":
+            if plan.nodes.total > 1 and plan.can.batch:
+                message = f"{name}=lo is the loopback interface, by which no node reaches another"
+                yield loaded.problem(path, message, "leave it out, or write launch.interface")
+        elif path == "environment.setup" and re.fullmatch(r"MASTER_\w+|(LOCAL_)?RANK", name):
+            message = f"{name} is set by the job, after its setup"
+            yield loaded.problem(path, message, "remove it")
 
 
 def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:

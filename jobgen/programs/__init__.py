@@ -31,7 +31,7 @@ def look_at(plan: Plan) -> list[Remark]:
     if plan.launch.body:
         return []
     processes = plan.nodes.processes
-    size = JobSize(len(processes), max(processes), plan.nodes.world_size)
+    size = JobSize(len(processes), max(processes), plan.nodes.world_size, not plan.launch.direct)
     if path := _find_wrapper(plan.program.command):
         from jobgen.programs.wrapper import check_wrapper
 

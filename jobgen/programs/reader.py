@@ -20,7 +20,12 @@ class Call(NamedTuple):
 
     name: str
     node: ast.Call
-    conditional: bool  # whether an `if` decides about it, other than the one for `__main__`
+    tests: tuple[ast.expr, ...]  # of each `if` that decides about it, but the one for `__main__`
+
+    @property
+    def conditional(self) -> bool:
+        """Whether an `if` decides about it."""
+        return bool(self.tests)
 
     @property
     def line(self) -> int:
@@ -101,7 +106,7 @@ def read_module(path: str, text: str) -> Module:
     imports = list(_list_imports(places))
     names = _name_imports(places)
     calls = [
-        Call(_find_name(place.node.func, names), place.node, place.conditional)
+        Call(_find_name(place.node.func, names), place.node, place.tests)
         for place in places
         if isinstance(place.node, ast.Call)
     ]
@@ -180,7 +185,7 @@ class _Place(NamedTuple):
     """A statement or expression, and what stands around it."""
 
     node: ast.AST
-    conditional: bool
+    tests: tuple[ast.expr, ...]
     tried: bool
 
 
@@ -193,21 +198,21 @@ _KINDS = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign})
 
 def _walk(tree: ast.Module) -> Iterator[_Place]:
     """Yield calls, imports and assignments, in the order of the text."""
-    stack: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    stack: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = [(tree, (), False)]
     while stack:
-        node, conditional, tried = stack.pop()
+        node, tests, tried = stack.pop()
         kind = type(node)
         if kind in _KINDS:
-            yield _Place(node, conditional, tried)
-        elif isinstance(node, ast.If):
-            conditional = conditional or not _is_main_test(node.test)
+            yield _Place(node, tests, tried)
+        elif isinstance(node, ast.If) and not _is_main_test(node.test):
+            tests = (*tests, node.test)
         tried = tried or kind is ast.Try
-        children: list[tuple[ast.AST, bool, bool]] = []
+        children: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = []
         for field in node._fields:
             value = getattr(node, field, None)
             for child in value if isinstance(value, list) else (value,):
                 if isinstance(child, ast.AST) and type(child) not in _LEAVES:
-                    children.append((child, conditional, tried))
+                    children.append((child, tests, tried))
         stack += reversed(children)
 
 
@@ -246,17 +251,18 @@ def _find_name(node: ast.expr, names: dict[str, str]) -> str:
 
 def _list_assigned(places: list[_Place], names: dict[str, str]) -> Iterator[Setting]:
     """Yield `os.environ["NAME"] = value`."""
-    for node, conditional, _ in places:
+    for node, tests, _ in places:
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if not isinstance(target, ast.Subscript) or not isinstance(node, ast.Assign):
                 continue
             if _find_name(target.value, names) == "os.environ":
-                yield from _make_setting(target.slice, node.value, conditional)
+                yield from _make_setting(target.slice, node.value, bool(tests))
 
 
 def _list_set(calls: list[Call]) -> Iterator[Setting]:
     """Yield what `os.environ.setdefault` and `update` set."""
-    for name, node, conditional in calls:
+    for call in calls:
+        name, node, conditional = call.name, call.node, call.conditional
         if name == "os.environ.setdefault" and len(node.args) == 2:
             key, value = node.args
             yield from (

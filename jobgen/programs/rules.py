@@ -22,6 +22,7 @@ class JobSize(NamedTuple):
     nodes: int
     processes: int  # on the node that has most
     world_size: int
+    agents: bool = True  # whether torchrun's start the processes
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -75,11 +76,14 @@ _MAKERS = re.compile(
 )
 _SPAWNERS = re.compile(
     r"torch\.multiprocessing\.(spawn|start_processes)|.*notebook_launcher|.*\.elastic_launch"
-    r"|torch_xla\..+\.spawn"
+    r"|torch_xla\..+\.spawn|detectron2\.engine\.(launch\.)?launch"
 )
+_SUBMITTERS = re.compile(r"submitit\.(\w+\.)*\w*Executor|dask_jobqueue\.\w+Cluster")
+# What a program counts before it starts one process for each.
+_COUNTS = re.compile(r"gpu|device_count|world_size|nprocs|n_?procs", re.I)
 _STARTERS = re.compile(r"os\.(system|popen|execv\w*)|subprocess\.\w+")
 _LAUNCHERS = re.compile(
-    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed)\b"
+    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|sbatch|qsub)\b"
 )
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 # Who reads one of these and trains nothing divides the work by itself.
@@ -130,26 +134,40 @@ def _find_form(program: ReadProgram) -> Iterator[Remark]:
             "its lines end with CR and LF, so its first line names a program that is not there"
         )
         yield Remark(entry.path, 1, "line-ends", message, f"dos2unix {entry.path}", False)
-    passive = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
-    names = [node.name for node in entry.tree.body if isinstance(node, ast.FunctionDef)]
-    acting = [
-        node
-        for node in entry.tree.body
-        if not isinstance(node, passive | ast.Assign | ast.AnnAssign) and not _is_text(node)
-    ]
-    calling = [node for node in entry.tree.body if isinstance(node, ast.Assign)]
-    called = any(isinstance(node, ast.Call) for one in calling for node in ast.walk(one))
-    main = next((name for name in names if re.fullmatch(r"main\w*|train|run", name)), None)
-    if main and not acting and not called:
-        line = next(
-            node.lineno
-            for node in entry.tree.body
-            if isinstance(node, ast.FunctionDef) and node.name == main
-        )
-        message = f"nothing calls {main}(), so the program ends at once"
-        yield Remark(
-            entry.path, line, "main-not-called", message, f"call {main}() at its end", True
-        )
+    if any(_acts(node) for node in entry.tree.body):
+        return
+    functions = [node for node in entry.tree.body if isinstance(node, ast.FunctionDef)]
+    for main in functions:
+        if re.fullmatch(r"main\w*|train|run", main.name):
+            message = f"nothing calls {main.name}(), so the program ends at once"
+            hint = f"call {main.name}() at its end"
+            yield Remark(entry.path, main.lineno, "main-not-called", message, hint, True)
+            return
+    message = "it only defines names, so it ends at once"
+    yield Remark(entry.path, 1, "empty", message, "name the program that uses them", True)
+
+
+# Calls that a module makes for its names alone.
+_NAMING = re.compile(r"(.*\.)?(get\w*|TypeVar|namedtuple|compile|Path|join|partial|set|dict)")
+_PASSIVE = (
+    ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
+)
+
+
+def _acts(node: ast.stmt) -> bool:
+    """Whether a statement of the program does more than to name something."""
+    if isinstance(node, _PASSIVE) or _is_text(node):
+        return False
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        later = {
+            one for inner in ast.walk(node) if type(inner) is ast.Lambda for one in ast.walk(inner)
+        }
+        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and one not in later]
+        return any(not _NAMING.fullmatch(ast.unparse(call.func)) for call in calls)
+    if isinstance(node, ast.If | ast.Try):
+        handlers = [one for handler in getattr(node, "handlers", ()) for one in handler.body]
+        return any(map(_acts, [*node.body, *node.orelse, *handlers]))
+    return True
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -210,14 +228,19 @@ def _find_launches(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
     grouped = _makes_group(program)
     for module, call in program.calls:
         short = call.name.rpartition(".")[2]
-        if _SPAWNERS.fullmatch(call.name) and not call.conditional:
+        if _SUBMITTERS.fullmatch(call.name):
+            message = "it submits jobs, and jobgen starts it in every process"
+            hint = "name the program that these jobs run in job.yaml"
+            yield Remark(module.path, call.line, "own-launcher", message, hint, True)
+        elif _SPAWNERS.fullmatch(call.name) and _is_likely(call):
             message = (
                 f"{short}() starts its own processes in each of the {size.world_size} that"
                 " the job starts"
             )
             hint = "leave that to jobgen: call the function once, with rank and world size from"
             hint += " RANK, LOCAL_RANK and WORLD_SIZE"
-            yield Remark(module.path, call.line, "own-processes", message, hint, True)
+            certain = not call.conditional
+            yield Remark(module.path, call.line, "own-processes", message, hint, certain)
         elif (
             short == "DataParallel"
             and "Fully" not in call.name
@@ -236,6 +259,14 @@ def _find_launches(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
             yield Remark(
                 module.path, call.line, "own-launcher", message, hint, not call.conditional
             )
+
+
+def _is_likely(call: Call) -> bool:
+    """Whether processes are started always, or for each of several GPUs."""
+    compared = [test for test in call.tests if isinstance(test, ast.Compare)]
+    return len(compared) == len(call.tests) and all(
+        _COUNTS.search(ast.unparse(test)) for test in compared
+    )
 
 
 def _find_launcher(node: ast.Call) -> str:
@@ -259,6 +290,7 @@ def _find_devices(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
     for module, call in program.calls:
         yield from _find_device_map(module, call)
     if _placed_by_library(program):
+        yield from _find_local_rank(program)
         return
     fixed = [one for module, call in program.calls for one in _find_fixed_device(module, call)]
     yield from fixed
@@ -300,9 +332,8 @@ _PLACING = re.compile(
 
 
 def _placed_by_library(program: ReadProgram) -> bool:
-    return any(
-        _MAKERS.fullmatch(call.name) and _PLACING.match(call.name) for _, call in program.calls
-    )
+    makers = [call.name for _, call in program.calls if _MAKERS.fullmatch(call.name)]
+    return any(map(_PLACING.match, makers))
 
 
 def _find_fixed_device(module: Module, call: Call) -> Iterator[Remark]:
@@ -328,6 +359,30 @@ def _find_fixed_device(module: Module, call: Call) -> Iterator[Remark]:
         yield Remark(module.path, call.line, "fixed-gpu", message, hint, False)
 
 
+def _find_local_rank(program: ReadProgram) -> Iterator[Remark]:
+    """A group of torch's own beside an option that the older launcher passed."""
+    arguments = [
+        (module, call)
+        for module, call in program.calls
+        if call.name.endswith("add_argument")
+        and any(
+            isinstance(node, ast.Constant) and node.value in ("--local_rank", "--local-rank")
+            for node in call.node.args
+        )
+        and not any(
+            one.arg == "default" and isinstance(one.value, ast.Constant) and one.value.value is None
+            for one in call.node.keywords
+        )
+    ]
+    makes = any(call.name == "torch.distributed.init_process_group" for _, call in program.calls)
+    reads = {name for module in program.modules for name in module.variables}
+    if arguments and makes and not reads & {"LOCAL_RANK", "SLURM_LOCALID", "RANK"}:
+        module, call = arguments[0]
+        message = "torchrun passes no --local_rank, and LOCAL_RANK is not read"
+        hint = 'take its default from int(os.environ["LOCAL_RANK"])'
+        yield Remark(module.path, call.line, "local-rank", message, hint, False)
+
+
 def _find_first_gpu(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
     """A group of torch's own whose processes all take the first GPU: none of them chooses."""
     text = "\n".join(module.text for module in program.modules)
@@ -336,21 +391,7 @@ def _find_first_gpu(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
     if re.search(
         r"local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b", text, re.I
     ):
-        arguments = [
-            (module, call)
-            for module, call in program.calls
-            if call.name.endswith("add_argument")
-            and any(
-                isinstance(node, ast.Constant) and node.value in ("--local_rank", "--local-rank")
-                for node in call.node.args
-            )
-        ]
-        reads = {name for module in program.modules for name in module.variables}
-        if arguments and not reads & {"LOCAL_RANK", "SLURM_LOCALID", "RANK"}:
-            module, call = arguments[0]
-            message = "torchrun passes no --local_rank, and LOCAL_RANK is not read"
-            hint = 'take its default from int(os.environ["LOCAL_RANK"])'
-            yield Remark(module.path, call.line, "local-rank", message, hint, False)
+        yield from _find_local_rank(program)
         return
     line = next(
         (call for _, call in program.calls if call.name.endswith("init_process_group")), None
@@ -364,6 +405,14 @@ def _find_rendezvous(program: ReadProgram, size: JobSize) -> Iterator[Remark]:
     """A rendezvous that the program sets over the job's."""
     if _spawns(program):
         return
+    reads = {name for module in program.modules for name in module.variables}
+    own = _makes_group(program) and not _placed_by_library(program)
+    if size.agents and own and "SLURM_PROCID" in reads and not reads & {"RANK", "LOCAL_RANK"}:
+        module = next(one for one in program.modules if "SLURM_PROCID" in one.variables)
+        line = module.text.partition("SLURM_PROCID")[0].count("\n") + 1
+        message = "SLURM_PROCID is the number of the node's agent, not of the process"
+        hint = "take the rank from RANK and LOCAL_RANK, or write launch: {mode: direct}"
+        yield Remark(module.path, line, "slurm-rank", message, hint, False)
     hint = "leave it to jobgen, which sets it for every process"
     for module in program.modules:
         for setting in module.settings:

@@ -311,6 +311,7 @@ def describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
         "first": next(iter(items), ""),
         "args": f", args: [{', '.join(items[1:])}]" if items[1:] else "",
         "joined": "&".join(items),
+        "pairs": ", ".join(item.replace("=", ": ", 1) for item in items if "=" in item),
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
         "tasks": f"{_count_tasks(text)}{at_once}",
         "throttle": at_once,

@@ -36,6 +36,18 @@ DOUBTFUL = {
         "shows 1 of the 4 GPUs that the job asks for on a node; leave it out, or write"
         " gpus_per_node: 1",
     ),
+    "one visible GPU by the setup": (
+        ("", "environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}\n"),
+        "environment.setup: CUDA_VISIBLE_DEVICES shows 1 of the 4 GPUs",
+    ),
+    "a rendezvous in the setup": (
+        ("", "environment: {setup: 'export MASTER_PORT=29500'}\n"),
+        "environment.setup: MASTER_PORT is set by the job, after its setup; remove it",
+    ),
+    "NCCL on the loopback interface": (
+        ("", "environment: {variables: {NCCL_SOCKET_IFNAME: lo}}\n"),
+        "NCCL_SOCKET_IFNAME=lo is the loopback interface, by which no node reaches another",
+    ),
     "numbers of devices": (
         ("nodes: 2, gpus_per_node: 4", "gpus_per_node: [0, 1, 2, 3]"),
         "asks for 4 nodes, with 0, 1, 2, 3 GPUs; for 4 GPUs on each node write gpus_per_node: 4",

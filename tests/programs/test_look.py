@@ -84,6 +84,12 @@ WRAPPERS = {
     "srun": ("srun -n 8 python train.py", ["own-launcher", "no-process-group"]),
     "the program": ("cd .\nexec python -u train.py", ["no-process-group"]),
     "something else": ("./prepare --all", []),
+    "a rendezvous of its own": (
+        "export MASTER_PORT=29500\npython t.py # which is not here",
+        ["own-rendezvous"],
+    ),
+    "one GPU": ("CUDA_VISIBLE_DEVICES=0 ./prepare", ["visible-devices"]),
+    "all GPUs": ("export CUDA_VISIBLE_DEVICES=0,1,2,3\n./prepare", []),
 }
 
 

@@ -122,6 +122,31 @@ WRONG = {
         + "init_process_group('nccl', rank=0, world_size=1)",
         ["own-rendezvous", "own-rendezvous"],
     ),
+    "a counted number of processes": (
+        GROUP
+        + OWN_GPU
+        + "import torch.multiprocessing as mp\n"
+        + "if torch.cuda.device_count() > 1:\n    mp.spawn(main)",
+        ["own-processes"],
+    ),
+    "jobs of its own": (
+        GROUP + OWN_GPU + "import submitit\nsubmitit.AutoExecutor('x').submit(main)",
+        ["own-launcher"],
+    ),
+    "detectron2": (
+        "from detectron2.engine import launch\nlaunch(main, args.num_gpus)",
+        ["own-processes"],
+    ),
+    "Slurm's rank of the agent": (
+        "import os, torch\nimport torch.distributed as dist\n"
+        + "rank = int(os.environ['SLURM_PROCID'])\ndist.init_process_group(rank=rank)\n"
+        + "torch.cuda.set_device(local_rank)",
+        ["slurm-rank"],
+    ),
+    "a library, not a program": (
+        "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n",
+        ["empty"],
+    ),
     "a main that nothing calls": ("def main():\n    pass\n", ["main-not-called"]),
     "nothing": ("'''A program.'''\n", ["empty"]),
     "a fault of syntax": ("if True\n    pass\n", ["syntax"]),
