@@ -171,7 +171,8 @@ def _point_to(key: str, paths: AnySequence[str], path: str, *, exact: bool = Fal
         example = table["examples"].get(name, "")
         shown = f", as in {name}: {example}" if example and name != key else ""
         return Hint(f"write {target}, at the top level{shown}", target)
-    text = "requeue" if "requeue" in key else table["examples"].get(name, "...")
+    requeues = name == "then" and "requeue" in key
+    text = "requeue" if requeues else table["examples"].get(name, "...")
     for outer in reversed(target.split(".")):
         text = f"{outer}: {text}" if outer == name else f"{outer}: {{{text}}}"
     belongs = f"{key!r} belongs to {parent}; " if exact else ""
