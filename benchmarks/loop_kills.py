@@ -84,7 +84,7 @@ class Run:
     def wait_for_save(self) -> bool:
         """Return whether a checkpoint was written since the start, before the run ended."""
         end = time.monotonic() + PATIENCE
-        while all(path.stat().st_mtime < self.began for path in self.list_checkpoints()):
+        while not any(read_mtime(path) >= self.began for path in self.list_checkpoints()):
             if all(process.poll() is not None for process in self.processes):
                 return False
             check(time.monotonic() < end, f"no progress in {PATIENCE:g} s; see {self.log}")
@@ -135,6 +135,14 @@ class Run:
 
 def read_step(path: Path) -> int:
     return int(path.name[5:13])
+
+
+def read_mtime(path: Path) -> float:
+    """Return when a file was written; 0 if the run has removed it since it was listed."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def damage(path: Path, chance: random.Random) -> None:

@@ -3,7 +3,6 @@
 <run folder>/checkpoints/
   step-00000500/    rank-00000.pt ...   tensors: each rank's shards, or all of them by rank 0
                     state.json          all else; manifest.json: size and SHA-256 of every file
-  latest            the name of the newest, as text
 
 A checkpoint is written to a hidden folder, synced to disk, then renamed: a crash at any moment
 leaves the ones before it as they were. Digests are checked before anything is loaded, because torch
@@ -31,7 +30,7 @@ from ..loop import sync
 from .config import TrainerError
 from .distributed.strategy import get_first_row, get_local
 from .distributed.world import World
-from .output.files import digest, replace_text
+from .output.files import digest
 
 _MANIFEST = "manifest.json"
 # What torch says about a disk without room.
@@ -85,12 +84,10 @@ class Checkpoints:
             raise TrainerError("\n  ".join([text, *skipped]))
         return None, []
 
-    def tidy(self, newest: Path | None) -> None:
-        """Remove what a kill left half written, and point `latest` at this one."""
+    def tidy(self) -> None:
+        """Remove what a kill left half written."""
         for leftover in self.folder.glob(".tmp-*"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        if newest:
-            replace_text(self.folder / "latest", newest.name + "\n")
 
 
 class Writer:
@@ -176,7 +173,6 @@ class Writer:
             # Later ones were refused too; counted, they would push out the good ones.
             for old in [path for path in self.checkpoints.all() if path <= target][: -self.keep]:
                 _remove(old)
-            replace_text(target.parent / "latest", target.name + "\n")
         except OSError as error:
             print(f"warning: after writing {target}: {error}", flush=True)
 

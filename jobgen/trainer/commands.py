@@ -1,11 +1,8 @@
 """What `python -m jobgen.trainer` does, by command; all but training in one process."""
 
-from pathlib import Path
-
 from . import tasks
 from .checkpoint import Checkpoints, read_state, read_whole
 from .config import Config, TrainerError
-from .tasks import Task
 
 
 def train(config: Config) -> None:
@@ -26,17 +23,6 @@ def prepare(config: Config) -> None:
 
 def sample(config: Config) -> None:
     """Print what the newest checkpoint's model makes."""
-    task, path = _load_trained(config)
-    model = task.build()
-    model.load_state_dict(read_whole(path))
-    print(task.sample(model.eval()) or f"--task {config.task} has no samples")
-
-
-# By the names that the command line has for them.
-COMMANDS = {"train": train, "prepare": prepare, "sample": sample}
-
-
-def _load_trained(config: Config) -> tuple[Task, Path]:
     path, skipped = Checkpoints(config.out).newest_whole()
     for damage in skipped:
         print(f"skipped {damage}")
@@ -44,4 +30,10 @@ def _load_trained(config: Config) -> tuple[Task, Path]:
         raise TrainerError(f"{config.out} has no checkpoint yet")
     task = tasks.load_task(config)
     tasks.compare_identity(task, read_state(path)["identity"], path)
-    return task, path
+    model = task.build()
+    model.load_state_dict(read_whole(path))
+    print(task.sample(model.eval()) or f"--task {config.task} has no samples")
+
+
+# By the names that the command line has for them.
+COMMANDS = {"train": train, "prepare": prepare, "sample": sample}

@@ -3,8 +3,7 @@
 Imports no torch: `--help` and a wrong flag answer at once.
 """
 
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,27 +21,18 @@ class BusyError(TrainerError):
     """Another run uses the run folder."""
 
 
-def read_numbers(text: str) -> tuple[int, ...]:
-    """Read positive whole numbers with colons between them."""
-    if not all(part.isdecimal() and int(part) for part in text.split(":")):
-        raise ArgumentTypeError(f"{text!r} is not positive whole numbers with colons, such as 2:4")
-    return tuple(map(int, text.split(":")))
-
-
 def setting(
     default: Any,
     text: str,
     *,
     zero: bool = False,
-    read: Callable[[str], object] | None = None,
     words: Sequence[str] = (),
 ) -> Any:
     """Declare a setting. The default `...` is the task's or the model's; without these, None.
 
-    Its value is read by its type, or by the function `read`, or is one of `words`; numbers are
-    positive, or 0 with `zero`.
+    Its value is read by its type, or is one of `words`; numbers are positive, or 0 with `zero`.
     """
-    about = {"help": text, "zero": zero, "read": read, "words": words}
+    about = {"help": text, "zero": zero, "words": words}
     if default is ...:
         default, about["help"] = None, f"{text} (default: the task's)"
     return field(default=default, metadata=about)
@@ -72,11 +62,10 @@ class Config:
 
     out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, else runs/trainer)")
     steps: int = setting(200, "optimizer steps in the run")
-    epochs: float | None = setting(None, "passes over the data, instead of --steps")
     seed: int = setting(0, "of parameters and order of samples", zero=True)
     dry_run: bool = setting(False, "print sizes and memory, train nothing")
 
-    task: str = setting("gpt", "what to train: a task's name, or a file or module with one")
+    task: str = setting("gpt", "what to train: gpt, or a file with a task of your own")
     model: str | None = setting(..., "which model: gpt-tiny, gpt-small, gpt2-124m, ...")
 
     data: str | None = setting(
@@ -106,9 +95,6 @@ class Config:
 
     device: str = choice("auto cuda cpu", "auto takes a GPU for each process if there are any")
     strategy: str = choice("ddp fsdp", "each rank holds the whole model, or a shard of it")
-    shares: tuple[int, ...] | None = setting(
-        None, "items of each rank, in proportion: 2:4:6", read=read_numbers
-    )
     hang_after: float = setting(600.0, "seconds without progress after which the run ends")
 
     dtype: str = choice(
@@ -149,11 +135,7 @@ class Config:
         """Return the settings as values that JSON can hold and `read_record` takes."""
         written = {name: value for name, value in vars(self).items() if value is not None}
         del written["dry_run"]
-        if self.epochs is not None:
-            del written["steps"]  # they follow from the epochs
         for name, value in written.items():
-            if isinstance(value, tuple):
-                written[name] = ":".join(map(str, value))
-            elif isinstance(value, Path):
+            if isinstance(value, Path):
                 written[name] = str(value)
         return written

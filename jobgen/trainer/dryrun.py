@@ -13,7 +13,6 @@ from .config import Config
 from .data.feed import map_tensors
 from .data.split import split_batch
 from .distributed.device import DTYPES, choose_arithmetic, count_parameters
-from .optimizer import fix_length
 from .tasks import Task
 
 
@@ -22,7 +21,6 @@ def show_needs(config: Config) -> None:
     if news := tasks.prepare_data(config, fetch=False):
         print(news)
     task = tasks.load_task(config)
-    config = fix_length(config, task)
     unit, each = task.unit, task.units_per_item
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     split = split_batch(config, config.batch_units // each, ranks)

@@ -70,8 +70,6 @@ def _get_type(name: str) -> type:
 def _read_value(name: str, text: str) -> object:
     """Return the setting's value; ArgumentTypeError if the text is not one."""
     kind, about = _get_type(name), _FIELDS[name].metadata
-    if about["read"]:
-        return about["read"](text)
     if about["words"] and text not in about["words"]:
         raise ArgumentTypeError(f"{text!r} is not one of {', '.join(about['words'])}")
     if kind not in (int, float):
@@ -90,8 +88,7 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m jobgen.trainer",
         usage="%(prog)s [train|prepare|sample] [FLAG ...]",
-        description=f"Train a model, on one process or many. Tasks: "
-        f"{', '.join(tasks.list_names())}.",
+        description="Train a model, on one process or many.",
         epilog=_COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -113,13 +110,14 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def _settle(given: dict[str, Any]) -> Config:
     """Add the defaults of the task, and of its model, and compare the settings with each other."""
-    task = tasks.read_defaults(given.get("task", "gpt"))
-    model: str = given.get("model") or next(iter(task.models), "")
-    if task.models and model not in task.models:
-        hint = _suggest(model, task.models) or f"; it has {', '.join(task.models)}"
+    task = tasks.import_task(given.get("task", "gpt"))
+    models: dict[str, Any] = getattr(task, "MODELS", {})
+    model: str = given.get("model") or next(iter(models), "")
+    if models and model not in models:
+        hint = _suggest(model, models) or f"; it has {', '.join(models)}"
         raise FlagError(f"--model: the task does not have {model!r}{hint}")
     usual: dict[str, Any] = {"model": model or None, "lr": 1e-3}
-    usual |= {**task.defaults, **task.models.get(model, {})}
+    usual |= {**getattr(task, "DEFAULTS", {}), **models.get(model, {})}
     batches = {"batch_tokens", "batch_samples"}
     if not batches & (usual.keys() | given.keys()):
         usual["batch_samples"] = 64
@@ -127,10 +125,8 @@ def _settle(given: dict[str, Any]) -> Config:
     if wrong and (right := batches & usual.keys()):
         own, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
         raise FlagError(f"--{own}: this task wants --{wanted}")
-    if "epochs" in given and "steps" in given:
-        raise FlagError("--epochs and --steps say the same in two ways; give one of them")
     config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
-    if "warmup_steps" not in given and config.epochs is None:
+    if "warmup_steps" not in given:
         most = usual.get("warmup_steps", _WARMUP_STEPS)
         config = dataclasses.replace(config, warmup_steps=min(most, config.steps // 10))
     if config.min_lr is not None and config.min_lr > config.lr:

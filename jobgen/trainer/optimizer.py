@@ -1,6 +1,5 @@
 """The learning rate of each step, AdamW, and the scale of the loss in fp16."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -8,9 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import Config
-from .tasks import Task
 
-_WARMUP_STEPS = 20  # at most, with --epochs
 _FINAL_SHARE = 0.1  # of --lr, without --min-lr
 
 
@@ -28,18 +25,6 @@ def compute_learning_rate(step: int, config: Config) -> float:
     way = (step - warmup) / max(1, config.steps - warmup)
     left = 0.5 * (1 + math.cos(math.pi * way)) if config.schedule == "cosine" else 1 - way
     return lowest + (highest - lowest) * left
-
-
-def fix_length(config: Config, task: Task) -> Config:
-    """Return the settings with --epochs as steps, and a warmup that suits them."""
-    if config.epochs is None:
-        return config
-    items = config.batch_units // task.units_per_item
-    steps = math.ceil(config.epochs * task.train_items / items)
-    warmup = config.warmup_steps
-    if warmup is None:
-        warmup = min(_WARMUP_STEPS, steps // 10)
-    return dataclasses.replace(config, steps=steps, warmup_steps=warmup)
 
 
 class Optimizer:

@@ -18,9 +18,13 @@ from ..loop import Loop
 from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import BusyError, Config, TrainerError
-from .distributed.device import choose_arithmetic, prefer_attention, set_arithmetic
+from .distributed.device import (
+    choose_arithmetic,
+    name_device,
+    prefer_attention,
+    set_arithmetic,
+)
 from .distributed.world import World, join
-from .optimizer import fix_length
 from .output.files import lock, replace_text
 from .output.metrics import Log, look_up_peak
 from .step import StepNumbers, Stepper
@@ -86,8 +90,8 @@ class _Run:
         """Build all that takes part, and continue from the newest checkpoint."""
         self.loop = Loop(self.status.folder)
         signal.signal(signal.SIGUSR1, signal.getsignal(signal.SIGTERM))
-        self.world, self.task = world, tasks.load_task(self.config)
-        self.config = config = fix_length(self.config, self.task)
+        config = self.config
+        self.world, self.task = world, tasks.load_task(config)
         self.arithmetic = choose_arithmetic(config, world.device)
         self.stepper = Stepper(self.task, config, world, self.arithmetic)
         self.writer = Writer(self.checkpoints, world, keep=config.keep)
@@ -101,7 +105,7 @@ class _Run:
         for problem in skipped if self.world.main else ():
             print(f"skipped {problem}", flush=True)
         # No rank begins to write before rank 0 has tidied.
-        self.world.first(lambda: self.checkpoints.tidy(path))
+        self.world.first(self.checkpoints.tidy)
         if path is None:
             return
         state = self.world.first(lambda: read_state(path))
@@ -249,7 +253,7 @@ class _Run:
 
     def facts(self) -> dict[str, Any]:
         """Return what is worth knowing about this start of the run."""
-        name, world = self.world.device_name, self.world
+        name, world = name_device(self.world.device), self.world
         return {
             "world_size": world.size,
             "device": world.device.type,

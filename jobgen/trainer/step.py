@@ -17,7 +17,7 @@ from .config import Config
 from .data import order
 from .data.feed import Feed, move_batch
 from .data.split import split_batch
-from .distributed.device import Arithmetic, count_parameters, run_uncompiled
+from .distributed.device import Arithmetic, count_parameters
 from .distributed.strategy import build_model
 from .distributed.world import World
 from .optimizer import LossScale, Optimizer, compute_learning_rate
@@ -204,12 +204,12 @@ class Stepper:
         """
         if self.strategy.model is self.model:
             return
-        if self.strategy.has_state:
-            self.model.eval()  # leaves running means as they are
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         batch = self.load_batch([0] * self.split.sizes[0], training=True)
         self.backward(self.compute_loss(self.strategy.model, batch))
         self.model.zero_grad()
-        self.model.train()
+        for buffer, before in buffers:  # as running means
+            buffer.copy_(before)
 
     def load_batch(self, items: Sequence[int], *, training: bool) -> Any:
         """Return these items on the device."""
@@ -229,8 +229,8 @@ class Stepper:
                     continue
                 batch = self.load_batch(part or self.val[:1], training=False)
                 # Compiling once more, for the few that are left, takes longer than they do.
-                few = run_uncompiled() if len(part) < min(size, most) else nullcontext()
-                with few:
+                whole = len(part) >= min(size, most)
+                with nullcontext() if whole else torch.compiler.set_stance("force_eager"):
                     loss = self.compute_loss(self.model, batch)
                 if part:
                     total += loss

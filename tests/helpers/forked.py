@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TORCHRUN = "torch.distributed.run"
 #: what the trainer and torchrun have imported by the time they begin
 MODULES = ("jobgen.trainer.commands", "jobgen.trainer.flags", "jobgen.trainer.run")
-MODULES += ("jobgen.trainer.tasks.gpt", "jobgen.trainer.tasks.toy", "pydoc_data.topics")
+MODULES += ("jobgen.trainer.tasks.gpt", "pydoc_data.topics")
 MODULES += ("torch._dynamo", "torch._inductor.utils", "torch._numpy", TORCHRUN)
 MODULES += ("torch.distributed.elastic.agent.server.local_elastic_agent",)
 MODULES += ("torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",)

@@ -65,6 +65,8 @@ CONTRAST = """() => {
   return least;
 }"""
 
+TOY = str(Path(__file__).parents[1] / "helpers" / "programs" / "toy_task.py")
+
 
 class Seen:
     """A page, opened from its file, with what the browser complained of."""
@@ -199,7 +201,7 @@ def test_a_real_run_is_told_and_drawn(browser: Any, tmp_path: Path) -> None:
         preflight=True,
         resources={"nodes": 2, "walltime": "5m"},
         launch={"processes_per_node": [2, 1]},
-        run={"module": "jobgen.trainer", "args": {"task": "toy", "steps": 60, "log-every": 1}},
+        run={"module": "jobgen.trainer", "args": {"task": TOY, "steps": 60, "log-every": 1}},
     )
     job = submit(content, scheduler="local", cwd=tmp_path)
     assert job.wait(300) == "done 0", job.everything()

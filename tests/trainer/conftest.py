@@ -13,6 +13,8 @@ import pytest
 from forked import start_python
 
 ROOT = Path(__file__).parents[2]
+# A task of one's own: linear regression, over in a second.
+TOY = str(ROOT / "tests" / "helpers" / "programs" / "toy_task.py")
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 80
 

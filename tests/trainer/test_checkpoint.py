@@ -57,7 +57,6 @@ def test_what_is_loaded_is_what_was_saved(tmp_path: Path, save: Callable[..., Pa
     assert checkpoints.newest_whole() == (path, [])
     assert read_state(path) == {"step": 10}
     assert torch.equal(read_whole(path)["w"], torch.full((100,), 10.0))
-    assert (tmp_path / "checkpoints" / "latest").read_text() == "step-00000010\n"
 
 
 def test_only_the_last_ones_are_kept_and_nothing_else_is_left(
@@ -66,7 +65,7 @@ def test_only_the_last_ones_are_kept_and_nothing_else_is_left(
     for step in (1, 2, 3, 4, 5, 6):
         save(step, keep=2)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert names == ["latest", "step-00000005", "step-00000006"]
+    assert names == ["step-00000005", "step-00000006"]
 
 
 def test_a_full_disk_keeps_the_one_before_and_says_why(
@@ -87,7 +86,7 @@ def test_a_full_disk_keeps_the_one_before_and_says_why(
         assert "No space left on device" in str(saved.problem)
         assert "\n" not in str(saved.problem)
         assert Checkpoints(tmp_path).newest_whole() == (good, [])
-        assert sorted(path.name for path in good.parent.iterdir()) == ["latest", good.name]
+        assert sorted(path.name for path in good.parent.iterdir()) == [good.name]
 
 
 def test_what_fails_after_a_checkpoint_is_there_does_not_unmake_it(
@@ -98,17 +97,18 @@ def test_what_fails_after_a_checkpoint_is_there_does_not_unmake_it(
 ) -> None:
     save(5)
 
-    def full(path: Path, text: str) -> None:
-        raise OSError(28, "No space left on device", str(path))
+    def full(path: Path, hidden: Path) -> None:
+        if path.name == "step-00000005":
+            raise OSError(28, "No space left on device", str(path))
+        rename(path, hidden)
 
-    monkeypatch.setattr("jobgen.trainer.checkpoint.replace_text", full)
-    path = save(10)
+    rename = os.rename
+    monkeypatch.setattr("os.rename", full)
+    path = save(10, keep=1)
     assert Checkpoints(tmp_path).newest_whole() == (path, [])
     assert "step-00000010: [Errno 28] No space left on device" in capsys.readouterr().out
-    assert (path.parent / "latest").read_text() == "step-00000005\n"
     monkeypatch.undo()
-    Checkpoints(tmp_path).tidy(path)
-    assert (path.parent / "latest").read_text() == "step-00000010\n"
+    Checkpoints(tmp_path).tidy()
 
 
 def flip_a_bit(path: Path) -> None:
@@ -201,7 +201,7 @@ def test_what_a_kill_left_half_written_is_ignored_and_later_removed(
     half.mkdir()
     (half / TENSORS).write_bytes(b"PK")
     assert checkpoints.newest_whole() == (good, [])
-    checkpoints.tidy(good)
+    checkpoints.tidy()
     assert not half.exists()
 
 

@@ -43,30 +43,9 @@ def test_a_batch_with_an_awkward_number_of_items_is_cut_into_large_pieces_and_sa
     assert six.counts == [3] * 6
 
 
-@pytest.mark.parametrize(
-    ("shares", "items", "own", "counts"),
-    [("1:2", 96, [32, 64], [1, 2]), ("10:2", 24, [20, 4], [1, 1]), ("1:2", 64, [21, 43], [1, 2])],
-)
-def test_shares_are_of_items(shares: str, items: int, own: list[int], counts: list[int]) -> None:
-    split = split_batch(config("--shares", shares), items, len(counts))
-    assert [sum(map(len, each)) for each in split.micro_batches] == own
-    assert split.counts == counts
-
-
-@pytest.mark.parametrize(
-    ("flags", "items", "ranks", "message"),
-    [
-        ((), 2, 3, "a step of 2 items is too small for 3 ranks; lower the number of processes"),
-        (("--shares", "1:2"), 24, 3, "--shares has 2 numbers for 3 ranks"),
-        (("--shares", "1:99"), 24, 2, "is too small for 2 ranks; make --shares more alike"),
-    ],
-)
-def test_a_rank_without_work_is_refused_with_what_to_do(
-    flags: tuple[str, ...], items: int, ranks: int, message: str
-) -> None:
-    with pytest.raises(TrainerError) as caught:
-        split_batch(config(*flags), items, ranks)
-    assert message in str(caught.value)
+def test_a_rank_without_work_is_refused_with_what_to_do() -> None:
+    with pytest.raises(TrainerError, match="too small for 3 ranks; lower the number of processes"):
+        split_batch(config(), 2, 3)
 
 
 class Numbers(Task):
@@ -83,12 +62,12 @@ class Numbers(Task):
 
 
 def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> None:
-    uneven = config("--micro-batch", "2", "--shares", "1:2:3")
+    settings = config("--micro-batch", "2")
     cpu = torch.device("cpu")
 
-    def steps(shares: Config, ranks: int, count: int, start: int = 0) -> list[list[int]]:
-        split = split_batch(shares, 12, ranks)
-        feeds = [Feed(Numbers(), shares, split, rank=rank, device=cpu) for rank in range(ranks)]
+    def steps(ranks: int, count: int, start: int = 0) -> list[list[int]]:
+        split = split_batch(settings, 12, ranks)
+        feeds = [Feed(Numbers(), settings, split, rank=rank, device=cpu) for rank in range(ranks)]
         for feed in feeds:
             feed.seek(start)
         return [
@@ -101,9 +80,9 @@ def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> Non
             for _ in range(count)
         ]
 
-    alone = steps(config("--micro-batch", "2"), 1, 20)
-    assert steps(uneven, 3, 20) == alone
-    assert steps(uneven, 3, 5, start=36) == alone[3:8]
+    alone = steps(1, 20)
+    assert steps(5, 20) == alone, "two or three items a rank"
+    assert steps(5, 5, start=36) == alone[3:8]
     epoch = [item for step in alone for item in step][:100]
     assert sorted(epoch) == list(range(100))
 
@@ -113,21 +92,19 @@ def test_together_the_ranks_see_what_one_would_and_go_on_from_any_place() -> Non
     most=st.integers(1, 9),
     start=st.integers(0, 250),
     seed=st.integers(0, 5),
-    shares=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    ranks=st.integers(1, 6),
 )
 def test_the_order_of_items_does_not_depend_on_who_reads_them(
-    items: int, most: int, start: int, seed: int, shares: list[int]
+    items: int, most: int, start: int, seed: int, ranks: int
 ) -> None:
-    """Whatever the ranks, their shares, the micro-batch and the place at which they begin."""
-    flags = ["--micro-batch", str(most), "--seed", str(seed)]
-    flags += ["--shares", ":".join(map(str, shares))]
-    own = config(*flags)
+    """Whatever the ranks, the micro-batch and the place at which they begin."""
+    own = config("--micro-batch", str(most), "--seed", str(seed))
     try:
-        split = split_batch(own, items, len(shares))
+        split = split_batch(own, items, ranks)
     except TrainerError:
         assume(False)
     read = []
-    for rank in range(len(shares)):
+    for rank in range(ranks):
         feed = Feed(Numbers(), own, split, rank=rank, device=torch.device("cpu"))
         feed.seek(start)
         read += [int(item) for _ in split.micro_batches[rank] for item in feed.take_batch()[0][0]]

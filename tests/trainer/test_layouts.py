@@ -19,7 +19,7 @@ from jobs import submit
 
 skip_without("torch", "sklearn")
 
-from .conftest import ROOT, TEXT  # noqa: E402
+from .conftest import ROOT, TEXT, TOY  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -30,7 +30,10 @@ TASKS = {
     "toy": ("--batch-samples", "12"),
 }
 # Tasks of one's own.
-FILES = {"digits": str(ROOT / "examples" / "digits_task.py")}
+FILES = {
+    "digits": str(ROOT / "examples" / "digits_task.py"),
+    "toy": TOY,
+}
 IMPORTED = (*MODULES, "sklearn.datasets")
 COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12")
 

@@ -158,8 +158,8 @@ def test_a_signal_stops_all_ranks_at_one_step_with_a_checkpoint(
     assert (run.out / "STOPPED").exists()
     assert not (run.out / "DONE").exists()
     assert run.losses()[-1][0] == status["step"]
-    latest = (run.out / "checkpoints" / "latest").read_text().strip()
-    assert latest == f"step-{status['step']:08d}"
+    newest = max(path.name for path in (run.out / "checkpoints").glob("step-*"))
+    assert newest == f"step-{status['step']:08d}"
 
 
 def test_the_stop_file_stops_a_job_once(start: Start, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_another_model_or_text_does_not_continue_this_run(
         assert run.wait() == 1, run.output
         assert said in run.output
         assert "Traceback" not in run.output
-    assert (whole.out / "checkpoints/latest").read_text() == "step-00000040\n"
+    assert (whole.out / "checkpoints/step-00000040").exists()
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="Inductor writes C++")

@@ -15,10 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from jobgen.trainer import tasks  # noqa: E402
 from jobgen.trainer.distributed.device import choose_arithmetic  # noqa: E402
-from jobgen.trainer.distributed.strategy import has_state  # noqa: E402
 from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.optimizer import LossScale, compute_learning_rate, fix_length  # noqa: E402
+from jobgen.trainer.optimizer import LossScale, compute_learning_rate  # noqa: E402
 from jobgen.trainer.step import Stepper  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -50,9 +49,7 @@ def make(world: World, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
         config = parse_flags([*TINY, *data, *(other if chats else ()), *flags])
         tasks.prepare_data(config, fetch=False)
         task = tasks.load_task(config)
-        return Stepper(
-            task, fix_length(config, task), world, choose_arithmetic(config, world.device)
-        )
+        return Stepper(task, config, world, choose_arithmetic(config, world.device))
 
     return make
 
@@ -200,19 +197,6 @@ def test_compiled_it_computes_the_same_and_is_compiled_once_for_training_and_onc
     assert count_compiles() == validated, "nothing is compiled again"
 
 
-def test_only_a_model_that_keeps_running_means_has_them_sent_around() -> None:
-    class Table(torch.nn.Linear):
-        def __init__(self) -> None:
-            super().__init__(2, 2)
-            self.register_buffer("angles", torch.ones(2), persistent=False)
-
-    assert not has_state(torch.nn.Sequential(Table(), torch.nn.LayerNorm(2)))
-    assert has_state(torch.nn.Sequential(Table(), torch.nn.BatchNorm1d(2)))
-    tied = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    tied[1].weight = tied[0].weight
-    assert not has_state(tied)
-
-
 def list_rates(*flags: str) -> list[float]:
     config = parse_flags(["--steps", "100", "--warmup-steps", "10", "--lr", "1", *flags])
     return [compute_learning_rate(step, config) for step in range(100)]
@@ -228,13 +212,6 @@ def test_the_learning_rate_follows_its_schedule() -> None:
         up + [1 - way for way in ways]
     )
     assert list_rates("--schedule", "constant") == pytest.approx(up + [1.0] * 90)
-
-
-def test_epochs_are_turned_into_steps(make: Callable[..., Stepper]) -> None:
-    stepper = make("--epochs", "2.5")
-    items = stepper.task.train_items
-    assert stepper.config.steps == math.ceil(2.5 * items / 8)
-    assert stepper.config.warmup_steps == min(20, stepper.config.steps // 10)
 
 
 def test_fp16_learns_as_fp32_does_and_takes_overflows_in_its_stride(

@@ -1,10 +1,10 @@
 """How the items of a step are split over the ranks, and into micro-batches.
 
-Each rank has its share of a step's items, equal ones or as `--shares` says, and runs them in
-micro-batches of at most `--micro-batch`, as alike in size as they can be.
+Each rank has its share of a step's items, and runs them in micro-batches of at most
+`--micro-batch`; shares and micro-batches are as alike in size as they can be.
 """
 
-from collections.abc import Sequence
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,27 +43,16 @@ class BatchSplit(NamedTuple):
 
 def split_batch(config: Config, items: int, ranks: int) -> BatchSplit:
     """Split a step's items; TrainerError if a rank would get none."""
-    shares = config.shares or [1] * ranks
-    if len(shares) != ranks:
-        raise TrainerError(f"--shares has {len(shares)} numbers for {ranks} ranks")
-    parts = _share(items, shares)
-    # Ranks with equal shares run equally often: where layers are sharded, they must.
-    often = -(-max(map(len, parts)) // config.micro_batch)
-    equal = len(set(shares)) == 1
-    split = [_cut(own, often if equal else -(-len(own) // config.micro_batch)) for own in parts]
+    ends = [part * items // ranks for part in range(ranks + 1)]
+    # All ranks run equally often: where layers are sharded, they must.
+    often = math.ceil(math.ceil(items / ranks) / config.micro_batch)
+    split = [_cut(range(first, end), often) for first, end in pairwise(ends)]
     if not all(split):
-        what = "make --shares more alike" if config.shares else "lower the number of processes"
         raise TrainerError(
-            f"a step of {items} items is too small for {ranks} ranks; {what}, or raise the batch"
+            f"a step of {items} items is too small for {ranks} ranks; lower the number of "
+            f"processes, or raise the batch"
         )
     return BatchSplit(items, split)
-
-
-def _share(count: int, weights: Sequence[int]) -> list[range]:
-    """Split range(count) in proportion to the weights, one part after another."""
-    whole = sum(weights)
-    ends = [sum(weights[:part]) * count // whole for part in range(len(weights) + 1)]
-    return [range(ends[part], ends[part + 1]) for part in range(len(weights))]
 
 
 def _cut(own: range, parts: int) -> list[range]:

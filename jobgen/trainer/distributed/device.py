@@ -4,13 +4,13 @@ import ctypes
 import os
 import platform
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._triton import has_triton
 
 from ..config import Config, TrainerError
 
@@ -109,13 +109,6 @@ def describe_kind(device: torch.device) -> str:
     return f"cuda, sm{major}{minor}"
 
 
-def has_triton() -> bool:
-    """Return whether torch.compile can write kernels for a GPU."""
-    from torch.utils._triton import has_triton
-
-    return bool(has_triton())
-
-
 def set_arithmetic(config: Config, device: torch.device) -> None:
     """Set up torch for the whole process, before anything is computed or compiled."""
     if device.type == "cpu":
@@ -130,19 +123,11 @@ def set_arithmetic(config: Config, device: torch.device) -> None:
             os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
 
 
-@contextmanager
-def prefer_attention(device: torch.device) -> Iterator[None]:
+def prefer_attention(device: torch.device) -> AbstractContextManager[None]:
     """Let torch try the kernels for attention in the order that is fastest on a GPU."""
-    with ExitStack() as stack:
-        if device.type == "cuda":
-            kernels = [getattr(SDPBackend, name) for name in ATTENTION_ORDER]
-            stack.enter_context(sdpa_kernel(kernels, set_priority=True))
-        yield
-
-
-def run_uncompiled() -> Any:
-    """Return a context in which compiled functions run as they were written."""
-    return torch.compiler.set_stance("force_eager")
+    if device.type != "cuda":
+        return nullcontext()
+    return sdpa_kernel([getattr(SDPBackend, name) for name in ATTENTION_ORDER], set_priority=True)
 
 
 def count_parameters(model: nn.Module) -> int:

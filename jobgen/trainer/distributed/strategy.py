@@ -5,7 +5,6 @@ summed, never averaged, and no rank counts more than its share. Within a step on
 micro-batch communicates; ranks with unequal numbers need not be joined.
 """
 
-import inspect
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -86,12 +85,6 @@ def compile_model(model: nn.Module, task: Task, *, sharded: bool) -> None:
         setattr(owner, name, torch.compile(getattr(owner, name), dynamic=False))
 
 
-def has_state(model: nn.Module) -> bool:
-    """Return whether the model keeps more than parameters from step to step, as running means."""
-    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    return not model.state_dict().keys() <= parameters
-
-
 class Replicas:
     """The whole model on every rank (DistributedDataParallel)."""
 
@@ -102,18 +95,11 @@ class Replicas:
         self.gain = world.size  # as gradients are averaged, and sums are wanted
         self.module = model
         self.model = model  # what is called in training
-        self.has_state = has_state(model)
         if world.size > 1:
-            # Running means differ by rank, and are rank 0's; tables of constants, which are not in
-            # the state, are the same everywhere. The option's name depends on torch's version.
-            given = inspect.signature(DistributedDataParallel).parameters
-            sync = next(n for n in ("forward_sync_buffers", "broadcast_buffers") if n in given)
-            buffers: dict[str, Any] = {sync: self.has_state}
             self.model = DistributedDataParallel(
                 model,
                 device_ids=[world.device] if world.device.type != "cpu" else None,
                 gradient_as_bucket_view=True,
-                **buffers,
             )
 
     def accumulate(self, *, last: bool) -> AbstractContextManager[None]:
@@ -140,7 +126,7 @@ class Shards(Replicas):
         arithmetic: Arithmetic,
         split: BatchSplit,
     ) -> None:
-        self.gain, self.has_state = world.size, has_state(model)
+        self.gain = world.size
         short = arithmetic.torch_dtype
         # Ranks with fewer micro-batches than others would miss calls to gather layers: then each
         # layer is gathered once, and stays so until the step's end.

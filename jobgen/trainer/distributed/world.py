@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from ..config import Config, TrainerError
-from .device import choose_device, name_device
+from .device import choose_device
 
 # What else may have started this process as one of several: their number, by variable.
 _OTHER_LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -48,11 +48,6 @@ class World:
     def main(self) -> bool:
         """Whether this is the one rank that writes."""
         return self.rank == 0
-
-    @property
-    def device_name(self) -> str:
-        """The name of the device; for a CPU, of its instruction set."""
-        return name_device(self.device)
 
     def __str__(self) -> str:
         backend = self.backend if self.size > 1 else "alone"

@@ -7,22 +7,19 @@ A task is one module with a function `load(config) -> Task`. It may also have
 - `DEFAULTS`: values for settings that were not given
 - `MODELS`: the same for each name that `--model` takes; the first is the usual one
 
-`--task NAME` takes the file of that name in this folder: to add a task, put one here, as nothing
-else names them. `--task FILE.py` and `--task PACKAGE.MODULE` take one from elsewhere. This module
-imports no torch.
+`--task gpt` takes gpt.py in this folder, `--task FILE.py` one of your own. This module imports no
+torch.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
-import pkgutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config import Config, FlagError, TrainerError
 
@@ -96,33 +93,11 @@ class Task(Protocol):
         return {}
 
 
-class Defaults(NamedTuple):
-    """What a task says about settings that were not given."""
-
-    defaults: Mapping[str, Any]  # by the names of settings
-    models: Mapping[str, Mapping[str, Any]]  # what else each model has; the first is usual
-
-
-def list_names() -> list[str]:
-    """Return the names of the tasks in this folder."""
-    modules = (module for module in pkgutil.iter_modules(__path__) if not module.ispkg)
-    return sorted(module.name.replace("_", "-") for module in modules)
-
-
-def read_defaults(name: str) -> Defaults:
-    """Return what the task's module says in DEFAULTS and MODELS.
-
-    Raises FlagError when there is no such task.
-    """
-    module = import_task(name)
-    return Defaults(getattr(module, "DEFAULTS", {}), getattr(module, "MODELS", {}))
-
-
 @cache
 def import_task(name: str) -> ModuleType:
     """Return the task's module; FlagError when there is no such task."""
-    if name in list_names():
-        return importlib.import_module(f".{name.replace('-', '_')}", __name__)
+    if name == "gpt":
+        return importlib.import_module(".gpt", __name__)
     if name.endswith(".py") and Path(name).is_file():
         spec = importlib.util.spec_from_file_location(Path(name).stem, name)
         assert spec is not None
@@ -130,17 +105,7 @@ def import_task(name: str) -> ModuleType:
         module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
-    try:
-        known = not name.endswith(".py") and importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        known = False
-    if not known:
-        near = difflib.get_close_matches(name, list_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise FlagError(
-            f"--task {name}: not one of {', '.join(list_names())}, nor a file or module{hint}"
-        )
-    return importlib.import_module(name)
+    raise FlagError(f"--task {name}: neither gpt nor a file that is there")
 
 
 def prepare_data(config: Config, *, fetch: bool) -> str | None:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..config import Config
-from . import Task
+from jobgen.trainer.config import Config
+from jobgen.trainer.tasks import Task
 
 DEFAULTS = {"batch_samples": 64, "lr": 0.03, "weight_decay": 0.0}
 
