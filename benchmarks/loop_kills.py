@@ -162,6 +162,8 @@ def disturb(run: Run, plan: list[str], chance: random.Random) -> Counter[str]:
     for what in plan:
         if not run.wait_for_save():
             break
+        while what == "damaged" and len(run.list_checkpoints()) < 2:
+            time.sleep(0.002)  # there must be one to fall back to
         if what == "power cut":
             run.wait_for_write()
             time.sleep(chance.random() * 0.005)
@@ -173,7 +175,7 @@ def disturb(run: Run, plan: list[str], chance: random.Random) -> Counter[str]:
             counts["power cuts"] += 1
             counts["files that these changed"] += run.cut_power(chance)
         whole = run.list_checkpoints()
-        if what == "damaged" and len(whole) > 1:
+        if what == "damaged":
             damage(whole.pop(), chance)
             counts["damaged"] += 1
         before = run.log.stat().st_size

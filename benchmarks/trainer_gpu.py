@@ -194,16 +194,13 @@ def measure_plain(folder: Path, scale: Scale) -> dict[str, Any]:
     import torch
 
     from jobgen.trainer import tasks
-    from jobgen.trainer.distributed.strategy import fill_in
     from jobgen.trainer.flags import parse_flags
     from jobgen.trainer.output.metrics import measure_memory
 
     cuda, size = scale.device == "cuda", scale.micro_batches[0]
     task: Any = tasks.load_task(parse_flags(scale.list_flags(folder, "plain")))
     torch.set_float32_matmul_precision("high")
-    with torch.device("meta"):
-        model = task.build()
-    fill_in(task, model, torch.device(scale.device))
+    model = task.build().to(scale.device)
     compiled = torch.compile(model) if cuda else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1, fused=True)
     often, generator = scale.batch_tokens // scale.context // size, torch.Generator()

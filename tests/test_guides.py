@@ -87,6 +87,13 @@ def write_files(page: Page, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
+def test_programs_of_guides_are_short_enough_to_be_read() -> None:
+    pages = [read_page(ROOT / "docs/guides" / f"{name}.md") for name in (*PROGRAMS, "deepspeed")]
+    programs = [text for page in pages for name, text in page.files.items() if name == "train.py"]
+    assert len(programs) >= 5
+    assert max(text.count("\n") for text in programs) <= 70
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_the_commands_of_a_page_run(path: Path, tmp_path: Path) -> None:

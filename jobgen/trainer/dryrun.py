@@ -12,7 +12,7 @@ from . import tasks
 from .config import Config
 from .data.feed import map_tensors
 from .data.split import split_batch
-from .distributed.device import DTYPES, choose_arithmetic, count_parameters
+from .distributed.device import DTYPES, choose_arithmetic
 from .tasks import Task
 
 
@@ -24,10 +24,15 @@ def show_needs(config: Config) -> None:
     unit, each = task.unit, task.units_per_item
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     split = split_batch(config, config.batch_units // each, ranks)
-    with torch.device("meta" if task.on_meta else "cpu"):
+    with torch.device("meta" if config.task == "gpt" else "cpu"):
         model = task.build()
-    parameters = count_parameters(model)
-    dtype, why = choose_dtype(config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    cuda = config.device != "cpu" and torch.cuda.is_available()
+    arithmetic = choose_arithmetic(config, torch.device("cuda" if cuda else "cpu"))
+    dtype, why = arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
+    if config.dtype == "auto" and config.device != "cpu" and not cuda:
+        # A login node has none; the job, which is meant, probably has.
+        dtype, why = "bf16", "assuming GPUs, of which there is none here; --device cpu is for CPUs"
     width = torch.finfo(DTYPES[dtype]).bits // 8
     state = parameters * measure_state(config, ranks=ranks, accumulates=max(split.counts) > 1)
     activations = measure_activations(task, model) * split.sizes[0] * width / 4
@@ -41,18 +46,6 @@ def show_needs(config: Config) -> None:
         f"{state / 1e9:.2f} parameters, gradients and optimizer, {activations / 1e9:.2f} "
         f"activations of a micro-batch; less if compiled, more for libraries and buffers"
     )
-
-
-def choose_dtype(config: Config) -> tuple[str, str]:
-    """Return the type that the run would use, and why.
-
-    A login node has no GPU; the job, which is meant, probably has.
-    """
-    if config.dtype == "auto" and config.device != "cpu" and not torch.cuda.is_available():
-        return "bf16", "assuming GPUs, of which there is none here; --device cpu is for CPUs"
-    cuda = config.device != "cpu" and torch.cuda.is_available()
-    arithmetic = choose_arithmetic(config, torch.device("cuda" if cuda else "cpu"))
-    return arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
 
 
 def measure_state(config: Config, *, ranks: int, accumulates: bool) -> float:

@@ -6,6 +6,7 @@ a single step. Neither knows a task, only items and units.
 
 import gc
 import json
+import platform
 import signal
 import time
 from collections import deque
@@ -18,12 +19,7 @@ from ..loop import Loop
 from . import tasks
 from .checkpoint import Checkpoints, Saved, Writer, read_into, read_state
 from .config import BusyError, Config, TrainerError
-from .distributed.device import (
-    choose_arithmetic,
-    name_device,
-    prefer_attention,
-    set_arithmetic,
-)
+from .distributed.device import choose_arithmetic, prefer_attention, set_arithmetic
 from .distributed.world import World, join
 from .output.files import lock, replace_text
 from .output.metrics import Log, look_up_peak
@@ -127,8 +123,10 @@ class _Run:
         dtype, compiled, reasons = self.arithmetic
         log.start(stepper.done, **self.facts(), dtype=dtype, compiled=compiled)
         log.say(f"arithmetic: {reasons}")
-        for line in filter(None, (stepper.split.explain_unevenness(), self.explain_validation())):
-            log.say(line)
+        if note := stepper.split.explain_unevenness():
+            log.say(note)
+        if config.val_every and not stepper.val:
+            log.say("note: there are too few items to keep any for validation")
         self.stopping = self.loop.should_stop()
         # Python's search for cycles stops a rank at any moment, and all others wait for it: it is
         # done at the same step everywhere instead.
@@ -195,12 +193,6 @@ class _Run:
         if stepper.done == self.config.steps:
             log.say(f"validation loss {loss:.4f}")
 
-    def explain_validation(self) -> str | None:
-        """Return a line if nothing validates though it was to be."""
-        if self.config.val_every and not self.stepper.val:
-            return "note: there are too few items to keep any for validation"
-        return None
-
     def leave_word(self) -> None:
         """Say how it ended."""
         config, main, stepper, log = self.config, self.world.main, self.stepper, self.log
@@ -253,7 +245,8 @@ class _Run:
 
     def facts(self) -> dict[str, Any]:
         """Return what is worth knowing about this start of the run."""
-        name, world = name_device(self.world.device), self.world
+        world, cuda = self.world, self.world.device.type == "cuda"
+        name = torch.cuda.get_device_name(world.device) if cuda else platform.machine()
         return {
             "world_size": world.size,
             "device": world.device.type,

@@ -17,7 +17,7 @@ from .config import Config
 from .data import order
 from .data.feed import Feed, move_batch
 from .data.split import split_batch
-from .distributed.device import Arithmetic, count_parameters
+from .distributed.device import DTYPES, Arithmetic
 from .distributed.strategy import build_model
 from .distributed.world import World
 from .optimizer import LossScale, Optimizer, compute_learning_rate
@@ -53,7 +53,7 @@ class Stepper:
         self.val = order.spread_evenly(task.val_items, config.val_items)
         self.strategy = build_model(task, config, world, arithmetic=arithmetic, split=self.split)
         self.model = self.strategy.module
-        self.parameters = count_parameters(self.model)
+        self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.optimizer = Optimizer(self.model, config)
         self.loss_scale = LossScale(world.device) if arithmetic.dtype == "fp16" else None
         self.feed = Feed(task, config, self.split, rank=world.rank, device=world.device)
@@ -130,7 +130,7 @@ class Stepper:
 
     def compute_loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss summed over the units of a batch, in the chosen type."""
-        dtype = self.arithmetic.torch_dtype
+        dtype = DTYPES[self.arithmetic.dtype]
         with torch.autocast(self.world.device.type, dtype, enabled=dtype != torch.float32):
             return self.task.loss(model, batch)
 

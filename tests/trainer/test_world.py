@@ -1,9 +1,6 @@
 """The processes of a run and their devices, with GPUs that only seem to be there."""
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +10,6 @@ from jobgen.trainer.config import TrainerError  # noqa: E402
 from jobgen.trainer.distributed.device import choose_arithmetic, set_arithmetic  # noqa: E402
 from jobgen.trainer.distributed.world import join  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
-
-from .conftest import ROOT  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -83,47 +78,3 @@ def test_the_same_bits_are_had_for_the_asking(
         assert ("deterministic" in chosen.reasons) == wanted
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-# One of eight ranks whose peers are not there: what is sent goes nowhere.
-ONE_OF_EIGHT = r"""
-import re, sys
-from pathlib import Path
-import torch
-import torch.distributed as dist
-from torch.testing._internal.distributed.fake_pg import FakeStore
-from jobgen.trainer import tasks
-from jobgen.trainer.data.split import split_batch
-from jobgen.trainer.distributed.device import choose_arithmetic
-from jobgen.trainer.distributed.strategy import build_model
-from jobgen.trainer.distributed.world import World
-from jobgen.trainer.flags import parse_flags
-
-def peak():
-    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1000
-
-def build(out, model):
-    given = ["--model", model, "--device", "cpu", "--strategy", "fsdp"]
-    config = parse_flags([*given, "--out", out, "--batch-tokens", "8192"])
-    tasks.prepare_data(config, fetch=False)
-    task, split = tasks.load_task(config), split_batch(config, 8, 8)
-    device = torch.device("cpu")
-    world = World(0, 0, 8, device, "fake", dist.group.WORLD, dist.group.WORLD)
-    arithmetic = choose_arithmetic(config, device)
-    return build_model(task, config, world, arithmetic=arithmetic, split=split)
-
-dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
-build(sys.argv[1], "gpt-tiny")  # libraries take memory once
-before = peak()
-shards = build(sys.argv[1], "gpt2-124m")
-whole = sum(weight.numel() for weight in shards.module.parameters()) * 4e-6
-print(whole, peak() - before)
-"""
-
-
-def test_a_rank_that_holds_a_shard_never_holds_the_model(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", ONE_OF_EIGHT, str(tmp_path)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    whole, held = map(float, done.stdout.split()[-2:])
-    assert whole > 340, "MB"
-    assert held < whole / 4, "its eighth, and one weight after another"

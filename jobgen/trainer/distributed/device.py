@@ -2,13 +2,11 @@
 
 import ctypes
 import os
-import platform
 import socket
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
 import torch
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._triton import has_triton
 
@@ -38,13 +36,6 @@ def choose_device(wanted: str, *, local_rank: int, local_size: int) -> torch.dev
     return torch.device("cuda", local_rank)
 
 
-def name_device(device: torch.device) -> str:
-    """Return the name of the device; for a CPU, of its instruction set."""
-    if device.type == "cuda":
-        return str(torch.cuda.get_device_name(device))
-    return platform.machine()
-
-
 def keep_memory() -> None:
     """Keep what a step frees for the next one.
 
@@ -63,20 +54,15 @@ class Arithmetic(NamedTuple):
     compiled: bool
     reasons: str  # a line that says what was chosen and why
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The type of the forward pass, by autocast if it is not that of the parameters."""
-        return DTYPES[self.dtype]
-
 
 def choose_arithmetic(config: Config, device: torch.device) -> Arithmetic:
     """Return the types, and whether to compile, that suit the device or are asked for."""
     dtype, why = config.dtype, "--dtype"
     if dtype == "auto":
-        dtype = "fp32"
+        dtype, why = "fp32", f"default on {device.type}"
         if device.type == "cuda":
             dtype = "bf16" if is_ampere(device) else "fp16"
-        why = f"default on {describe_kind(device)}"
+            why += ", sm{}{}".format(*torch.cuda.get_device_capability(device))
     compiled, because = config.compile, "--compile" if config.compile else "--no-compile"
     if compiled is None:
         compiled = device.type == "cuda" and has_triton()
@@ -101,14 +87,6 @@ def has_tf32(device: torch.device) -> bool:
     return device.type == "cuda" and not torch.version.hip and is_ampere(device)
 
 
-def describe_kind(device: torch.device) -> str:
-    """Return the kind of device, for CUDA with its compute capability."""
-    if device.type != "cuda":
-        return device.type
-    major, minor = torch.cuda.get_device_capability(device)
-    return f"cuda, sm{major}{minor}"
-
-
 def set_arithmetic(config: Config, device: torch.device) -> None:
     """Set up torch for the whole process, before anything is computed or compiled."""
     if device.type == "cpu":
@@ -128,8 +106,3 @@ def prefer_attention(device: torch.device) -> AbstractContextManager[None]:
     if device.type != "cuda":
         return nullcontext()
     return sdpa_kernel([getattr(SDPBackend, name) for name in ATTENTION_ORDER], set_priority=True)
-
-
-def count_parameters(model: nn.Module) -> int:
-    """Return how many numbers the parameters have, trained or frozen."""
-    return sum(parameter.numel() for parameter in model.parameters())

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..config import Config
 from ..data.split import BatchSplit
 from ..tasks import Task
-from .device import Arithmetic
+from .device import DTYPES, Arithmetic
 from .world import World
 
 
@@ -28,34 +28,12 @@ def build_model(
     """Build the task's model with its first parameters, the same on every rank, and spread it."""
     torch.manual_seed(config.seed)
     sharded = config.strategy == "fsdp"
-    with torch.device("meta") if task.on_meta else nullcontext():
-        model = task.build()
-    if not task.on_meta:
-        model.to(world.device)
-    elif not sharded:
-        fill_in(task, model, world.device)
+    model = task.build().to(world.device)
     if arithmetic.compiled:
         compile_model(model, task, sharded=sharded)
-    if not sharded:
-        return Replicas(model, world)
-    shards = Shards(model, task, world, arithmetic=arithmetic, split=split)
-    if task.on_meta:
-        fill_in(task, model, world.device)
-    return shards
-
-
-def fill_in(task: Task, model: nn.Module, device: torch.device) -> None:
-    """Give a model on the meta device its parameters, one by one; a rank keeps its shard."""
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    model.to_empty(device=device)
-    for name, buffer in model.named_buffers():
-        buffer.copy_(buffers[name])
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            # Each rank has drawn the same: nothing need be sent.
-            local, first = get_local(parameter), get_first_row(parameter)
-            whole: Tensor = task.initialize(name, parameter.shape)
-            local.copy_(whole[first : first + len(local)])
+    if sharded:
+        return Shards(model, task, world, arithmetic=arithmetic, split=split)
+    return Replicas(model, world)
 
 
 def get_local(tensor: Tensor) -> Tensor:
@@ -127,7 +105,7 @@ class Shards(Replicas):
         split: BatchSplit,
     ) -> None:
         self.gain = world.size
-        short = arithmetic.torch_dtype
+        short = DTYPES[arithmetic.dtype]
         # Ranks with fewer micro-batches than others would miss calls to gather layers: then each
         # layer is gathered once, and stays so until the step's end.
         self.even = len(set(split.counts)) == 1

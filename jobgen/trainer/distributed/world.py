@@ -38,7 +38,6 @@ class World:
     local_rank: int
     size: int
     device: torch.device
-    backend: str
     # On CPUs, for objects: one group for the main thread, and one for the thread that writes
     # checkpoints. On one group the operations of two threads would wait for each other.
     foreground: dist.ProcessGroup
@@ -50,7 +49,7 @@ class World:
         return self.rank == 0
 
     def __str__(self) -> str:
-        backend = self.backend if self.size > 1 else "alone"
+        backend = dist.get_backend() if self.size > 1 else "alone"
         return (
             f"rank {self.rank} of {self.size} on {socket.gethostname()}, local rank "
             f"{self.local_rank}, pid {os.getpid()}, {self.device}, {backend}, "
@@ -158,7 +157,7 @@ def join(config: Config) -> World:
         device_id=device if device.type == "cuda" else None,
     )
     groups = (dist.new_group(backend="gloo", timeout=_PATIENCE) for _ in range(2))
-    return World(rank, local_rank, size, device, backend, *groups)
+    return World(rank, local_rank, size, device, *groups)
 
 
 def _read_environment() -> tuple[int, int, int, int]:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..config import Config, FlagError, TrainerError
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
 
@@ -41,7 +40,6 @@ class Task(Protocol):
     train_items: int  # one epoch
     val_items: int  # 0: nothing validates
     counted: bool = False  # whether items differ in units, so that `count_units` must be asked
-    on_meta: bool = False  # whether `initialize` gives the parameters
 
     def build(self) -> nn.Module:
         """Return a new model on the CPU, its parameters drawn from torch's default generator."""
@@ -63,14 +61,6 @@ class Task(Protocol):
     def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         """Return the repeated layers: what is sharded, compiled or recomputed one at a time."""
         return ()
-
-    def initialize(self, name: str, shape: torch.Size) -> Tensor:
-        """Return a parameter to begin with, whole and on the CPU, by its name in the model.
-
-        Asked only if `on_meta` is true: then `build` runs on torch's meta device, and no rank ever
-        holds all of a sharded model.
-        """
-        raise TypeError(f"{type(self).__name__} is built on meta, but initializes nothing")
 
     def compiled_parts(self, model: nn.Module) -> Iterable[tuple[Any, str]]:
         """Return functions, as owner and attribute, worth compiling beside single blocks."""

@@ -3,8 +3,6 @@
 Sizes from one that learns on a laptop in half a minute to GPT-2's two smaller ones.
 """
 
-import math
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -12,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ..config import Config
-from ..data.order import mix
 from ..text.preparation import prepare_text
 from ..text.tokens import Tokens
 from ..text.transformer import GPT, Shape
@@ -52,7 +49,7 @@ MODELS: dict[str, dict[str, Any]] = {
 class Text(Task):
     """Windows of a text, in which each token is predicted from those before it."""
 
-    unit, on_meta = "tokens", True
+    unit = "tokens"
 
     def __init__(self, config: Config) -> None:
         """Open the tokens; raises TrainerError if they are damaged or too few."""
@@ -73,16 +70,6 @@ class Text(Task):
     def build(self) -> GPT:
         """Return a model of the chosen size."""
         return GPT(self.shape)
-
-    def initialize(self, name: str, shape: torch.Size) -> Tensor:
-        """Return a parameter as GPT-2 starts: smaller if it adds to the residual stream."""
-        if len(shape) == 1:
-            return torch.zeros(shape) if name.endswith("bias") else torch.ones(shape)
-        adds = name.endswith("c_proj.weight")
-        std = 0.02 / (math.sqrt(2 * self.shape.layers) if adds else 1)
-        # Each has its own generator, so that they can be drawn in any order.
-        generator = torch.Generator().manual_seed(mix(self.config.seed, zlib.crc32(name.encode())))
-        return torch.empty(shape).normal_(std=std, generator=generator)
 
     def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
         """Return the cross-entropy, in nats."""

@@ -3,6 +3,7 @@
 Without dropout, so that nothing in a step is random.
 """
 
+import math
 from typing import NamedTuple, cast
 
 import torch
@@ -89,6 +90,12 @@ class GPT(nn.Module):
         self.wpe = nn.Embedding(shape.context, shape.width)
         self.h = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.ln_f = nn.LayerNorm(shape.width)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:  # as GPT-2, smaller if it adds to the residual stream
+                adds = name.endswith("c_proj.weight")
+                nn.init.normal_(parameter, std=0.02 / (math.sqrt(2 * shape.layers) if adds else 1))
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
 
     def forward(self, tokens: Tensor, targets: Tensor | None = None) -> Tensor:
         """Return logits (batch, time, vocabulary) for tokens (batch, time).
