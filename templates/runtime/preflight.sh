@@ -20,14 +20,16 @@ def share(name, mine, combine):    # what rank 0 makes of what all tell
     return json.loads(store.get(name))
 
 def least(run, clock=time.perf_counter):    # seconds of the quickest of five
-    wait = torch.cuda.synchronize if gpus else int
+    wait = torch.cuda.synchronize if cuda else int
     return min(timeit.repeat(lambda: (run(), wait()), timer=clock, number=1, repeat=6)[1:])
 
-listed = [name for path in sys.path if os.path.isdir(path) for name in os.listdir(path)]
-has = dict(name[:-10].split("-", 1) for name in listed if name.endswith(".dist-info"))
-has.update(python=sys.version.split()[0], torch=torch.__version__, cuda=torch.version.cuda)
+paths = filter(os.path.isdir, reversed(sys.path))
+listed = [name[:-10] for path in paths for name in os.listdir(path) if name.endswith(".dist-info")]
+has = dict(name.partition("-")[::2] for name in listed)
+has.update(torch=torch.__version__, cuda=torch.version.cuda or torch.version.hip)
 driver = os.popen("cat /proc/driver/nvidia/version /sys/module/amdgpu/version 2>&-").read()
 has["driver"] = next((word for word in driver.split() if word[0].isdigit()), None)
+has["python"] = sys.version.split()[0]
 most = share("has", has, lambda told: {key: mode(one.get(key) for one in told)
                                        for key in sorted(set().union(*told))})
 wrong = [f"{key} {has.get(key)}, others {most[key]}" for key in most if has.get(key) != most[key]]
@@ -40,22 +42,24 @@ if gpus:
     free, size = (round(count / 1e9, 1) for count in torch.cuda.mem_get_info())
     found["devices"] = [{"name": torch.cuda.get_device_name(i), "gb": size} for i in range(gpus)]
     wrong += [f"GPU {local % gpus} has {free} of {size} GB free"] * (free < size / 2)
+cuda = share("cuda", int(env["LOCAL_WORLD_SIZE"]) <= gpus, all)    # a GPU for each process
 wrong = share("wrong", [f"{node}: {text}" for text in wrong], lambda told: sum(told, []))
 if not wrong:
     env.update({} if rank else {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{folder}/nccl"})
-    dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", store=store, rank=rank,
-                            world_size=world, timeout=datetime.timedelta(minutes=1))
-    square = torch.ones(8192, 8192).cuda().bfloat16() if gpus else torch.ones(512, 512)
-    clock = time.perf_counter if gpus else time.process_time    # others may be on the CPU
+    kind, minute = "nccl" if cuda else "gloo", datetime.timedelta(minutes=1)
+    dist.init_process_group(kind, store=store, rank=rank, world_size=world, timeout=minute)
+    # As fast as bf16, which older GPUs lack; on CPUs its own time counts, as others may be there.
+    square = torch.randn(8192, 8192, device="cuda").half() if cuda else torch.randn(512, 512)
+    clock = time.perf_counter if cuda else time.process_time
     found["tflops"] = speed = 2e-12 * len(square) ** 3 / least(lambda: square @ square, clock)
-    for size in (2**20, 2**24, 2**28) if gpus else (2**16, 2**19, 2**22):    # bytes
+    for size in (2**20, 2**24, 2**28) if cuda else (2**16, 2**19, 2**22):    # bytes
         data = torch.zeros(size // 4, device=square.device)
         rate = size * 2e-9 * (world - 1) / world / least(lambda: dist.all_reduce(data))
         found[f"allreduce_{size}"] = found["allreduce_gb_s"] = round(rate, 3)    # of the bus
     dist.destroy_process_group()
     usual = share("speed", speed, median)
     slow = [f"{node}: process {local} multiplies at {speed:.3g} TFLOP/s, others {usual:.3g}"]
-    wrong = share("slow", slow * (speed < usual / (2 if gpus else 4)), lambda told: sum(told, []))
+    wrong = share("slow", slow * (speed < usual / (2 if cuda else 4)), lambda told: sum(told, []))
     if rank == 0 and not wrong:
         print(f"jobgen: preflight: {world} processes agree; all-reduce {rate:.3g} GB/s; it took",
               f"{time.time() - began:.1f} s", file=sys.stderr)

@@ -59,6 +59,7 @@ def preflight(folder: Path, *nodes: str, gpus: int = 0, planted: str = "") -> Sa
             "RANK": str(rank),
             "WORLD_SIZE": str(len(nodes)),
             "LOCAL_RANK": str(nodes[:rank].count(node)),
+            "LOCAL_WORLD_SIZE": str(nodes.count(node)),
             "GROUP_RANK": "0",
             "JOBGEN_NODE": node,
             "JOBGEN_RUN_DIR": str(folder),
