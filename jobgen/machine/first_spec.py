@@ -356,7 +356,7 @@ def _list_run(wishes: Wishes) -> Iterator[SpecLine]:
         yield SpecLine("run", "script", script, "once for each GPU")
     else:
         yield SpecLine("run", "module", "jobgen.trainer", "jobgen's own; or script: train.py")
-    yield SpecLine("run", "args", None, "such as {lr: 3e-4, steps: 1000}, for --lr 3e-4 --steps 1000")
+    yield SpecLine("run", "args", None, "such as {lr: 3e-4, steps: 500}, for --lr 3e-4 --steps 500")
 
 
 def suggest_loop(wishes: Wishes) -> str | None:

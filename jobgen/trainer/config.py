@@ -65,7 +65,7 @@ class Config:
     seed: int = setting(0, "of parameters and order of samples", zero=True)
     dry_run: bool = setting(False, "print sizes and memory, train nothing")
 
-    task: str = setting("gpt", "what to train: gpt, or a file with a task of your own")
+    task: str = setting("gpt", "what to train: gpt, or a file that has a task")
     model: str | None = setting(..., "which model: gpt-tiny, gpt-small, gpt2-124m, ...")
 
     data: str | None = setting(

@@ -7,7 +7,7 @@ A task is one module with a function `load(config) -> Task`. It may also have
 - `DEFAULTS`: values for settings that were not given
 - `MODELS`: the same for each name that `--model` takes; the first is the usual one
 
-`--task gpt` takes gpt.py in this folder, `--task FILE.py` one of your own. This module imports no
+`--task gpt` takes gpt.py in this folder, `--task FILE.py` any other file. This module imports no
 torch.
 """
 
