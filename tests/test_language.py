@@ -1,7 +1,6 @@
 """Plain English: turns that read like a translation stay out of all that users see.
 
-Messages, help, docstrings, docs and templates are read; comments and tests are not. What is still
-to be rewritten is in `NOT_YET`, which only shrinks; run this file as a program to see it all.
+Messages, help, docstrings, docs and templates are read; comments and tests are not.
 """
 
 import ast
@@ -28,8 +27,6 @@ BANNED = {
     r"\bso many of\b|\bof so many\b": "this many",
 }
 PATTERN = re.compile("|".join(f"(?:{turn})" for turn in BANNED))
-#: What is still to be rewritten: folders and files of the repository.
-NOT_YET: tuple[str, ...] = ("templates/runtime",)
 TEXTS = [
     *ROOT.glob("*.md"),
     *(ROOT / "docs").rglob("*.md"),
@@ -62,19 +59,8 @@ def list_files() -> list[Path]:
 
 
 def test_text_for_users_is_plain_english() -> None:
-    turns = [
-        turn
-        for path in list_files()
-        if not path.relative_to(ROOT).as_posix().startswith(NOT_YET or ("-",))
-        for turn in find_turns(path)
-    ]
+    turns = [turn for path in list_files() for turn in find_turns(path)]
     assert not turns, "\n".join(turns)
-
-
-def test_what_is_not_yet_clean_is_not() -> None:
-    for place in NOT_YET:
-        paths = [path for path in list_files() if str(path.relative_to(ROOT)).startswith(place)]
-        assert any(turn for path in paths for turn in find_turns(path)), f"{place} is clean"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +68,3 @@ def test_what_is_not_yet_clean_is_not() -> None:
 )
 def test_banned_turns_are_found(text: str) -> None:
     assert PATTERN.search(text)
-
-
-if __name__ == "__main__":
-    for path in list_files():
-        for turn in find_turns(path):
-            print(turn)

@@ -1,4 +1,4 @@
-# A script of the user's own, which starts its programs itself: here alone, in a process of its own
+# A script of the user's own, which starts its programs itself: here alone, in its own process
 # that gets the signals which the scheduler sends to this one.
 run_job() {    # sets status
     local signal log

@@ -1,5 +1,5 @@
-# The program is told NOTICE seconds before the walltime ends, on all nodes, by a file STOP in the
-# shared run folder; what still runs LAST_CALL seconds before it gets SIGTERM.
+# The program hears of it NOTICE seconds before the walltime ends, by a file STOP in the run folder,
+# which all nodes share; what still runs LAST_CALL seconds before it gets SIGTERM.
 begin_walltime() {
     printf -v run_end '%(%s)T' -2    # when this script has begun
     run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME))} warned='' now=''
@@ -18,7 +18,7 @@ mind_walltime() {
     if [[ -z $warned ]]; then
         warned=$SECONDS
         printf -v now '%(%s)T' -1
-        say "the walltime ends in $((run_end - now)) s: the program is told to stop"
+        say "the walltime ends in $((run_end - now)) s: the program is asked to stop"
         : >"$run_dir/STOP"
         if has settle_chain; then queue_successor; fi
         remind "$((NOTICE - LAST_CALL))" &
