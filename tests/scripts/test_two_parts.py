@@ -185,6 +185,39 @@ def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
     assert (tmp_path / "outcome").read_text().split() == outcome.split()
 
 
+@pytest.mark.parametrize("launcher", ["srun", "watch"])
+def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
+    tmp_path: Path, launcher: str
+) -> None:
+    program = """
+        attempt_dir=$PWD job_id=7 child=''
+        scancel() { kill -KILL "$BASHPID"; }
+        trap 'stop=SIGTERM && end_job && kill -KILL "$BASHPID"' TERM
+        kill -TERM "$BASHPID"
+        sleep 5
+    """
+    done = call(program, launcher, folder=tmp_path)
+    assert done.returncode == -9
+    assert (tmp_path / "outcome").read_text() == "cancelled 143\n"
+
+
+def test_each_promise_in_the_docs_has_functions_and_a_proof() -> None:
+    functions = {
+        name for path in FILES for name in re.findall(r"(?m)^(\w+)\(\) \{", path.read_text())
+    }
+    text = (ROOT / "docs" / "concepts" / "the-script.md").read_text()
+    table = text[text.index("| promise |") :].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) > 10
+    for _, promise, by, proof, _ in (line.split("|") for line in table):
+        named = set(re.findall(r"`(\w+)`", by))
+        assert named, promise
+        assert named <= functions, promise
+        tests = re.findall(r"`([\w/]+\.py)::(\w+)`", proof)
+        assert tests, promise
+        for file, name in tests:
+            assert f"def {name}(" in (ROOT / "tests" / file).read_text(), (promise, name)
+
+
 def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
     program = """
         tell() { kill -TERM "$child"; }
