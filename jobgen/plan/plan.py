@@ -157,18 +157,6 @@ class Program(NamedTuple):
     task_given: bool = False  # by the command line, and not because the array has one task
 
 
-class Heartbeat(NamedTuple):
-    """How the loss of a node is noticed: each node rewrites a file, the first checks their age.
-
-    A node counts as lost after twice an NFS client's longest belief in what it knows of a file
-    (nfs(5), acregmax: 60 s): 120 s without a sign of life, or 300 s if none ever came.
-    """
-
-    beat: int = 20  # seconds between two signs of life, and between two looks
-    silent: int = 6  # looks without a new sign
-    missing: int = 15  # looks without a first sign, or without the agent that others have
-
-
 class Start(NamedTuple):
     """What starts the processes, and how they find one another.
 
@@ -193,7 +181,6 @@ class Start(NamedTuple):
     max_restarts: int = 0
     interface: str | None = None
     address: Address | None = None  # how the nodes' addresses follow from their names
-    watch: Heartbeat = Heartbeat()
 
     @property
     def own_address(self) -> bool:

@@ -10,7 +10,6 @@ from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
 from jobgen.plan.plan import (
     Dependency,
-    Heartbeat,
     NodeEnvironment,
     Nodes,
     Plan,
@@ -113,7 +112,6 @@ class ScriptView(NamedTuple):
     command: tuple[tuple[str, ...], ...]  # in lines
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
     mpiexec: Mpiexec
-    beat: Heartbeat | None  # if it is not the usual one
     role: str = ""  # if it is of one
     gpus_taken: tuple[int, int, int] | None = (
         None  # of a node: from which on, how many, of how many
@@ -158,7 +156,7 @@ def describe_script(plan: Plan) -> ScriptView:
     """Put together what Part 1 of `plan`'s script says."""
     scheduler = schedulers.get_scheduler(plan.scheduler)
     pieces = scheduler.launch(plan)
-    nodes, launch, watch = plan.nodes, plan.launch, plan.launch.watch
+    nodes, launch = plan.nodes, plan.launch
     local = pieces.ends_itself
     differ = len(set(nodes.processes)) > 1
     return ScriptView(
@@ -192,7 +190,6 @@ def describe_script(plan: Plan) -> ScriptView:
         command=tuple(_wrap(_begin_command(plan.program.command))),
         steps=tuple(tuple(_wrap(step)) for step in pieces.steps),
         mpiexec=_describe_mpiexec(plan),
-        beat=watch if watch != Heartbeat() else None,
     )
 
 

@@ -1,7 +1,7 @@
-# PBS notices a lost node after hours. A node is lost that shows the same sign of life in
-# SILENT looks, BEAT seconds apart, or none in MISSING. A file system that stands still is not its
-# fault: so looks count, not seconds.
-BEAT=${BEAT:-20} SILENT=${SILENT:-6} MISSING=${MISSING:-15} turn=0 reached='' signs=() looks=()
+# PBS notices a lost node after hours. A node is lost that shows the same sign of life in SILENT
+# looks, BEAT seconds apart, or none in MISSING: an NFS client may believe for 60 s in what it knows
+# of a file. A file system that stands still is not the node's fault: so looks count, not seconds.
+BEAT=20 SILENT=6 MISSING=15 turn=0 reached='' signs=() looks=()
 find_lost() {    # sets lost and reason
     local index sign most why
     if ((turn++ % BEAT)); then return; fi

@@ -396,17 +396,24 @@ def test_the_loss_of_another_node_ends_the_job_and_names_it(
 def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path, mode: str) -> None:
     held = run(cluster, tmp_path / "held", "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
     held.wait_for(held.ranks)
-    # The next job's id is known, and with it its port: it is taken before the job starts.
-    number = int(held.id.partition(".")[0]) + 1
-    listen = f"import socket, time; s = socket.create_server(('', {20000 + number % 10000}))"
-    listener = f"{listen}; open('{tmp_path}/listening', 'w'); time.sleep(20)"
-    cluster.on("n1", "sh", "-c", f'setsid python3 -c "{listener}" >/dev/null 2>&1 </dev/null &')
+    # The next job's id is known, but that sbatch --test-only takes one too; and with it its port,
+    # which is taken before the job starts.
+    ports = [20000 + (int(held.id.partition(".")[0]) + more) % 10000 for more in (1, 2)]
+    (tmp_path / "listen.py").write_text(
+        "import os, socket, time\n"
+        f"sockets = [socket.create_server(('', port)) for port in {ports}]\n"
+        f"open('{tmp_path}/listening', 'w')\n"
+        f"while not os.path.exists('{tmp_path}/go'): time.sleep(0.1)\n"
+    )
+    listen = f"setsid python3 {tmp_path}/listen.py >/dev/null 2>&1 </dev/null &"
+    cluster.on("n1", "sh", "-c", listen)
     held.wait_for((tmp_path / "listening").exists)
     job = run(cluster, tmp_path / "busy", launch={"mode": mode})
     assert job.wait(60) == "failed 1"
     (tmp_path / "go").touch()
     log = (job.run_dir / "logs/n1/agent.log").read_text()
-    assert f"port {20000 + number % 10000} on n1 is in use by another program" in log
+    port = 20000 + int(job.id.partition(".")[0]) % 10000
+    assert f"port {port} on n1 is in use by another program" in log
     found = diagnosed(job, cluster, tmp_path / "busy")
     assert (found["cause"], found["node"]) == ("port-in-use", "n1"), found
     assert held.wait() == "done 0", held.everything()

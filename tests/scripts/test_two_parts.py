@@ -310,7 +310,6 @@ def test_a_process_that_is_left_behind_is_ended(tmp_path: Path) -> None:
         mkdir tmp
         JOBGEN_AGENT=$PWD/tmp setsid sleep 60 & left=$!
         sleep 0.2 & shell=$!
-        BEAT=20
         guard_node "$shell" "$PWD/tmp" 0 / $$
         kill -0 "$left" 2>/dev/null && echo alive
         [[ -d tmp ]] && echo there || :

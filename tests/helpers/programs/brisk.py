@@ -1,10 +1,15 @@
 """The command jobgen, whose jobs miss a node after 20 s and not after minutes."""
 
-from functools import partial
-
 from jobgen.__main__ import run
-from jobgen.plan import launch
-from jobgen.plan.plan import Heartbeat
+from jobgen.rendering import runtime
 
-launch.Heartbeat = partial(Heartbeat, beat=2, silent=10, missing=30)  # type: ignore[misc, assignment]
+read = runtime._read
+
+
+def read_brisk(path: str) -> str:
+    """A file of the runtime, with other numbers."""
+    return read(path).replace("BEAT=20 SILENT=6 MISSING=15", "BEAT=2 SILENT=10 MISSING=30")
+
+
+runtime._read = read_brisk
 run()
