@@ -33,7 +33,7 @@ start_role() {    # start_role ROLE [alone]: beside this shell; alone may end we
     run_role "$1" >>"$run_dir/roles/$1/job.out" 2>&1 </dev/null &
     pid_of[$1]=$!
 }
-run_role() {    # run_role ROLE: in a shell of its own, as if it were a job
+run_role() {    # run_role ROLE: in its own shell, as if it were a job
     local first count port mode processes above=$attempt_dir
     trap - EXIT USR1
     read -r first count port mode processes <<<"${place_of[$1]}"
