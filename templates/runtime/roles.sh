@@ -16,7 +16,7 @@ environment() {
 program() { "program_$role"; }
 agent() { "agent_$role"; }
 launch() { eval '"launch_$role" "$@"'; }
-if [[ $0 == */roles/*/attempts/* ]]; then enter_role "${0%/*}"; fi
+if [[ $0 == */roles/*/attempts/* && -e ${0%/*}/role ]]; then enter_role "${0%/*}"; fi
 deal_nodes() {    # deal_nodes ROLE FIRST COUNT MODE PROCESSES...: what all roles know of it
     local name=${1^^} hosts=("${ADDRESSES[@]:$2:$3}") port
     port=$((20000 + 10#$job_number % 250 * 40 + ${#ROLES[@]} * 4))    # no two jobs' alike

@@ -1,0 +1,160 @@
+"""Several programs in one job: who gets which nodes, in which order they start, what is refused."""
+
+import itertools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+from jobgen.errors import SpecError
+from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
+from jobgen.rendering.runtime import split_script
+from jobgen.spec.load import load
+
+SPEC = """\
+name: chat
+scheduler: slurm
+resources: {nodes: 3, gpus_per_node: 4, cpus_per_gpu: 8, walltime: 1h}
+roles:
+  server:
+    nodes: 1
+    run: {command: [vllm, serve, my/model, --port, $SERVER_PORT]}
+    ready: {http: /health, within: 15m}
+  train:
+    run: {script: grpo.py, args: {server: "http://$SERVER_ADDR:$SERVER_PORT", home: $HOME}}
+"""
+
+
+def plan(text: str = SPEC, scheduler: str = "slurm"):  # type: ignore[no-untyped-def]
+    return resolve(load(text), scheduler=scheduler)
+
+
+def complaints(text: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        plan(text)
+    return str(caught.value).splitlines()
+
+
+def test_nodes_are_dealt_in_the_order_of_the_file_and_one_role_takes_the_rest() -> None:
+    roles = plan().roles
+    places = {role.name: (role.place.first, role.place.nodes) for role in roles.members}
+    assert places == {"server": (0, 1), "train": (1, 2)}
+    assert [role.plan.launch.mode for role in roles.members] == ["plain", "torchrun"]
+    assert [role.plan.nodes.world_size for role in roles.members] == [1, 8]
+
+
+def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
+    shared = SPEC.replace("nodes: 3", "nodes: 1").replace("nodes: 1\n", "gpus: 3\n")
+    shared = shared.replace("  train:\n", "  train:\n    gpus: 1\n")
+    script = render(plan(shared))
+    assert "take_gpus 0 3 4" in script
+    assert "take_gpus 3 1 4" in script
+    assert script.count("--relative=0 --overlap") == 2
+    more = complaints(shared.replace("gpus: 1\n", "gpus: 2\n"))
+    assert more == [
+        "job.yaml:10:11: roles.train.gpus: the roles on these nodes have 5 GPUs of each, and a node"
+        " has 4"
+    ]
+
+
+def test_only_the_names_of_roles_expand_where_nothing_else_is_said() -> None:
+    script = render(plan())
+    assert '--server "http://${SERVER_ADDR}:${SERVER_PORT}"' in script
+    assert '--home "\\$HOME"' in script
+    assert 'vllm serve my/model --port "${SERVER_PORT}"' in script
+
+
+def test_a_role_starts_once_those_that_it_comes_after_are_ready() -> None:
+    third = SPEC + "  judge: {nodes: 1, run: {command: judge}, after: []}\n"
+    third = third.replace("run: {script", "nodes: 1\n    run: {script")
+    steps = [(word, role.name) for word, role in plan(third).roles.steps]
+    assert steps == [
+        ("start", "server"),
+        ("start", "judge"),
+        ("wait", "server"),
+        ("start", "train"),
+    ]
+    assert steps == [(word, role.name) for word, role in plan(third, "pbs").roles.steps]
+
+
+def test_a_role_adds_to_the_environment_of_the_job() -> None:
+    text = SPEC.replace(
+        "  server:\n",
+        "  server:\n    environment: {venv: vllm, variables: {A: $TRAIN_HOSTS}}\n",
+    )
+    text += "environment: {venv: own, variables: {B: b}, setup: ulimit -c 0}\n"
+    server, train = (role.plan.environment for role in plan(text).roles.members)
+    assert (server.venv, train.venv) == ("vllm", "own")
+    assert dict(server.variables) == {"A": "$TRAIN_HOSTS", "B": "b"}
+    assert dict(train.variables) == {"B": "b"}
+    assert 'export A="${TRAIN_HOSTS}"' in render(plan(text))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("nodes: 1", "nodes: 3", "roles: need 4, and resources.nodes says 3"),
+        ("name: chat", "name: chat\nrun: {command: x}", "roles: is given together with run"),
+        ("name: chat", "name: chat\npreflight: true", "preflight: does not work with roles yet"),
+        (
+            "name: chat",
+            "name: chat\narray: {values: {lr: [1, 2]}}",
+            "array: does not work with roles yet",
+        ),
+        (
+            "name: chat",
+            "name: chat\non_walltime: {notice: 1m}",
+            "on_walltime: does not work with roles yet",
+        ),
+        ("  server:", "  master:", "roles.master: MASTER_ADDR would not arrive"),
+        ("script: grpo.py", "body: grpo.sh", "roles.train.run.body: starts its own programs"),
+        ("  train:", "  train:\n    after: [judge]", "'judge' does not stand before this role"),
+        ("http: /health, ", "", "roles.server.ready: has none of http, tcp, file and log"),
+        ("http: /health", "tcp: false", "roles.server.ready.tcp: is false"),
+        ("  train:", "  Train:", "'Train' is not the name of a role"),
+        ("nodes: 3", "nodes: {min: 1, max: 3}", "resources.nodes: is a range"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_place(old: str, new: str, message: str) -> None:
+    said = complaints(SPEC.replace(old, new, 1))
+    assert any(message in line for line in said), said
+    assert all(line.startswith("job.yaml:") for line in said)
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs", "local"])
+def test_a_role_takes_few_lines_of_part_1(scheduler: str) -> None:
+    """Beside its environment, which is as long as that of any job."""
+    first, _ = split_script(render(plan(scheduler=scheduler)))
+    blocks = first.split("\n\n")
+    for name in ("server", "train"):
+        own = [block for block in blocks if f"_{name}() {{" in block.partition("\n")[0]]
+        lines = itertools.chain.from_iterable(
+            block.splitlines() for block in own if not block.startswith("environment")
+        )
+        assert len(own) == 4
+        assert len(list(lines)) <= 20
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "roles").glob("*.yaml")), ids=str)
+def test_the_examples_are_for_every_scheduler(path: Path) -> None:
+    for scheduler in ("slurm", "pbs", "local"):
+        if f"scheduler: {scheduler}" in path.read_text() or "scheduler:" not in path.read_text():
+            assert "run_roles" in render(resolve(load(str(path)), scheduler=scheduler))
+
+
+def test_a_server_and_a_client_run_on_a_laptop(tmp_path: Path) -> None:
+    folder = shutil.copytree(ROOT / "examples" / "roles", tmp_path / "roles")
+    (folder / "job.sh").write_text(render(resolve(load(str(folder / "laptop.yaml")))))
+    own = {name: value for name, value in os.environ.items() if not name.startswith("JOBGEN_")}
+    with (folder / "out").open("w") as out:
+        done = subprocess.run(
+            ["bash", "job.sh"], cwd=folder, env=own, stdout=out, stderr=out, timeout=60, check=False
+        )
+    printed = (folder / "out").read_text()
+    assert (done.returncode, "DONE" in printed) == (0, True), printed
+    (output,) = folder.glob("runs/laptop/*/roles/client/logs/*/rank-0.out")
+    assert output.read_text() == "3 of 3 are right\n"
