@@ -28,6 +28,7 @@ class Capabilities(NamedTuple):
     sign: str | None = None  # what a directive begins with
     indented: bool = False  # blanks may stand before it
     short_options: Mapping[str, str] = MappingProxyType({})  # the long name of each letter
+    long_options: frozenset[str] = frozenset()  # all of them, as it takes the beginning for one
     needs_shebang: bool = False  # a script without #! in line 1 is refused
     without_output: str = ""  # what happens to a job if the folder of its output is missing
     shell_option: str | None = None  # what names the shell in the place of #!

@@ -50,8 +50,8 @@ Field = tuple[Segment, ...]
 class PlainVariables:
     """What plain assignments, one after the other, make of variables.
 
-    A value is known where it is text, or text with variables that nothing assigns; all else is
-    left to bash. `loose` are names that conditions, loops, functions or builtins set somewhere.
+    A value is known where it is text, or text with variables that keep theirs; all else is left to
+    bash. `loose` are names that conditions, loops, functions or builtins set somewhere.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PlainVariables:
             before = old[0] if old else ()
             fields = None if old is None else ((*before, *self.join(raw)),)
         parts = [part for field in fields or () for part in field]
-        sure = all(not part.live or self._is_free(part.text) for part in parts)
+        sure = all(not part.live or self._is_settled(part.text, name) for part in parts)
         short = sum(len(part.text) for part in parts) < _LONGEST
         keeps = sure and short and name not in self.loose | _MOVING
         self.forget(other for other in self.values if self._mentions(other, name))
@@ -117,10 +117,10 @@ class PlainVariables:
         parts = (part for field in self.values[other] or () for part in field if part.live)
         return any(name in list_names(part.text) for part in parts)
 
-    def _is_free(self, text: str) -> bool:
-        """Whether a live part is a variable that only the scheduler or the user's shell sets."""
+    def _is_settled(self, text: str, name: str) -> bool:
+        """Whether a live part is a variable that stays as it is until an assignment says so."""
         match = _PLAIN.fullmatch(text)
-        return match is not None and match[1] not in self.assigned | _MOVING
+        return match is not None and match[1] not in self.loose | _MOVING | {name}
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""

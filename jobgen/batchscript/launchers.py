@@ -8,118 +8,23 @@ from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import split_segments
-from jobgen.spec.launchers import AGENT_MODULES, CONTAINERS, TORCHRUN_MODULES
-
-# Those that start a program once for each task or node, and their options that take no value.
-_FLAGS = {
-    "srun": "--exclusive --label --unbuffered --overlap --kill-on-bad-exit --exact --verbose"
-    " --quiet --pty --no-kill --overcommit --immediate --contiguous --disable-status --preserve-env"
-    " --spread-job --multi-prog --propagate --use-min-nodes --slurmd-debug --no-allocate"
-    " --container-mount-home --no-container-mount-home --container-writable --container-readonly"
-    " --container-remap-root --no-container-remap-root --container-entrypoint"
-    " --no-container-entrypoint"
-    " -l -u -v -q -K -k -E -O -s -X -Q -Z -lu -ul",
-    "pbsdsh": "-v -s -o",
-    "mpiexec": "",
-    "ssh": "-n -f -t -T -x -X -q -A -4 -6",
-    "pdsh": "-S",
-    "clush": "-S -b -L",
-    "pbs_tmrsh": "",
-    "aprun": "-q",
-}
-_FLAGS |= dict.fromkeys(("mpirun", "mpiexec.hydra", "orterun", "prun"), "") | {"ibrun": ""}
-_MPI_VALUES = re.compile(
-    "--?(np?|ppn|N|npernode|ntasks|hostfile|machinefile|f|hosts?|H|map-by|bind-to|rank-by|cpu-bind|depth|d"
-    "|mem-bind|gpu-bind|npersocket|output-filename|timeout|prefix|rankfile|rf|iface|host-list|cc|S|j"
-    "|env|x|wdir|rmk|launcher|bootstrap|mca|genv|gmca|pernode|perhost)"
-)
-_TWO_VALUES = {"mca", "genv", "gmca"}
-# Options of containers that take a value as a word of its own.
-_CONTAINER_VALUES = re.compile(
-    r"-[BHWSovewumV]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
-    r"|fuse-mount|security|network|hostname|image|module|entrypoint|user|name|conf|device|userns"
-    r"|shm-size|ipc|ulimit|gpus|label|rc)"
-)
-# For these -e, -u and -w are flags.
-_SINGULARITY_VALUES = re.compile(_CONTAINER_VALUES.pattern.replace("-[BHWSovewumV]", "-[BHWSo]"))
-# Run a command as it is; those with a number here take as many words of their own.
-_WRAPPERS = {"env": 0, "exec": 0, "nohup": 0, "time": 0, "stdbuf": 0, "timeout": 1, "nice": 0}
-_WRAPPERS |= {"numactl": 0, "sudo": 0, "setsid": 0, "ionice": 0, "taskset": 1, "command": 0}
-_WRAPPER_VALUES = {
-    "numactl": re.compile("-[CNmip]|--(cpunodebind|membind|physcpubind|interleave|preferred)"),
-    "timeout": re.compile("-[ks]|--signal|--kill-after"),
-    "nice": re.compile("-n"),
-    "env": re.compile("-[uCS]"),
-}
-# Run a command in the environment of a project; their options that choose it and nothing else.
-_RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
-_RUNNER_VALUES = {"--extra", "--group", "--project", "-p", "--python", "--no-group", "--package"}
-_RUNNER_FLAGS = {"--frozen", "--locked", "--no-sync", "--active", "--no-dev", "--dev", "-q"}
-_RUNNER_FLAGS |= {"--all-extras", "--all-groups", "--offline", "--quiet", "-v", "--inexact"}
-_TORCH_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
-
-
-class OtherAgent(NamedTuple):
-    """A program other than torchrun that starts the processes of its node.
-
-    `rank`, `address` and `port` are its options for the node's number and the first node's place.
-    """
-
-    words: tuple[str, ...]  # that it is called by
-    nodes: tuple[str, ...]
-    processes: tuple[str, ...]
-    rank: tuple[str, ...]
-    address: tuple[str, ...]
-    port: tuple[str, ...]
-    total: bool  # whether `processes` counts those of all nodes
-
-
-OTHER_AGENTS = (
-    OtherAgent(
-        ("accelerate", "launch"),
-        ("--num_machines", "--num-machines"),
-        ("--num_processes", "--num-processes"),
-        ("--machine_rank", "--machine-rank"),
-        ("--main_process_ip", "--main-process-ip"),
-        ("--main_process_port", "--main-process-port"),
-        total=True,
-    ),
-    OtherAgent(
-        ("composer",),
-        ("--nnodes",),
-        ("-n", "--nproc"),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
-    OtherAgent(
-        ("deepspeed",),
-        ("--num_nodes",),
-        ("--num_gpus",),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
-    OtherAgent(
-        ("fabric", "run"),
-        ("--num-nodes", "--num_nodes"),
-        ("--devices",),
-        ("--node-rank", "--node_rank"),
-        ("--main-address", "--main_address"),
-        ("--main-port", "--main_port"),
-        total=False,
-    ),
-    OtherAgent(
-        ("colossalai", "run"),
-        ("--num_nodes",),
-        ("--nproc_per_node",),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
+from jobgen.spec.launchers import (
+    AGENT_MODULES,
+    CONTAINER_VALUES,
+    CONTAINERS,
+    LAUNCHER_FLAGS,
+    MPI_TWO_VALUES,
+    MPI_VALUES,
+    OTHER_AGENTS,
+    PROJECT_RUNNERS,
+    RUNNER_FLAGS,
+    RUNNER_VALUES,
+    SINGULARITY_VALUES,
+    TORCHRUN_FLAGS,
+    TORCHRUN_MODULES,
+    WRAPPER_VALUES,
+    WRAPPER_WORDS,
+    OtherAgent,
 )
 
 
@@ -195,13 +100,13 @@ def unwrap(words: tuple[Word, ...]) -> Started:
     runner: tuple[Word, ...] = ()
     while words:
         name = words[0].text.rpartition("/")[2]
-        if name in _FLAGS:
+        if name in LAUNCHER_FLAGS:
             launcher, words = _take_launcher(name, words)
             launchers.append(launcher)
             if name in ("ssh", "pbs_tmrsh"):
                 words = words[1:]
-        elif name in _WRAPPERS and len(words) > 1:
-            count, values = 1, _WRAPPER_VALUES.get(name)
+        elif name in WRAPPER_WORDS and len(words) > 1:
+            count, values = 1, WRAPPER_VALUES.get(name)
             while count < len(words) and (
                 words[count].text.startswith("-")
                 or (name == "env" and re.match(r"\w+=", words[count].text))
@@ -210,7 +115,7 @@ def unwrap(words: tuple[Word, ...]) -> Started:
                     assignments.append(words[count])
                 count += 2 if values and values.fullmatch(words[count].text) else 1
             wrappers.append(name)
-            words = words[count + _WRAPPERS[name] :]
+            words = words[count + WRAPPER_WORDS[name] :]
         elif not runner and (count := _count_runner(words)):
             runner, words = words[:count], words[count:]
             if words and words[0].text == "--":
@@ -234,14 +139,14 @@ def unwrap(words: tuple[Word, ...]) -> Started:
 def _count_runner(words: tuple[Word, ...]) -> int:
     """How many words are those of `uv run` or its like; 0 where it is none that is understood."""
     texts = [word.text for word in words]
-    if texts[0].rpartition("/")[2] not in _RUNNERS or texts[1:2] != ["run"]:
+    if texts[0].rpartition("/")[2] not in PROJECT_RUNNERS or texts[1:2] != ["run"]:
         return 0
     count = 2
     while count < len(texts) and texts[count].startswith("-") and texts[count] not in ("--", "-m"):
         option, equals, _ = texts[count].partition("=")
-        if option in _RUNNER_VALUES:
+        if option in RUNNER_VALUES:
             count += 1 if equals else 2
-        elif option in _RUNNER_FLAGS:
+        elif option in RUNNER_FLAGS:
             count += 1
         else:
             return 0
@@ -257,8 +162,8 @@ def _runs_agent(words: tuple[Word, ...]) -> bool:
 
 def _skip_container(name: str, words: tuple[Word, ...]) -> int:
     """How many words are the container's: its command, options and image."""
-    index, values = 1, _CONTAINER_VALUES
-    values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
+    index, values = 1, CONTAINER_VALUES
+    values = SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
     if name != "shifter":
         while index < len(words) and words[index].text.startswith("-"):
             index += 1
@@ -269,8 +174,8 @@ def _skip_container(name: str, words: tuple[Word, ...]) -> int:
 
 
 def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[Word, ...]]:
-    flags, options, index = set(_FLAGS[name].split()), [], 1
-    mpi = _FLAGS[name] == "" and name != "pbs_tmrsh"
+    flags, options, index = set(LAUNCHER_FLAGS[name].split()), [], 1
+    mpi = LAUNCHER_FLAGS[name] == "" and name != "pbs_tmrsh"
     while index < len(words) and _is_option(words, index):
         text = words[index].text
         index += 1
@@ -282,8 +187,8 @@ def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[
         option, equals, value = text.partition("=")
         if not equals and not mpi and text[1] != "-" and len(text) > 2 and text not in flags:
             option, value = text[:2], text[2:]
-        elif not equals and (_MPI_VALUES.fullmatch(text) if mpi else text not in flags):
-            two = mpi and text.lstrip("-") in _TWO_VALUES
+        elif not equals and (MPI_VALUES.fullmatch(text) if mpi else text not in flags):
+            two = mpi and text.lstrip("-") in MPI_TWO_VALUES
             if text == "-env" and index < len(words):  # Hydra's, with or without `=`
                 two = "=" not in words[index].text
             value = " ".join(word.text for word in words[index : index + 1 + two])
@@ -365,7 +270,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         if equals:
             raw = word.raw.partition("=")[2]
             options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))
-        elif option in _TORCH_FLAGS or option[0] == "$":
+        elif option in TORCHRUN_FLAGS or option[0] == "$":
             options[option] = None
         else:
             options[option] = program[index] if index < len(program) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,28 +25,12 @@ _PREFIX = {
     for can in list_capabilities()
     if can.sign
 }
-# sbatch takes the beginning of a long option for the whole, where it is that of one alone.
-_LONG = re.findall(
-    r"\S+",
-    "account array batch begin chdir clusters comment constraint container contiguous core- "
-    "spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency "
-    "distribution error exclude exclusive export export-file extra-node-info get-user-env gid "
-    "gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help "
-    "hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type mail-user "
-    "mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue "
-    "nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks- "
-    "per-socket open-mode output overcommit oversubscribe parsable partition power prefer "
-    "priority profile propagate qos quiet reboot requeue reservation segment signal sockets- "
-    "per-node spread-job switches tasks-per-node test-only thread-spec threads-per-core time "
-    "time-min tmp tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait- "
-    "all-nodes wckey wrap",
-)
 
 
-def _complete(option: str) -> str:
-    """The option that sbatch takes this one for."""
-    if option[2:] not in _LONG:
-        longer = [known for known in _LONG if known.startswith(option[2:])]
+def _complete(option: str, known: Collection[str]) -> str:
+    """The option that sbatch takes this one for: the only one that begins so."""
+    if option[2:] not in known:
+        longer = [name for name in known if name.startswith(option[2:])]
         option = f"--{longer[0]}" if len(longer) == 1 else option
     return "--ntasks-per-node" if option == "--tasks-per-node" else option
 
@@ -171,7 +155,7 @@ class Script:
                 option, value = word[:2], word[2:]
                 option = short.get(option[1:], option)
             elif short:
-                option = _complete(option)
+                option = _complete(option, self.can.long_options)
             if word.startswith("--") and equals:
                 yield column, option, value
                 continue

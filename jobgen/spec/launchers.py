@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
 def _list_names(text: str) -> frozenset[str]:
@@ -66,6 +67,119 @@ SHELLS = _list_names("bash sh zsh dash ksh")
 SHELL_WORDS = _list_names(
     "cd source . export module ml set unset alias eval if for while exit ulimit umask trap conda"
     " mamba micromamba"
+)
+
+
+# Those that start a program once for each task or node, and their options that take no value.
+LAUNCHER_FLAGS = {
+    "srun": "--exclusive --label --unbuffered --overlap --kill-on-bad-exit --exact --verbose"
+    " --quiet --pty --no-kill --overcommit --immediate --contiguous --disable-status --preserve-env"
+    " --spread-job --multi-prog --propagate --use-min-nodes --slurmd-debug --no-allocate"
+    " --container-mount-home --no-container-mount-home --container-writable --container-readonly"
+    " --container-remap-root --no-container-remap-root --container-entrypoint"
+    " --no-container-entrypoint"
+    " -l -u -v -q -K -k -E -O -s -X -Q -Z -lu -ul",
+    "pbsdsh": "-v -s -o",
+    "mpiexec": "",
+    "ssh": "-n -f -t -T -x -X -q -A -4 -6",
+    "pdsh": "-S",
+    "clush": "-S -b -L",
+    "pbs_tmrsh": "",
+    "aprun": "-q",
+}
+LAUNCHER_FLAGS |= dict.fromkeys(("mpirun", "mpiexec.hydra", "orterun", "prun"), "") | {"ibrun": ""}
+MPI_VALUES = re.compile(
+    "--?(np?|ppn|N|npernode|ntasks|hostfile|machinefile|f|hosts?|H|map-by|bind-to|rank-by|cpu-bind|depth|d"
+    "|mem-bind|gpu-bind|npersocket|output-filename|timeout|prefix|rankfile|rf|iface|host-list|cc|S|j"
+    "|env|x|wdir|rmk|launcher|bootstrap|mca|genv|gmca|pernode|perhost)"
+)
+MPI_TWO_VALUES = {"mca", "genv", "gmca"}
+# Options of containers that take a value as a word of its own.
+CONTAINER_VALUES = re.compile(
+    r"-[BHWSovewumV]|--(bind|volume|home|workdir|scratch|overlay|pwd|cwd|env|env-file|mount|app"
+    r"|fuse-mount|security|network|hostname|image|module|entrypoint|user|name|conf|device|userns"
+    r"|shm-size|ipc|ulimit|gpus|label|rc)"
+)
+# For these -e, -u and -w are flags.
+SINGULARITY_VALUES = re.compile(CONTAINER_VALUES.pattern.replace("-[BHWSovewumV]", "-[BHWSo]"))
+# Run a command as it is; those with a number here take as many words of their own.
+WRAPPER_WORDS = {"env": 0, "exec": 0, "nohup": 0, "time": 0, "stdbuf": 0, "timeout": 1, "nice": 0}
+WRAPPER_WORDS |= {"numactl": 0, "sudo": 0, "setsid": 0, "ionice": 0, "taskset": 1, "command": 0}
+WRAPPER_VALUES = {
+    "numactl": re.compile("-[CNmip]|--(cpunodebind|membind|physcpubind|interleave|preferred)"),
+    "timeout": re.compile("-[ks]|--signal|--kill-after"),
+    "nice": re.compile("-n"),
+    "env": re.compile("-[uCS]"),
+}
+# Run a command in the environment of a project; their options that choose it and nothing else.
+PROJECT_RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
+RUNNER_VALUES = {"--extra", "--group", "--project", "-p", "--python", "--no-group", "--package"}
+RUNNER_FLAGS = {"--frozen", "--locked", "--no-sync", "--active", "--no-dev", "--dev", "-q"}
+RUNNER_FLAGS |= {"--all-extras", "--all-groups", "--offline", "--quiet", "-v", "--inexact"}
+TORCHRUN_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
+
+
+class OtherAgent(NamedTuple):
+    """A program other than torchrun that starts the processes of its node.
+
+    `rank`, `address` and `port` are its options for the node's number and the first node's place.
+    """
+
+    words: tuple[str, ...]  # that it is called by
+    nodes: tuple[str, ...]
+    processes: tuple[str, ...]
+    rank: tuple[str, ...]
+    address: tuple[str, ...]
+    port: tuple[str, ...]
+    total: bool  # whether `processes` counts those of all nodes
+
+
+OTHER_AGENTS = (
+    OtherAgent(
+        ("accelerate", "launch"),
+        ("--num_machines", "--num-machines"),
+        ("--num_processes", "--num-processes"),
+        ("--machine_rank", "--machine-rank"),
+        ("--main_process_ip", "--main-process-ip"),
+        ("--main_process_port", "--main-process-port"),
+        total=True,
+    ),
+    OtherAgent(
+        ("composer",),
+        ("--nnodes",),
+        ("-n", "--nproc"),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
+    OtherAgent(
+        ("deepspeed",),
+        ("--num_nodes",),
+        ("--num_gpus",),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
+    OtherAgent(
+        ("fabric", "run"),
+        ("--num-nodes", "--num_nodes"),
+        ("--devices",),
+        ("--node-rank", "--node_rank"),
+        ("--main-address", "--main_address"),
+        ("--main-port", "--main_port"),
+        total=False,
+    ),
+    OtherAgent(
+        ("colossalai", "run"),
+        ("--num_nodes",),
+        ("--nproc_per_node",),
+        ("--node_rank",),
+        ("--master_addr",),
+        ("--master_port",),
+        total=False,
+    ),
 )
 
 

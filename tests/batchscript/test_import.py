@@ -272,6 +272,26 @@ def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
     assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
 
 
+@pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "echo $#"])
+def test_arguments_that_a_builtin_reads_are_lost_by_name(line: str) -> None:
+    imported = import_body(f"{line}\npython t.py", ONE_GPU)
+    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost")]
+
+
+def test_a_condition_before_one_process_stays_in_the_setup() -> None:
+    body = "X=a\nif [ -d $HOME ]; then\n  X=b\nfi\npython t.py --x $X"
+    spec = spec_of(body, ONE_GPU)
+    assert spec["environment"]["setup"].splitlines()[1:] == [*body.splitlines()[:4], "export X"]
+    assert spec["run"] == {"command": ["bash", "-c", "python t.py --x $X"]}
+
+
+def test_a_count_of_tasks_is_that_of_the_script() -> None:
+    body = "python t.py $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT"
+    imported = import_body(body, ONE_GPU, "#SBATCH --array=1-9")
+    assert not imported.body
+    assert not imported.left
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

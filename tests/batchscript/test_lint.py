@@ -360,3 +360,13 @@ def test_a_fix_fits_its_place() -> None:
 def test_pbs_can_start_a_script_where_it_was_submitted() -> None:
     text = "#!/bin/bash\n#PBS -l select=1\n#PBS -l wd\npython train.py\n"
     assert check(Script("a.pbs", text)) == []
+
+
+def test_agents_of_several_jobs_may_have_more_nodes_than_one_of_these() -> None:
+    agent = "torchrun --nnodes=4 --node_rank=3 --master_addr=10.2.14.191 --master_port=1 t.py"
+    assert "other-nnodes" not in rules_of(agent, "#SBATCH --nodes=1")
+
+
+def test_devices_that_are_named_by_hand_are_told_once() -> None:
+    lines = "\n".join(f"CUDA_VISIBLE_DEVICES={index} python t.py &" for index in range(3))
+    assert rules_of(f"{lines}\nwait").count("visible-devices") == 1

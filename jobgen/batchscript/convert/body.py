@@ -83,7 +83,8 @@ def _note_losses(script: Script, draft: Draft) -> None:
         active = " ".join(word.active for word in (*command.assignments, *command.words))
         inner = command.function or command.name in ("awk", "gawk")
         active = re.sub(r"'[^']*'", "", active)
-        if re.search(r"\$\{?[1-9@*]", active) and not inner and "heredoc" not in command.inside:
+        reads = command.name in ("getopts", "shift") or re.search(r"\$\{?[1-9@*#](?!\w)", active)
+        if reads and not inner and "heredoc" not in command.inside:
             reason = "an argument of the script; write those that it gets in run.args"
             draft.lose(command.place.line, raw, reason)
             break
@@ -97,7 +98,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
         elif re.search(r"scontrol show job\b.*Command", script.lines[command.line - 1]):
             draft.lose(command.line, raw, "is the path of jobgen's script, not of this one")
     array = next((name for option, name in ARRAYS.items() if script.value(option)), None)
-    if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|COUNT|STEP)", script.text)):
+    if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|STEP)", script.text)):
         line = next(i for i, text in enumerate(script.lines, 1) if match[0] in text)
         draft.check(line, match[0], "counts the tasks from 0, as jobgen does")
 

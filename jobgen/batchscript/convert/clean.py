@@ -7,14 +7,12 @@ from jobgen.batchscript.convert.launch import JobShape, LaunchedProgram, read_la
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, read_statements
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Script
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 40  # lines of a spec
-_MOST_PROGRAMS = 2  # of which the last is the one that the spec runs
 
 
 def write_clean(script: Script, draft: Draft) -> None:
@@ -26,14 +24,11 @@ def write_clean(script: Script, draft: Draft) -> None:
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
     statements = read_statements(script)
     before, launch, after = _split(script, statements)
-    earlier = next((item for item in before if item.kind == "launch"), None)
     _check_after(after)
     shape = read_shape(script, draft)
     reader, readers = _follow_all(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before)
     bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
-    if earlier and (shape.nodes > 1 or any(_is_launched(item) for item in (*before, launch))):
-        raise NotStraightError(launch.line, "several programs run one after the other")
     read = read_launch(script, launch, reader=reader, shape=shape, moved=moved, bare=bare)
     prelude = _read_prelude(before, readers, read, shape, draft)
     _start_at_home(script, before)
@@ -54,18 +49,11 @@ def _split(
     if not launches:
         last = statements[-1].line if statements else script.body_line
         raise NotStraightError(last, "no program was found")
-    if len(launches) > _MOST_PROGRAMS:
+    if len(launches) > 1:
         line = statements[launches[1]].line
         raise NotStraightError(line, "several programs run one after the other")
     at = launches[-1]
     return statements[:at], statements[at], statements[at + 1 :]
-
-
-def _is_launched(statement: Statement) -> bool:
-    """Whether a statement starts a launcher or agent, in which several processes run."""
-    started = unwrap(statement.first.words)
-    agent = read_torchrun(started.program) or find_agent(started.program)
-    return statement.kind == "launch" and bool(started.launchers or agent)
 
 
 def _check_after(after: list[Statement]) -> None:

@@ -124,11 +124,6 @@ class Prelude:
         self._keep(statement)
         self.moved = True
 
-    def _take_launch(self, statement: Statement) -> None:
-        if not self.alone or statement.first.end == "&":
-            raise NotStraightError(statement.line, "several programs run one after the other")
-        self._keep(statement)
-
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         words = [self.reader.read_word(word) for word in expanded.words[1:]]
@@ -184,7 +179,7 @@ class Prelude:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        seen = names & self.launch.names
+        seen = names & self.launch.names - self.reader.variables.loose
         if seen and len(words) > 1:
             raise NotStraightError(statement.line, "several values are set in one line")
         others = set().union(*(list_names(word.raw) for word in words))

@@ -14,8 +14,8 @@ from jobgen.spec.value_types import make_words
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 # What every job has, on every node.
 _EVERYWHERE = re.compile(
-    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_(JOB|TASK)_ID|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
-    r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME)|SLURM_TMPDIR|PBS_(JOBID|O_WORKDIR|JOBNAME)"
+    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
+    r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME)|SLURM_TMPDIR|PBS_(JOBID|O_WORKDIR|JOBNAME|QUEUE|NCPUS|NGPUS)"
 )
 # What a task of srun has for itself, and the script's own shell has of the first node.
 _OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NODENAME|HOSTNAME")

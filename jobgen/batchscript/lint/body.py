@@ -27,6 +27,8 @@ _KEEPS_STATUS = re.compile(
     r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
     re.MULTILINE,
 )
+# Files that make an environment, and stay where they are.
+_ENVIRONMENTS = re.compile(r"activate|conda|mamba|profile|rc$|module|lmod|setvars|spack")
 _SHEBANG = re.compile(r"#!\s*/")
 
 
@@ -81,7 +83,9 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     if "-d" in options or stays:
         return
     for command in script.expanded:
-        if command.name in ("cd", "pushd") and "function" not in command.inside:
+        sourced = " ".join(command.texts) if command.name in ("source", ".") else "profile"
+        moves = command.name in ("cd", "pushd") or not _ENVIRONMENTS.search(sourced)
+        if moves and "function" not in command.inside:
             return
         started = unwrap(command.words)
         helper = started.name in HARMLESS | REPEATABLE or not started.program
@@ -147,17 +151,19 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
 
 def _find_visible_devices(script: Script) -> Iterator[Fault]:
-    if not script.directives:
-        return
-    for command in script.commands:
-        if command.function:
-            continue
-        for name, word, raw in command.variables():
-            by_hand = re.fullmatch(r"[\"']?[0-9][0-9,]*[\"']?", raw)
-            if by_hand and re.fullmatch(r"(CUDA|ROCR|HIP)_VISIBLE_DEVICES", name):
-                every = [str(index) for index in range(script.gpus_per_node or 0)]
-                message = f"{name} names GPUs by hand; the scheduler may give others"
-                yield Fault(word.line, word.column, message, raw.strip("\"'").split(",") == every)
+    by_hand = [
+        (name, word, raw.strip("\"'"))
+        for command in (script.commands if script.directives else ())
+        for name, word, raw in command.variables()
+        if not command.function
+        and re.fullmatch(r"(CUDA|ROCR|HIP)_VISIBLE_DEVICES", name)
+        and re.fullmatch(r"[\"']?[0-9][0-9,]*[\"']?", raw)
+    ]
+    for name, word, indices in by_hand[:1]:
+        every = [str(index) for index in range(script.gpus_per_node or 0)]
+        more = f", as {len(by_hand) - 1} more do" if len(by_hand) > 1 else ""
+        message = f"{name} names GPUs by hand{more}; the scheduler may give others"
+        yield Fault(word.line, word.column, message, indices.split(",") == every)
 
 
 def _find_default_port(script: Script) -> Iterator[Fault]:

@@ -19,6 +19,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         agent = launch.torchrun
         count = script.expand(agent.value("--nnodes") or "") if agent else ""
+        if agent and re.fullmatch(r"[1-9]\d*", agent.value("--node-rank") or ""):
+            continue  # one of several jobs that meet, each with a rank of its own
         if nodes and re.fullmatch(r"\d{1,5}", count, re.ASCII) and int(count) != nodes:
             if int(count) == 1 or {"function", "heredoc"} & set(launch.command.inside):
                 continue  # an agent for its node alone, of which missing-nnodes tells

@@ -37,7 +37,7 @@ def _find_uniq(script: Script) -> Iterator[Fault]:
         match = re.search(r"\$\{?PBS_NODEFILE\b(?P<between>.*?\|\s*)(?P<uniq>uniq)\b", line)
         match = match or re.search(r"(?P<between>)\b(?P<uniq>uniq)\b[^|;]*\$\{?PBS_NODEFILE", line)
         sorted_ = match and "sort" in line[: match.start("uniq")]
-        counted = re.search(r"uniq\s+-c|uniq.*\|\s*wc\b", line)
+        counted = re.search(r"uniq\s+-c|uniq.*\|\s*(wc\b|sed -n .?\$=)", line)
         if match and not sorted_ and not counted and not line.lstrip().startswith("#"):
             yield Fault(
                 number, match.start("uniq") + 1, "uniq on the node file, which is not sorted"

@@ -10,11 +10,11 @@ from jobgen.batchscript.lint.rule import Fault, Rule
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Script
 
-# Two of its warnings are faults in every script: commas in an array, and a flag taken for a word.
-_MORE = (2054, 2215)
-# What bash itself is asked about, by another rule; and two that are a matter of style: words that
-# are meant to split, and a loop over ls.
-_OTHERS = {*range(1000, 2000), 2045, 2068}
+# One of its warnings is a fault in every script: a flag taken for a command.
+_MORE = (2215,)
+# What bash itself is asked about, by another rule; and three that are a matter of style: words that
+# are meant to split, a loop over ls, and an array in a line that is printed.
+_OTHERS = {*range(1000, 2000), 2045, 2068, 2145}
 # Bytes; of 450 KB shellcheck takes 14 s and 760 MB, and nobody writes a job script of 50.
 _LONGEST = 50_000
 

@@ -25,6 +25,25 @@ _OPTIONS = name_options("""
     notify.email                --mail-user
     notify.on                   --mail-type
 """)
+# The long options of sbatch(1).
+_LONG_OPTIONS = frozenset(
+    re.findall(
+        r"\S+",
+        "account array batch begin chdir clusters comment constraint container contiguous"
+        " core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline"
+        " delay-boot dependency distribution error exclude exclusive export export-file"
+        " extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node"
+        " gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input"
+        " job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind"
+        " mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile"
+        " nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node"
+        " ntasks-per-socket open-mode output overcommit oversubscribe parsable partition"
+        " power prefer priority profile propagate qos quiet reboot requeue reservation"
+        " segment signal sockets-per-node spread-job switches tasks-per-node test-only"
+        " thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage"
+        " use-min-nodes verbose version wait wait-all-nodes wckey wrap",
+    )
+)
 CAPABILITIES = Capabilities(
     name="slurm",
     title="Slurm",
@@ -34,6 +53,7 @@ CAPABILITIES = Capabilities(
     job_id_example="12345 or 12345_7",
     sign="#SBATCH",
     options=_OPTIONS,
+    long_options=_LONG_OPTIONS,
     short_options=dict(
         re.findall(
             r"(\w) (--[\w-]+)",
