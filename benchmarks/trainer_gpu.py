@@ -52,7 +52,7 @@ class Scale(NamedTuple):
             *("--tokens", str(folder / "tokens"), "--out", str(folder / out), "--steps", "20"),
             *("--batch-tokens", str(self.micro_batches[0] * self.context), "--log-every", "1"),
             *("--micro-batch", str(self.micro_batches[0]), "--val-every", "0"),
-            *("--save-every", "1000000", "--schedule", "constant"),
+            *("--save-every", "1000000", "--schedule", "constant", "--warmup-steps", "2"),
         ]
 
 
