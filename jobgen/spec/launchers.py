@@ -216,8 +216,10 @@ def find_launcher_in_text(text: str) -> str:
 
 
 def name_kind(launcher: str) -> str:
-    """Return what a launcher does: `submitter`, `step` (one start a task) or `agent`."""
+    """Return what a launcher does: `submitter`, `step` (one start a task), `ray` or `agent`."""
     name = launcher.rpartition("/")[2]
+    if name.startswith("ray "):
+        return "ray"
     return "submitter" if name in SUBMITTERS else "step" if name in STEP_LAUNCHERS else "agent"
 
 
