@@ -48,7 +48,7 @@ end_chain() {    # end_chain REASON
 # Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would
 # be for nothing. That torchrun calls every stop an error does not matter here.
 settle_chain() {    # sets word and status, where the chain has a say
-    local index against='' goes_on='' lost_nodes=${lost// /,}
+    local index against='' goes_on='' spared='' lost_nodes=${lost// /,}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
     printf -v now '%(%s)T' -1
     # Where a launcher has ended, nodes that are well may have left no record either.
@@ -67,6 +67,8 @@ settle_chain() {    # sets word and status, where the chain has a say
         goes_on="the walltime has ended"
     elif [[ -n $lost_nodes ]]; then
         goes_on="nothing is heard any more from $lost_nodes"
+    elif ((status)) && is_preempted; then
+        goes_on="another job has preempted this one" spared=yes
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
         goes_on="the program has ended before the walltime"
     else
@@ -75,7 +77,7 @@ settle_chain() {    # sets word and status, where the chain has a say
     if [[ -n $goes_on ]]; then
         if out_of_starts; then
             against="it has had its $AT_MOST starts"
-        elif [[ -z $lost_nodes && $(hash_progress) == "$(<"$attempt_dir/progress")" ]]; then
+        elif [[ -z $lost_nodes$spared && $(hash_progress) == "$(<"$attempt_dir/progress")" ]]; then
             against="this start has saved nothing in checkpoints/ of $run_dir, nor PROGRESS"
         fi
     fi
@@ -88,6 +90,10 @@ settle_chain() {    # sets word and status, where the chain has a say
         word=failed status=1
         say "error: the chain ends without DONE: $against" >&2
     fi
+}
+is_preempted() {    # Slurm ends the processes first, and the job by itself at the end of GraceTime
+    [[ $THEN == requeue ]] &&
+        scontrol show job "$job_id" 2>/dev/null | grep -q '\<PreemptTime=[0-9]'
 }
 go_on() {    # may set against
     case $THEN in

@@ -211,6 +211,29 @@ def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", ["torchrun", "direct"])
+def test_a_program_that_dies_of_a_preemption_starts_again(
+    slurm: Slurm, tmp_path: Path, mode: str
+) -> None:
+    """It knows neither STOP nor SIGTERM, and has saved nothing yet."""
+    (tmp_path / "train.py").write_text(
+        "import os, time\nprint('begins', flush=True)\n"
+        "again = os.path.exists(os.environ['JOBGEN_RUN_DIR'] + '/attempts/1')\n"
+        "time.sleep(1 if again else 300)\n"
+    )
+    walltime = {"notice": "1m", "then": "requeue"}
+    run = {"script": "train.py"}
+    launch = {"mode": mode}
+    job = chain(slurm, tmp_path, queue="low", run=run, walltime=walltime, launch=launch)
+    job.wait_for(lambda: at_work(job, 1))
+    urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
+    slurm.wait(urgent, timeout=120)
+    job.wait_for(lambda: len(outcomes(job)) == 2, 150)
+    assert outcomes(job) == ["continued 0", "done 0"], output(job)
+    assert "jobgen: another job has preempted this one" in output(job)
+    assert slurm.wait(job.id)["Restarts"] == "1"
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct"])
 def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
     slurm: Slurm, tmp_path: Path, mode: str
 ) -> None:
