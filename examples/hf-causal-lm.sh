@@ -52,7 +52,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 6c0f0e14193a ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 38b4a73ba88f ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -99,12 +99,12 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
         kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
     done
 }
-has_lost_peer() {    # has_lost_peer LOG: whether its last error is the end of another process
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)' "$1" | tail -n 1 |
-        grep -qE '(closed|reset) by peer|Broken pipe|ncclRemoteError'
+has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]' "$1" | tail -n 1 | grep -qE \
+        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
-    while read -r file && has_lost_peer "$file"; do :; done < <(
+    while read -r file && has_lost_peer "$file"; do peer=${NODES[1]:+$file}; done < <(
         awk -v start=" of start $attempt;" '
             / of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
@@ -113,7 +113,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
         read -r index _ <"$attempt_dir/failed" || index=0
         find "$run_dir/logs/${NODES[index]}/agent.log" "$attempt_dir/launcher.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $(sed -nE "$of" <<<"$file")by $file"
+    reason+=": $([[ ${peer-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file=''
