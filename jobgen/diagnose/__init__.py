@@ -325,6 +325,7 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
     failure = who.failure
     another = about.node not in (None, failure.node)
     tail = [line for line in who.tail if line.text.strip()][: MOST_LINES if who.raised else None]
+    shown = [format_line(line) for line in tail[-MOST_LINES:]]
     others = (one for one in failures if one.failure.rank != failure.rank)
     lost = [one.failure.rank for one in others if one.cause.symptom]
     return about._replace(
@@ -332,6 +333,8 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
         rank=None if another else failure.rank,
         exception=who.raised.words if who.raised else "",
         place=who.raised.place if who.raised else "",
-        evidence=tuple(dict.fromkeys([*about.evidence, *map(format_line, tail[-MOST_LINES:])])),
+        evidence=tuple(
+            dict.fromkeys([*shown, *about.evidence] if who.cause.own else [*about.evidence, *shown])
+        ),
         followed=tuple(rank for rank in lost if rank is not None),
     )

@@ -27,7 +27,7 @@ _OF_EXITS = re.compile(
 # Lines of a log that tell of what the program has dealt with.
 _MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|Warning: |; going on")
 # What an exception says of which the reason was printed before, as by a process that it started.
-_REFERS = re.compile(
+REFERS = re.compile(
     r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
     r"|[Nn]on-?zero (exit |return )?(status|code)|assert .*(code|rc|ret|status)\w* == 0"
 )
@@ -103,7 +103,7 @@ def find_ending(
     last = next(iter(marked), None) or next(ends, None)
     if last is None:
         return Ending((), printed)
-    before = _find_before(last, lines) if _REFERS.search(last.words) else ()
+    before = _find_before(last, lines) if REFERS.search(last.words) else ()
     return Ending((*before, *last.chain), printed)
 
 

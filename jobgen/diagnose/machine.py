@@ -69,6 +69,15 @@ CAUSES = (
         "check environment.container: the image's path as seen by the node, and its binds",
         per_node=True,
     ),
+    Cause(
+        "launcher",
+        NODE,
+        r"not built with SLURM's PMI support|PMIX? ERROR: |PML \S+ cannot be selected"
+        r"|No components were able to be opened in the \w+ framework",
+        "MPI cannot begin in processes that are started like this",
+        "load the MPI that the site has built for its scheduler, or let its mpiexec start them: "
+        "launch.launcher",
+    ),
     # Memory.
     Cause(
         "out-of-memory-gpu",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.ending import (
+    REFERS,
     Ending,
     Innocent,
     find_ending,
@@ -113,7 +114,8 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     if not ending.chain:
         return _explain_exit(failure, ending)
     explained = _explain_exception(failure, ending.chain)
-    if explained.cause.vague:  # another line of the log may say it better
+    referring = explained.cause is EXCEPTION and REFERS.search(explained.title)
+    if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
         if match and not match[0].vague and not match[0].symptom:
             tail = (match[1], *explained.tail)

@@ -91,7 +91,7 @@ CAUSES = (
         "damaged-file",
         NODE,
         r"UnpicklingError(?!.*[Ww]eights.only)|PytorchStreamReader failed|central directory"
-        r"|BadZipFile|invalid load key|SafetensorError|MetadataIncompleteBuffer"
+        r"|BadZipFile|invalid load key|SafetensorError(?!: Error while ser)|IncompleteBuffer"
         r"|[Cc]hecksum mismatch|unexpected EOF|: file too short|invalid ELF header",
         "a file, perhaps a checkpoint, is damaged or cut short",
         "remove it and use the one before; it may have been written while a disk was full",
@@ -112,7 +112,7 @@ CAUSES = (
         "compiler",
         NODE,
         r"InductorError|BackendCompilerFailed|cannot find (ptxas|-lcuda)|Failed to find C compiler"
-        r"|triton.*(Error|failed)|InvalidCxxCompiler",
+        r"|triton.*(Error|failed)|Triton .*error|ptxas .*fatal|InvalidCxxCompiler",
         "torch.compile found no compiler that works on this node",
         "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
     ),

@@ -141,7 +141,8 @@ _CAUSES = (
     Cause(
         "launcher",
         _SAID,
-        r"there is no (mpiexec|ibrun|pbsdsh command) |mpiexec has set none of"
+        r"there is no (?!torch|python3|conda|module|command)\w+ on |there is no pbsdsh command "
+        r"|mpiexec has (set none of|not numbered)"
         r"|this mpiexec is none of"
         r"|rank \d+ is number \d+ on \S+, where this script has put another",
         "the launcher does not exist on the node, or is not the one that the script is for",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -214,6 +215,213 @@ for name, says, text, mode in (
         any_rank=True,
     )
 
+# A second draw: NCCL, TensorFlow, Ray, Detectron, Triton, Open MPI and safetensors.
+LATER = {
+    "semaphore | permission or shared-memory | 2 | Permission denied | :PermissionError |": (
+        "[Errno 13] Permission denied"
+    ),
+    "shm-manager | permission | all | torch_shm_manager | :RuntimeError |": (
+        'torch_shm_manager at "/home/u/venv/lib/python3.11/site-packages/torch/bin/'
+        'torch_shm_manager": execl failed: Permission denied\nException raised from start_manager '
+        "at /pytorch/torch/lib/libshm/core.cpp:67 (most recent call first):\nframe #0: c10::Error::"
+        "Error(c10::SourceLocation, std::string) + 0x57 (0x7f9 in /home/u/libc10.so)"
+    ),
+    "broken-pool | exception or killed | 1 | terminated abruptly | "
+    "concurrent.futures.process:BrokenProcessPool |": (
+        "A process in the process pool was terminated abruptly while the future was running or "
+        "pending."
+    ),
+    "nccl-arch | nccl | all | Attribute arch | torch.distributed:DistBackendError | early": (
+        "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, internal error - "
+        "please report this issue to the NCCL developers, NCCL version 2.18.1\nncclInternalError: "
+        "Internal check failed.\nLast error:\nAttribute arch of node cpu not found"
+    ),
+    "nccl-config | nccl | all | Invalid config | torch.distributed:DistBackendError | early": (
+        "NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1287, invalid "
+        "usage, NCCL version 2.17.1\nncclInvalidUsage: This usually reflects invalid usage of NCCL "
+        "library.\nLast error:\nInvalid config blocking attribute value -2147483648"
+    ),
+    "ray-actor | killed or out-of-memory-host or exception | 0 | actor died | "
+    "ray.exceptions:ActorDiedError |": (
+        "The actor died unexpectedly before finishing this task.\n\tclass_name: WorkerDict\n\tpid: "
+        "909447\nThe actor is dead because its worker process has died. Worker exit type: "
+        "SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2."
+        " End of file. There are some potential root causes. (1) The process is killed by SIGKILL "
+        "by OOM killer due to high memory usage."
+    ),
+    "not-registered | exception | all | not registered | :KeyError | early": (
+        "Dataset 'custom_dataset' is not registered! Available datasets are: coco_2017_train"
+    ),
+    "no-valid-data | exception | all | No valid data | :AssertionError | early": (
+        "No valid data found in my_dataset_train."
+    ),
+    "ptx-version | compiler or version-mismatch | all | ptxas | :RuntimeError |": (
+        "Internal Triton PTX codegen error: \nptxas /tmp/filebRJ6R0, line 6; fatal   : Unsupported "
+        ".version 7.8; current version is '7.4'"
+    ),
+    "triton-image | compiler or gpu-error or driver-mismatch or exception | all | kernel image | "
+    ":RuntimeError |": "Triton Error [CUDA]: device kernel image is invalid",
+    "shared-tensors | exception | 0 | share memory | :RuntimeError |": (
+        "\n            Some tensors share memory, this will lead to duplicate memory on disk and "
+        "potential differences when loading them again: [{'lm_head.weight', 'embed.weight'}]."
+    ),
+    "safetensors-write | exception | 0 | os error 22 | safetensors_rust:SafetensorError |": (
+        "Error while serializing: I/O error: Invalid argument (os error 22)"
+    ),
+    "safetensors-full | no-space | 0 | StorageFull | safetensors_rust:SafetensorError |": (
+        'Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space left'
+        ' on device" })'
+    ),
+    "safetensors-header | damaged-file or exception | all | InvalidHeader | "
+    "safetensors_rust:SafetensorError | early": (
+        "Error while deserializing header: InvalidHeaderDeserialization"
+    ),
+    "generation-config | exception | 0 | generation config | :ValueError |": (
+        "The generation config instance is invalid -- `.validate()` throws warnings and/or "
+        "exceptions. Fix these issues to save the configuration."
+    ),
+}
+enter_raised(LATER, ("local-direct", "slurm-direct", "local-direct", "pbs-direct"))
+
+
+@planted("error-handler", "permission", "all", "Permission denied", early=True)
+def report_as_torch() -> None:
+    complain(
+        "ERROR:torch.distributed.elastic.multiprocessing.errors.error_handler:{\n"
+        '  "message": {\n    "message": "RuntimeError: Permission denied",\n    "extraInfo": {\n'
+        '      "py_callstack": "Traceback (most recent call last):\\n  File \\"run.py\\"",\n'
+        '      "timestamp": "1644000000"\n    }\n  }\n}'
+    )
+    raise RuntimeError("Permission denied")
+
+
+@planted("nccl-logged", "gpu-error or nccl or exit 1", "1", "NCCL error|Cuda failure")
+def log_and_leave() -> None:
+    complain("n1:1689:2800 [0] include/alloc.h:112 NCCL WARN Cuda failure 999 'unknown error'")
+    others.logger.error(
+        "Error during training: NCCL error in: NCCLUtils.hpp:268, unhandled cuda error (run with "
+        "NCCL_DEBUG=INFO for details), NCCL version 2.21.5\nncclUnhandledCudaError: Call to CUDA "
+        "function failed.\nLast error:\nCuda failure 999 'unknown error'"
+    )
+    complain("wandb:\nwandb: You can sync this run to the cloud by running:\nwandb: wandb sync x")
+    sys.exit(1)
+
+
+@planted("port-error", "network-hardware or nccl", "2", "port error|NCCL", mode="pbs-direct")
+def lose_port() -> None:
+    complain("n2:77:99 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error")
+    raise make_error("DistBackendError", "torch.distributed")(
+        "NCCL error in: ProcessGroupNCCL.cpp:2027, unhandled system error (run with NCCL_DEBUG=INFO"
+        " for details), NCCL version 2.18.1\nncclSystemError: System call (e.g. socket, malloc) or "
+        "external library call failed or device error.\nLast error:\nNET/IB : Got completion from "
+        "peer 10.1.1.2<4242> with status=12 opcode=0 len=0 vendor err 129"
+    )
+
+
+@planted("keras-logs", "exception", "3", "Empty Logs")
+def train_on_nothing() -> None:
+    raise ValueError("Unexpected result of `train_function` (Empty Logs). Please use compile().")
+
+
+@planted("logged-and-raised", "not-a-number", "2", "infinite or NaN", mode="local-direct")
+def log_and_raise() -> None:
+    try:
+        raise FloatingPointError("Loss became infinite or NaN at iteration=2!\nloss_dict = {}")
+    except FloatingPointError:
+        others.logger.exception("Exception during training:")
+        raise
+
+
+@planted("worker-assertion", "exception or data-loader", "1", "AssertionError")
+def assert_in_worker() -> None:
+    raise AssertionError(
+        "Caught AssertionError in DataLoader worker process 0.\nOriginal Traceback (most recent "
+        'call last):\n  File "/home/u/mmdet/datasets/pipelines/loading.py", line 41, in __call__\n'
+        "    assert results['seg_fields']\nAssertionError\n"
+    )
+
+
+@planted("bare-assertion", "exception", "all", "teacher", early=True, mode="pbs-direct")
+def assert_teacher() -> None:
+    assert hasattr(sys, "teacher")
+
+
+@planted("no-libcuda", "compiler", "all", "lcuda|gcc", mode="slurm")
+def link_without_cuda() -> None:
+    complain(
+        "/usr/bin/ld: cannot find -lcuda: No such file or directory\ncollect2: error: ld returned 1"
+        " exit status"
+    )
+    failed = make_error("BackendCompilerFailed", "torch._dynamo.exc")
+    try:
+        raise subprocess.CalledProcessError(1, ["/usr/bin/gcc", "/tmp/tmp1/main.c", "-lcuda"])
+    except subprocess.CalledProcessError as error:
+        raise failed(f"backend='inductor' raised:\nCalledProcessError: {error}") from error
+
+
+@planted("no-cuda-header", "compiler or file-missing or exception", "all", "cuda.h")
+def compile_without_header() -> None:
+    complain(
+        "/tmp/tmpx/main.c:2:10: fatal error: cuda.h: No such file or directory\n    2 | #include "
+        '"cuda.h"\n      |          ^~~~~~~~\ncompilation terminated.'
+    )
+    raise subprocess.CalledProcessError(1, ["/usr/bin/gcc", "/tmp/tmpx/main.c", "-O3"])
+
+
+@planted(
+    "ompi-pml",
+    "exit 1 or launcher",
+    "all",
+    "pml framework|PML ucx",
+    early=True,
+    mode="local-direct",
+)
+def open_no_pml() -> None:
+    line = "-" * 74
+    complain(
+        f"{line}\nNo components were able to be opened in the pml framework.\n\nThis typically "
+        "means that either no components of this type were\ninstalled, or none of the installed "
+        f"components can be loaded.\n\n  Host:      cn557\n  Framework: pml\n{line}\n"
+        "[cn557:1724353] PML ucx cannot be selected"
+    )
+    sys.exit(1)
+
+
+@planted("ompi-pmi", "exit 1 or launcher", "all", "PMI", early=True)
+def start_without_pmi() -> None:
+    line = "-" * 74
+    complain(
+        f'{line}\nThe application appears to have been direct launched using "srun",\nbut OMPI was '
+        "not built with SLURM's PMI support and therefore cannot\nexecute. There are several "
+        f"options for building PMI support under\nSLURM.\n\nPlease configure as appropriate and try"
+        f" again.\n{line}\n*** An error occurred in MPI_Init_thread\n*** on a NULL communicator\n"
+        "*** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n***    and "
+        "potentially your MPI job)"
+    )
+    sys.exit(1)
+
+
+@planted("ucx-memory", "out-of-memory-host or exit 1", "2", "Out of memory", mode="local-direct")
+def allocate_in_ucx() -> None:
+    complain(
+        "[1741292755.638058] [udc:711629:0]         address.c:1733 UCX  ERROR failed to allocate "
+        "address list\n[udc:711629] pml_ucx.c:431  Error: ucp_ep_create(proc=509) failed: Out of "
+        "memory"
+    )
+    sys.exit(1)
+
+
+TCL = 'couldn\'t read file "/mpcdf/Modules/5.0.1/libexec/modulecmd.tcl": no such file or directory'
+PLANTED["module-command"] = Truth(
+    "module-command",
+    "setup or module-missing",
+    "all",
+    "modulecmd",
+    type(None),
+    changes={"environment": {"setup": f"echo {shlex.quote(TCL)} >&2\nfalse"}},
+    any_rank=True,
+)
+
 NAMES = [name for name in PLANTED if name not in KNOWN_BEFORE]
 
 
@@ -247,6 +455,12 @@ def lose_other() -> None:
             if sys.argv[1] == "mpi-peer":
                 complain(PEER)
                 os._exit(1)
+            if sys.argv[1] == "keras-logs":
+                raise make_error("UnavailableError", "tensorflow.python.framework.errors_impl")(
+                    "Collective ops is aborted by: failed to connect to all addresses\nThe error "
+                    "could be from a previous operation. Restart your program to reset. "
+                    "[Op:CollectiveReduceV2]"
+                ) from None
             error = make_error("HorovodInternalError", "horovod.common.exceptions")
             raise error(SHUT) from None
 
@@ -278,7 +492,7 @@ def wait_for_clique() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("mpi-peer", "horovod-shut"):
+    if sys.argv[1] in ("mpi-peer", "horovod-shut", "keras-logs"):
         lose_other()
     elif sys.argv[1] == "jax-clique":
         wait_for_clique()
