@@ -192,3 +192,57 @@ def test_a_program_without_gpus_is_told_that_torch_is_needed() -> None:
     assert "whose python3 has no torch" in note
     assert plan_of(f"{text}environment: {{venv: v}}\n").notes == ()
     assert plan_of(text.replace("walltime", "gpus_per_node: 1, walltime")).notes == ()
+
+
+# What is written needs something beside it, which the next message names.
+NEEDS_MORE = ("cpus_per_node", "at_once", "at_most")
+
+
+def merge(spec: dict[Any, Any], new: dict[Any, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(spec.get(key), dict):
+            merge(spec[key], value)
+        else:
+            spec[key] = value
+
+
+def follow(guess: str, said: str) -> dict[str, Any] | None:
+    """Return the spec with what a hint says to write; None if that is not all said."""
+    match = re.search(r"(?:as in|write) (directives: \[.*\]|\w+: .+)$", said.splitlines()[0])
+    text = re.sub(r"(, (or|for|that|at the|and) .*|; .*)$", "", match[1]) if match else "..."
+    if re.search(r"\.\.\.|[A-Z]{4}|\bor\b|\bon: |}, \w+: {", text):
+        return None
+    pairs = re.findall(r"\w+: ", text)
+    new = yaml.safe_load(
+        text if len(pairs) == 1 or re.match(r"\w+: [{\[]", text) else f"{{{text}}}"
+    )
+    spec = yaml.safe_load(write_guess(guess))
+    ((path, _),) = yaml.safe_load(f"{guess}\n").items()
+    *outer, last = path.split("/")
+    record = spec
+    for key in outer:
+        record = record[key]
+    del record[last]
+    merge(spec if new.keys() <= set(read_fields(JobSpec)) else record, new)
+    run = spec["run"]
+    if {"command", "module"} & set(run):
+        run.pop("script", None)
+    else:
+        run.setdefault("script", "train.py")
+    return {key: value for key, value in spec.items() if value != {}}
+
+
+def test_what_a_hint_says_to_write_is_accepted() -> None:
+    followed, refused = 0, {}
+    for guess, expected in GUESSES:
+        said = "" if expected == "ok" else listen(write_guess(guess))
+        spec = follow(guess, said) if said else None
+        if spec is None or any(name in said for name in NEEDS_MORE):
+            continue
+        followed += 1
+        try:
+            resolve(load(yaml.safe_dump(spec, sort_keys=False)))
+        except JobgenError as error:
+            refused[guess] = (said, str(error))
+    assert not refused
+    assert followed > 100
