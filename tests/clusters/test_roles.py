@@ -5,12 +5,13 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_fixtures import wait_until
-from jobs import PROGRAMS, Job, jobgen, spec, submit
+from jobs import GLOO, PROGRAMS, Job, jobgen, submit
 
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
@@ -47,9 +48,12 @@ class Started:
             "server": {"nodes": 1, "run": serve(), "ready": ready, **server},
             "train": {"nodes": 2, "run": ask(), **train},
         }
-        given = spec(**{"name": "roles", "roles": roles, "environment": {}, **changes})
-        for key in ("run", "launch"):
-            given.pop(key)
+        return self.submit(roles, nodes=3, **changes)
+
+    def submit(self, roles: dict[str, Any], *, nodes: int, **changes: Any) -> Job:
+        """The job of these roles."""
+        resources = {"nodes": nodes, "cpus_per_node": 2, "walltime": "5m"}
+        given = {"name": "roles", "resources": resources, "roles": roles, **changes}
         self.job = submit(given, scheduler=self.kind, cwd=self.folder, env=self.env)
         return self.job
 
@@ -194,3 +198,46 @@ def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "FAILED: role server with exit code 1" in done.stdout
     assert "port 20280 on node0 is in use by another program" in done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_roles_beside_each_other_on_a_node_wait_for_a_file_and_for_a_line(start: Started) -> None:
+    made = 'touch "$1"; echo "it is up"; exec sleep 100'
+    one = {"command": ["bash", "-c", made, "made", str(start.folder / "up")]}
+    start.folder.joinpath("up").write_text("of an older job")
+    time.sleep(1.1)
+    roles = {
+        "first": {"gpus": 0, "run": one, "ready": {"file": str(start.folder / "up")}},
+        "second": {"gpus": 0, "run": one, "ready": {"log": "is (up|there)$"}},
+        "third": {"gpus": 0, "run": {"command": ["bash", "-c", "echo $FIRST_HOSTS $THIRD_HOSTS"]}},
+    }
+    job = start.submit(roles, nodes=1)
+    said = start.ends("done 0")
+    assert said.index("first is ready") < said.index("second starts")
+    assert said.index("second is ready") < said.index("third starts")
+    (output,) = job.run_dir.glob("roles/third/logs/*/rank-0.out")
+    first, third = output.read_text().split()
+    assert first == third == ("127.0.0.1" if start.kind == "local" else "n1")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_role_that_torchrun_starts_has_a_world_of_its_own(start: Started) -> None:
+    roles = {
+        "server": {"nodes": 1, "run": serve(), "ready": {"tcp": True}},
+        "train": {
+            "nodes": 2,
+            "run": GLOO,
+            "launch": {"processes_per_node": 2},
+            "environment": {"venv": sys.prefix},
+        },
+    }
+    job = start.submit(roles, nodes=3)
+    start.ends("done 0")
+    told = [
+        ast.literal_eval(line)
+        for path in job.run_dir.glob("roles/train/logs/*/rank-*.out")
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted(int(line["RANK"]) for line in told) == [0, 1, 2, 3]
+    assert {line["WORLD_SIZE"] for line in told} == {"4"}
