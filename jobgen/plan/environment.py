@@ -62,7 +62,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         gpu_maker=vendor,
     )
     left_out = ["environment.modules"] if local and own.modules else []
-    notes = tuple(_list_notes(own))
+    notes = () if plan.roles else tuple(_list_notes(own))  # roles say it of their own
     problems = list(_check_setup(context))
     if own.container is None:
         return Decision(decided, problems=problems, notes=notes, left_out=left_out)

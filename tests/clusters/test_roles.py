@@ -206,18 +206,21 @@ def test_roles_beside_each_other_on_a_node_wait_for_a_file_and_for_a_line(start:
     one = {"command": ["bash", "-c", made, "made", str(start.folder / "up")]}
     start.folder.joinpath("up").write_text("of an older job")
     time.sleep(1.1)
+    start.env = {**start.env, "SECRET": "s3"}
+    third = {"command": ["bash", "-c", "echo $FIRST_HOSTS $THIRD_HOSTS $SECRET"]}
     roles = {
         "first": {"gpus": 0, "run": one, "ready": {"file": str(start.folder / "up")}},
         "second": {"gpus": 0, "run": one, "ready": {"log": "is (up|there)$"}},
-        "third": {"gpus": 0, "run": {"command": ["bash", "-c", "echo $FIRST_HOSTS $THIRD_HOSTS"]}},
+        "third": {"gpus": 0, "run": third},
     }
-    job = start.submit(roles, nodes=1)
+    job = start.submit(roles, nodes=1, environment={"from_shell": ["SECRET"]})
     said = start.ends("done 0")
     assert said.index("first is ready") < said.index("second starts")
     assert said.index("second is ready") < said.index("third starts")
     (output,) = job.run_dir.glob("roles/third/logs/*/rank-0.out")
-    first, third = output.read_text().split()
-    assert first == third == ("127.0.0.1" if start.kind == "local" else "n1")
+    first, last, secret = output.read_text().split()
+    assert secret == "s3"
+    assert first == last == ("127.0.0.1" if start.kind == "local" else "n1")
 
 
 @pytest.mark.torch

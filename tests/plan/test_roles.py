@@ -91,6 +91,8 @@ def test_a_role_adds_to_the_environment_of_the_job() -> None:
     assert (server.venv, train.venv) == ("vllm", "own")
     assert dict(server.variables) == {"A": "$TRAIN_HOSTS", "B": "b"}
     assert dict(train.variables) == {"B": "b"}
+    known = text.replace("B: b", "B: $SERVER_ADDR")
+    assert [note for note in plan(known).notes if "variables.B" in note] == []
     assert 'export A="${TRAIN_HOSTS}"' in render(plan(text))
 
 
