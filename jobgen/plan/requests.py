@@ -96,6 +96,10 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             if option in can.refused:
                 message = f"jobgen cannot follow a job that {option} sends to another cluster"
                 yield loaded.problem(f"directives[{index}]", message, can.refused[option])
+            if keys.get(option) == "array" and not plan.array:
+                message = "jobgen would not know the tasks of an array that a directive makes"
+                hint = "write array: {tasks: 10}, and no directive"
+                yield loaded.problem(f"directives[{index}]", message, hint)
             if keys.get(option) in written:
                 message = f"jobgen writes {option} by itself"
                 hint = f"leave it out, and set {keys[option]}"

@@ -266,3 +266,13 @@ def test_a_site_that_sends_no_mail_is_not_asked_for_it() -> None:
     (note,) = (note for note in plan.notes if "notify" in note)
     assert "LUMI-G (EuroHPC, CSC, Finland) sends no e-mail (https://github.com/Lumi-" in note
     assert "jobgen wait JOB" in note
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "line"), [("slurm", "#SBATCH --array=0-3"), ("pbs", "#PBS -J 0-3")]
+)
+def test_an_array_that_a_directive_makes_is_refused(scheduler: str, line: str) -> None:
+    said = complaint(f"{MINIMAL}directives: ['{line}']\n", scheduler=scheduler)
+    assert (
+        "jobgen would not know the tasks of an array that a directive makes; write array:" in said
+    )
