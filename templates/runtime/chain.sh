@@ -117,7 +117,8 @@ go_on() {    # may set against
 # The next job waits for the end of this one. What describes this allocation is not for the next.
 queue_successor() {
     successor=$run_dir/attempts/after-$job_id
-    if [[ $THEN != resubmit || -e $successor ]] || out_of_starts; then return; fi
+    # In a trap a bare return gives the status of what the signal has interrupted.
+    if [[ $THEN != resubmit || -e $successor ]] || out_of_starts; then return 0; fi
     if (
         for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done
         sbatch --parsable --dependency="afterany:$job_id" \
