@@ -50,7 +50,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 38b4a73ba88f ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest b72451fb7ebf ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -201,7 +201,7 @@ rendezvous.TCPStore = open_on_loopback
 main()
 '
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
-    trap 'stop="the walltime of $WALLTIME s" early_outcome="failed 143" && end_job' USR1
+    trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
     remind "$WALLTIME" &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
@@ -288,7 +288,7 @@ is_over() {    # whether all nodes that are not lost have recorded their end
     done
 }
 end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
-    echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
 }
 start_guard() {    # beside each node's shell, in its own session
     ulimit -S -c 0    # no core files, unless the setup wants them

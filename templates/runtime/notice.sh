@@ -23,7 +23,7 @@ mind_walltime() {
         if has settle_chain; then queue_successor; fi
         remind "$((NOTICE - LAST_CALL))" &
     elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
-        stop="the end of the walltime" early_outcome='failed 143'
+        stop="the end of the walltime"
         end_job
     fi
 }

@@ -14,7 +14,8 @@ start_launcher() {    # what a job around the submission has left would be read 
     SLURM_EXPORT_ENV=ALL launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
 }
 end_job() {    # srun would kill all processes at once; Slurm lets them stop in order
-    echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"    # a kill may follow soon
+    # A kill may follow soon.
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
     scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
 }
 find_rank() { node_rank=$SLURM_NODEID rank=$SLURM_PROCID local_rank=$SLURM_LOCALID; }

@@ -25,5 +25,5 @@ is_over() {    # whether all nodes that are not lost have recorded their end
     done
 }
 end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
-    echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
 }
