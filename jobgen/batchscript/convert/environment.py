@@ -69,6 +69,7 @@ class Prelude:
         self.moved = self.fails = self.touched = False
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
+        self.exported: set[str] = set()
         self.reader = Reader(PlainVariables(), sourced=False)
 
     @property
@@ -175,6 +176,8 @@ class Prelude:
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = {re.split(r"\+?=|\[", word.raw, maxsplit=1)[0] for word in words}
+        if names & self.exported:
+            raise NotStraightError(statement.line, "an exported variable is assigned again")
         if not any(map(_EXPORTED.fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
@@ -191,6 +194,7 @@ class Prelude:
         words = [word for word in statement.first.words[1:] if not word.text.startswith("-")]
         if statement.first.redirects:
             raise NotStraightError(statement.line, "export is redirected")
+        self.exported |= {re.split(r"\+?=", word.raw, maxsplit=1)[0] for word in words}
         by_jobgen = [word for word in words if self._is_told(word, statement)]
         own = [word for word in words if word not in by_jobgen]
         if all(self._hoists(word, statement) for word in own):

@@ -104,6 +104,10 @@ def _check_command(command: Command) -> None:
         runs = command.name == "exec" and len(command.words) > 1
         if not runs:
             raise NotStraightError(line, f"'{command.name}' is left to bash")
+    if command.name == "unset" or (command.name == "printf" and command.texts[1:2] == ["-v"]):
+        names = [word.text for word in command.words[1:] if word.text.isidentifier()]
+        if command.name == "printf" or not all(name.startswith("SLURM_") for name in names):
+            raise NotStraightError(line, f"'{command.name}' of a variable is left to bash")
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
     for word in (*command.words, *command.assignments):
