@@ -10,15 +10,9 @@ from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
 from jobgen.plan.plan import (
     Dependency,
-    NodeEnvironment,
-    Nodes,
     Plan,
-    Program,
     RolePlan,
     ShellPath,
-    Start,
-    TaskArray,
-    TimeLimit,
 )
 from jobgen.rendering import header
 from jobgen.schedulers.base import LaunchPieces
@@ -86,14 +80,7 @@ class ScriptView(NamedTuple):
     header: tuple[str, ...]
     facts: str  # for programs
     directives: tuple[str, ...]
-    name: str
-    nodes: Nodes
-    launch: Start
-    environment: NodeEnvironment
-    walltime: TimeLimit
-    array: TaskArray | None
-    together: bool  # whether several tasks of it share a node
-    program: Program
+    plan: Plan
     pieces: LaunchPieces
     launcher: Mapping[str, bool]
     rendezvous: Mapping[str, bool]
@@ -131,25 +118,32 @@ class ScriptView(NamedTuple):
         return f"_{self.role}" if self.role else ""
 
     @property
+    def together(self) -> bool:
+        """Whether several tasks of an array share a node."""
+        return self.plan.nodes.together > 1
+
+    @property
     def part(self) -> str:
         """The function that the launcher calls on each node."""
-        return "run_processes" if self.launch.direct else "run_node"
+        return "run_processes" if self.plan.launch.direct else "run_node"
 
     @property
     def keeps_time(self) -> bool:
         """Whether the script does something at the end of the walltime, or before it."""
-        return self.walltime.chain is not None or (self.local and bool(self.walltime.seconds))
+        return self.plan.walltime.chain is not None or (
+            self.local and bool(self.plan.walltime.seconds)
+        )
 
     @property
     def counts_nodes(self) -> bool:
         """Whether the script compares the nodes that it has with those that it is for."""
-        counted = self.pieces.node_file or not self.launch.alone
-        return counted and not self.local and not self.launch.body
+        counted = self.pieces.node_file or not self.plan.launch.alone
+        return counted and not self.local and not self.plan.launch.body
 
     @property
     def on_this_host(self) -> bool:
         """Whether all nodes are this machine."""
-        return self.launch.alone or self.local
+        return self.plan.launch.alone or self.local
 
 
 def describe_script(plan: Plan) -> ScriptView:
@@ -163,14 +157,7 @@ def describe_script(plan: Plan) -> ScriptView:
         header=tuple(header.write_lines(plan)),
         facts=f"jobgen: {header.write_json(header.describe_plan(plan))}",
         directives=tuple(scheduler.directives(plan)),
-        name=plan.name,
-        nodes=nodes,
-        launch=launch,
-        environment=plan.environment,
-        walltime=plan.walltime,
-        array=plan.array,
-        together=nodes.together > 1,
-        program=plan.program,
+        plan=plan,
         pieces=pieces,
         launcher={name: launch.launcher == name for name in LAUNCHERS},
         rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
@@ -223,9 +210,10 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
         among = sum(one.place.gpus or 1 for one in shared)
         groups = tuple(
             group._replace(cpus=group.cpus and max(1, group.cpus * (place.gpus or 1) // among))
-            for group in view.nodes.groups
+            for group in role.plan.nodes.groups
         )
-        view = view._replace(nodes=view.nodes._replace(groups=groups), threads_among=among)
+        shares = role.plan._replace(nodes=role.plan.nodes._replace(groups=groups))
+        view = view._replace(plan=shares, threads_among=among)
     if gpus and (local or place.gpus is not None):
         taken = gpus if place.gpus is None else place.gpus
         view = view._replace(gpus_taken=(place.first_gpu, taken, gpus))
