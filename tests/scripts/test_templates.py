@@ -153,7 +153,7 @@ def test_every_template_is_used() -> None:
     [
         "{{ nothing }}",
         "{{ view.nothing }}",
-        "{{ view.nodes.groups.9 }}",
+        "{{ view.plan.nodes.groups.9 }}",
         "{{ nothing | words }}",
         "{{ nothing | verbatim }}",
         "{% if nothing %}{% endif %}",
