@@ -114,7 +114,10 @@ class Explanation(NamedTuple):
                 lines += _wrap(reason.why, width)
                 lines += [f"      from {origin}" for origin in reason.origin]
         if hidden:
-            lines += ["", f"{hidden} more have their defaults; `jobgen explain --all` shows them too."]
+            lines += [
+                "",
+                f"{hidden} more have their defaults; `jobgen explain --all` shows them too.",
+            ]
         return "\n".join(lines) + "\n"
 
     def _cost(self) -> list[str]:

@@ -78,7 +78,9 @@ def test_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, err) == (0, "")
     assert everything.startswith(TEXT)
     hidden = everything.count("from default\n")
-    assert out.endswith(f"\n{hidden} more have their defaults; `jobgen explain --all` shows them too.\n")
+    assert out.endswith(
+        f"\n{hidden} more have their defaults; `jobgen explain --all` shows them too.\n"
+    )
     assert hidden > 5
 
 
