@@ -13,6 +13,8 @@ from support import ROOT
 
 from jobgen.diagnose import Diagnosis
 
+pytestmark = pytest.mark.slow
+
 CORE = ROOT / "templates" / "runtime" / "core.sh"
 # Older scripts kept the ends of processes elsewhere.
 _OF_TODAY = re.compile(r"^jobgen: \S+ is node \d+ of start", re.MULTILINE)
