@@ -51,21 +51,21 @@ SPECS = {
 }
 # The last of each is as long as a script may be.
 SCRIPTS = {
-    "arithmetic": ["a ((\n" * 20_000, "(" * 19_000, ("((" * 9_000 + "\n") * 25],
+    "arithmetic": ["a ((\n" * 20_000, "(" * 19_000, ("((" * 9_000 + "\n") * 14],
     "if": ["if a; then\n" * 20_000, "if a; then\n" * 30 + "srun a\n" * 2_900],
     "loops": ["for i in a; do\n" * 30_000, "while a; do b; done\n" * 1_400],
     "functions": ["f() {\n" * 100_000, "f() { a b; }\n" * 2_900],
-    "line": ["#SBATCH --comment=" + "a" * 1_000_000, ("#SBATCH " + "--x " * 4_900 + "\n") * 25],
-    "options": ["#SBATCH " + "--x " * 250_000, "#SBATCH --nodes=2\n" * 19_000],
+    "line": ["#SBATCH --comment=" + "a" * 1_000_000, ("#SBATCH " + "--x " * 4_900 + "\n") * 14],
+    "options": ["#SBATCH " + "--x " * 250_000, "#SBATCH --nodes=2\n" * 13_000],
     "documents": [
         "".join(f"cat <<E{n}\nE{n}\n" for n in range(30_000)),
         "".join(f"cat <<E{n}\nE{n}\n" for n in range(2_900)),
     ],
-    "pipes": ["a|" * 300_000, ("a|" * 9_000 + "a\n") * 25],
+    "pipes": ["a|" * 300_000, ("a|" * 9_000 + "a\n") * 14],
     "launches": ["srun a\n" * 100_000, "srun torchrun --nnodes=2 a\n" * 2_900],
-    "words": ["srun " + "a " * 400_000, ("srun " + "a " * 9_000 + "\n") * 25],
+    "words": ["srun " + "a " * 400_000, ("srun " + "a " * 9_000 + "\n") * 14],
     "doubling": ["A=aaaaaaaa\n" + "A=$A$A$A$A$A\n" * 60 + "srun $A\n"],
-    "size": ["a\n" * 1_000_000, ('echo "' + "$A" * 9_000 + '"\n') * 25],
+    "size": ["a\n" * 1_000_000, ('echo "' + "$A" * 9_000 + '"\n') * 14],
 }
 # A process begins with the peak memory of the one that it was forked from, and tests are large.
 MEASURE = """

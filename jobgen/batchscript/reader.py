@@ -15,7 +15,7 @@ from jobgen.capabilities import Capabilities, get_capabilities, list_capabilitie
 from jobgen.errors import UsageError
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
-MAX_BYTES = 512 << 10
+MAX_BYTES = 256 << 10
 MAX_LINES = 20_000
 MAX_LINE = 20_000  # characters
 MAX_OPTIONS = 1_000  # of directives

@@ -134,7 +134,9 @@ def _find_form(program: ReadProgram) -> Iterator[Remark]:
             "its lines end with CR and LF, so its first line names a program that is not there"
         )
         yield Remark(entry.path, 1, "line-ends", message, f"dos2unix {entry.path}", False)
-    if any(_acts(node) for node in entry.tree.body):
+    body = [node for node in entry.tree.body if not _is_text(node)]
+    # What a file of imports alone starts is in what it imports.
+    if any(map(_acts, body)) or all(isinstance(node, ast.Import | ast.ImportFrom) for node in body):
         return
     functions = [node for node in entry.tree.body if isinstance(node, ast.FunctionDef)]
     for main in functions:

@@ -149,6 +149,7 @@ WRONG = {
     ),
     "a main that nothing calls": ("def main():\n    pass\n", ["main-not-called"]),
     "nothing": ("'''A program.'''\n", ["empty"]),
+    "imports alone": ("import train_impl\n", []),
     "a fault of syntax": ("if True\n    pass\n", ["syntax"]),
 }
 
