@@ -255,11 +255,13 @@ def submit(
     *,
     again: bool = False,
     warn: Callable[[str], object] = _warn,
+    tell: Callable[[str], object] | None = None,
 ) -> Job:
     """Submit, from the current folder, what `prepare` makes, or a spec or script as it stands.
 
     `warn` is called with each note, also about earlier submissions that were interrupted
-    (docs/concepts/records.md). Raises AlreadySubmittedError if the same is submitted and has not
+    (docs/concepts/records.md), and `tell` with what the scheduler said before, such as when it
+    expects to start the job. Raises AlreadySubmittedError if the same is submitted and has not
     ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words;
     UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
     written; and, of a spec or script, what `prepare` raises.
@@ -274,7 +276,7 @@ def submit(
     for message in recover_submissions():
         warn(message)
     note_folder()
-    job, warning = submit(ready, again=again)
+    job, warning = submit(ready, again=again, tell=tell)
     if warning:
         warn(warning)
     return _build_job(job)

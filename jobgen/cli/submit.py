@@ -74,14 +74,14 @@ def submit(
         return
     try:
         try:
-            job = hand_over(ready, again=again, warn=put_err)
+            job = hand_over(ready, again=again, warn=put_err, tell=put_err)
         except AlreadySubmittedError as refusal:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
             click.confirm(
                 f"{make_printable(str(refusal))}\nsubmit another job?", abort=True, err=True
             )
-            job = hand_over(ready, again=True, warn=put_err)
+            job = hand_over(ready, again=True, warn=put_err, tell=put_err)
     except JobgenError as error:
         if error.job_id:
             put_out(format_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")

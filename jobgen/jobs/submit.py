@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,9 +53,12 @@ _REFUSED = re.compile(r"sbatch: (error|fatal): |qsub: |usage: ")
 _NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
 
 
-def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, str]:
+def submit(
+    submission: Submission, *, again: bool = False, tell: Callable[[str], object] | None = None
+) -> tuple[JobRecord, str]:
     """Submit from the current folder, after `recover_submissions`; return the job and a warning.
 
+    `tell` is called with what the scheduler said before, such as when it expects to start the job.
     What is to be submitted is on the disk before, so that the job is found again whatever happens.
     Raises AlreadySubmittedError if the same is submitted and has not ended, unless `again`;
     RefusedError or SchedulerUnavailableError with the scheduler's words; UnsettledError if it
@@ -73,9 +76,11 @@ def submit(submission: Submission, *, again: bool = False) -> tuple[JobRecord, s
         if submission.snapshot is not None:
             copy_code(name_copy(submission.name, intent.token), submission.snapshot)
         if not intent.job.local:
-            remark = _ask_first(intent)
+            doubt, remark = _ask_first(intent)
             job, warning = _submit_all(intent, submission)
-            return job, "\n".join(filter(None, [remark, warning]))
+            if remark and tell:
+                tell(remark)
+            return job, "\n".join(filter(None, [doubt, warning]))
         # bash reads the script while it runs: from the job's own folder.
         intent.job.run_dir.mkdir()
         output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
@@ -162,8 +167,8 @@ def _refuse_another(intent: Intent) -> None:
         )
 
 
-def _ask_first(intent: Intent) -> str:
-    """Return what the scheduler says of a job that it has not got yet; empty if it does not.
+def _ask_first(intent: Intent) -> tuple[str, str]:
+    """Return why the scheduler would not run a job that it has not got yet, or what else it says.
 
     Nothing is handed over, so whoever is interrupted here has no job; and whatever comes back, the
     submission itself decides.
@@ -171,16 +176,16 @@ def _ask_first(intent: Intent) -> str:
     scheduler = SCHEDULERS[intent.job.scheduler]
     argv = scheduler.test_argv(intent.job.argv)
     if not argv:
-        return ""
+        return "", ""
     try:
         answer = process.ask(argv, timeout=_TEST_SECONDS)
     except (SchedulerUnavailableError, OSError):
-        return ""
+        return "", ""
     command = " ".join(argv[:2])
     if answer.code:
-        return f"warning: {command} says that this job will not run: {answer.words[:2000]}"
+        return f"warning: {command} says that this job will not run: {answer.words[:2000]}", ""
     remark = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
-    return remark and f"{command} says: {remark[:2000]}"
+    return "", remark and f"{command} says: {remark[:2000]}"
 
 
 def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:

@@ -96,6 +96,6 @@ def test_what_is_planted_is_found_and_named(cluster: Cluster, tmp_path: Path) ->
         ):
             assert f"jobgen: preflight: {fault}" in log, job.everything()
     found = diagnosed(job, cluster, tmp_path)
-    assert (found["cause"], found["node"]) == ("version-mismatch", "n3"), found
-    assert '"torch": "2.9.1"' in found["evidence"][1]
+    assert (found["cause"], found["node"]) == ("version-mismatch", "n3")
+    assert any('"torch": "2.9.1"' in line for line in found["evidence"]), found
     assert not job.ranks()
