@@ -7,7 +7,6 @@ no value of a spec is in them.
 import hashlib
 import os
 import re
-import textwrap
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -88,8 +87,12 @@ def assemble(plan: Plan, folder: str) -> str:
 @cache
 def _join_files(folder: str, files: tuple[str, ...]) -> str:
     kind = f"The same in each script of its kind: {', '.join(files[1:])}."
+    if len(kind) > 98:  # seldom; textwrap compiles its patterns at import
+        from textwrap import fill
+
+        kind = fill(kind, 98).replace("\n", "\n# ")
     texts = [_read(os.path.join(folder, f"{name}.sh")) for name in files]
-    text = "".join([textwrap.indent(textwrap.fill(kind, 98), "# "), "\n", *texts, 'main "$@"\n'])
+    text = "".join(["# ", kind, "\n", *texts, 'main "$@"\n'])
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
 
