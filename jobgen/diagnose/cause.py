@@ -12,6 +12,8 @@ NODE: tuple[Where, ...] = ("rank", "agent")
 ALL: tuple[Where, ...] = ("rank", "agent", "script")
 SCHEDULER: tuple[Where, ...] = ("scheduler", "script")
 
+Fault = Literal["program", "machine", "unknown"]
+
 
 class Cause(NamedTuple):
     """One kind of failure.
@@ -27,6 +29,11 @@ class Cause(NamedTuple):
     the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an
     exception says so only of the group that the processes are. `per_node`: one node may have it and
     others not.
+
+    `fault` says whose it is: `program` (its arguments, files and packages too: it fails again
+    wherever it starts), `machine` (a start on other nodes may do well), or `unknown` where the
+    words do not tell. What is `per_node` and seen on one of several nodes alone is that node's,
+    whatever stands here.
     """
 
     id: str
@@ -40,3 +47,4 @@ class Cause(NamedTuple):
     of_group: bool = False
     per_node: bool = False
     own: bool = False
+    fault: Fault = "program"

@@ -14,6 +14,7 @@ CAUSES = (
         "another program has the port",
         "a program that opens a fixed port (a debugger, TensorBoard) must do so on one rank only; "
         "if none does, submit again: the port follows from the job's id",
+        fault="machine",
     ),
     Cause(
         "killed",
@@ -22,6 +23,7 @@ CAUSES = (
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
         "resources.memory_per_node",
+        fault="unknown",
     ),
     Cause(
         "name-resolution",
@@ -32,6 +34,7 @@ CAUSES = (
         "between nodes: set launch.interface, so that addresses are used; to the outside: compute "
         "nodes often have no internet, so fetch models and data on a login node first",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "no-internet",
@@ -50,6 +53,7 @@ CAUSES = (
         "an environment module could not be loaded",
         "try `module load` in a job on that node; modules can differ between node types",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "environment-missing",
@@ -58,6 +62,7 @@ CAUSES = (
         "the Python environment does not exist on this node",
         "check environment.venv or conda; it must lie on a file system that all nodes share",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "container",
@@ -68,6 +73,7 @@ CAUSES = (
         "the container could not be started",
         "check environment.container: the image's path as seen by the node, and its binds",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "launcher",
@@ -112,13 +118,22 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"\bXid\b.*\d+|[Uu]ncorrectable (NVLink |double bit )?(ECC )?error|GPU is lost|GPU has "
-        r"fallen off the bus|CUDA error: (unspecified launch failure|an illegal memory access|"
-        r"misaligned address|hardware stack error)|CUDA error: device-side assert|HSA_STATUS_ERROR|"
-        r"Unable to determine the device handle",
-        "a GPU, or the program on it, failed",
-        "if it fails again on the same node, leave that node out and tell your administrators; if "
-        "on any node, it is the program: CUDA_LAUNCH_BLOCKING=1 shows where",
+        r"\bXid\b.*\d+|[Uu]ncorrectable (NVLink |double bit )?(ECC )?error|GPU is lost"
+        r"|GPU has fallen off the bus|CUDA error: hardware stack error"
+        r"|Unable to determine the device handle",
+        "a GPU failed",
+        "leave that node out and tell your administrators",
+        fault="machine",
+    ),
+    Cause(
+        "gpu-error",
+        ALL,
+        r"CUDA error: (unspecified launch failure|an illegal memory access|misaligned address"
+        r"|device-side assert)|HSA_STATUS_ERROR",
+        "the program on a GPU failed, or the GPU",
+        "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
+        "that node out and tell your administrators",
+        fault="unknown",
     ),
     Cause(
         "gpu-shared",
@@ -135,6 +150,7 @@ CAUSES = (
         "another process holds the GPU",
         "let each process use the GPU of its LOCAL_RANK; if it does, another program is on the "
         "node: ask for whole nodes",
+        fault="machine",
     ),
     Cause(
         "gpu-missing",
@@ -148,6 +164,7 @@ CAUSES = (
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "driver-mismatch",
@@ -158,6 +175,7 @@ CAUSES = (
         "the node's driver and this build of torch do not go together",
         "use a torch built for the driver's CUDA (nvidia-smi shows it), or the site's module",
         per_node=True,
+        fault="unknown",
     ),
     # The network.
     Cause(
@@ -167,6 +185,7 @@ CAUSES = (
         "not all processes came to the rendezvous",
         "look at the log of the rank that is missing",
         waits=True,
+        fault="unknown",
     ),
     Cause(
         "interface",
@@ -177,6 +196,7 @@ CAUSES = (
         "the network interface does not exist, or is the wrong one",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "nccl-version",
@@ -192,6 +212,7 @@ CAUSES = (
         r"failed|local catastrophic error|Got completion .* with (error|status)|cxil?_\w+.*fail",
         "the fast network failed under NCCL",
         "submit again; if the same node fails again, leave it out; NCCL_DEBUG=INFO names the port",
+        fault="machine",
     ),
     Cause(
         "rendezvous",
@@ -203,5 +224,6 @@ CAUSES = (
         "look at the agent.log of the node that is missing; if none is, it is a firewall or the "
         "wrong interface: set launch.interface",
         of_group=True,
+        fault="unknown",
     ),
 )

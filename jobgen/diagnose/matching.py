@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from jobgen.diagnose import machine, program, scheduler, script
-from jobgen.diagnose.cause import Cause, Where
+from jobgen.diagnose.cause import Cause, Fault, Where
 from jobgen.diagnose.ending import (
     REFERS,
     Ending,
@@ -42,6 +42,8 @@ _OF_GROUPS = re.compile(
     r"|client socket has|waiting for clients"
 )
 _SIGABRT = -6
+# SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
+_OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
 
 
 class Explained(NamedTuple):
@@ -179,14 +181,17 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         if match:
             return Explained(failure, *match, tail=(match[1], *tail[-3:]))
     if code is None:
-        cause = Cause("unknown", (), "", "it failed without a word", "look at its log")
+        cause = Cause(
+            "unknown", (), "", "it failed without a word", "look at its log", fault="unknown"
+        )
         return Explained(failure, cause, last, tail=tail)
     usual = (name_exit(code), "the last lines of its log may say why")
     title, remedy = program.EXITS.get(code, usual)
     errors = [line for line in telling if line.file.suffix == ".err"]
     if errors and code not in program.EXITS:
         title, last = f"{title}, and said: {errors[0].text.strip()[:160]}", errors[0]
-    cause = Cause(f"exit {code}", (), "", title, remedy)
+    fault: Fault = "unknown" if code < 0 and code not in _OF_PROGRAMS else "program"
+    cause = Cause(f"exit {code}", (), "", title, remedy, fault=fault)
     return Explained(failure, cause, last, tail=tail)
 
 

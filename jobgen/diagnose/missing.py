@@ -35,6 +35,7 @@ SILENT_NODE = Cause(
     "it has gone silent: its agent did not end and said nothing, and others lost the connection "
     "to it",
     "submit again; {leave_out}, and tell your administrators",
+    fault="machine",
 )
 RANK_MISMATCH = Cause(
     "rank-mismatch",

@@ -16,6 +16,7 @@ HANG = Cause(
     "look at the rank that is behind: its log, its stacks (hangs/ of the bundled trainer, or "
     "`py-spy dump --pid` on its node while it hangs), and what it reads from",
     waits=True,
+    fault="unknown",
 )
 
 CAUSES = (
@@ -32,6 +33,7 @@ CAUSES = (
         "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
         "the same collectives in the same order",
         waits=True,
+        fault="unknown",
     ),
     Cause(
         "collective-mismatch",
@@ -53,6 +55,7 @@ CAUSES = (
         "free some space, or write elsewhere; `df` and `df -i` on the node say which it is, and "
         "/tmp of a node may be memory",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "quota",
@@ -86,6 +89,7 @@ CAUSES = (
         "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a port below "
         "1024 needs root",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "damaged-file",
@@ -107,6 +111,7 @@ CAUSES = (
         "install it in the job's environment, in versions that go together; if only some nodes "
         "lack it, the environment is not on a shared file system",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "compiler",
@@ -115,6 +120,7 @@ CAUSES = (
         r"|triton.*(Error|failed)|Triton .*error|ptxas .*fatal|InvalidCxxCompiler",
         "torch.compile found no compiler that works on this node",
         "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
+        fault="unknown",
     ),
     Cause(
         "bad-argument",
@@ -134,6 +140,7 @@ CAUSES = (
         "a command or the program's file does not exist on this node",
         "check run and environment; the path must be the same on all nodes",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "file-missing",
@@ -144,6 +151,7 @@ CAUSES = (
         "paths are relative to the folder you submit from; the file must be on a file system that "
         "all nodes share",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "data-loader",
@@ -152,6 +160,7 @@ CAUSES = (
         "a data-loader worker died",
         "run with num_workers=0 to see its error; a killed one often lacked memory",
         vague=True,
+        fault="unknown",
     ),
     Cause(
         "shape-mismatch",
@@ -191,6 +200,7 @@ CAUSES = (
         "it lost the connection to another process, or was stopped",
         "look for what went wrong before",
         symptom=True,
+        fault="unknown",
     ),
     Cause(
         "nccl",
@@ -199,6 +209,7 @@ CAUSES = (
         "NCCL has failed",
         "set NCCL_DEBUG=INFO in environment.variables: NCCL's last WARN line says why",
         vague=True,
+        fault="unknown",
     ),
 )
 

@@ -14,6 +14,7 @@ CAUSES = (
         r"^\w+ \(.*\b[Ss]uspended",
         "the job is suspended: its processes are stopped, and its walltime may run on",
         "it goes on when the scheduler resumes it; the administrators know who suspended it",
+        fault="unknown",
     ),
     Cause(
         "walltime",
@@ -40,6 +41,7 @@ CAUSES = (
         "the scheduler preempted the job in favour of another",
         "submit again, or let it start again with on_walltime: {{then: {go_on}}}; other queues "
         "or QoS are not preempted",
+        fault="machine",
     ),
     Cause(
         "launch-failed",
@@ -49,6 +51,7 @@ CAUSES = (
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd",
         "the scheduler could not start the job on it",
         "the scheduler's words above say why; {leave_out}, and tell your administrators",
+        fault="machine",
     ),
     Cause(
         "run-folder",
@@ -60,6 +63,7 @@ CAUSES = (
         "a node cannot see, enter or write the job's folder, so its part did not start",
         "submit from a file system that all nodes mount for writing, home included; if one node "
         "alone fails, tell your administrators",
+        fault="unknown",
     ),
     Cause(
         "node-lost",
@@ -70,6 +74,7 @@ CAUSES = (
         r"|requested job die",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
+        fault="machine",
     ),
     Cause(
         "dependency",
@@ -93,6 +98,7 @@ CAUSES = (
         "the scheduler could not start the job on its nodes",
         "check that the folder of {output} exists; if it does, ask your administrators: the "
         "daemons' logs on the nodes say why; then release it ({release}), or submit again",
+        fault="unknown",
     ),
     Cause(
         "held",
@@ -101,6 +107,7 @@ CAUSES = (
         r"(\bJobHeld(User|Admin)\b|[Jj]ob (is )?held by|requeued[ _]in[ _]held)",
         "the job is held",
         "release it with {release}; if an administrator holds it, ask them",
+        fault="unknown",
     ),
     Cause(
         "cancelled",

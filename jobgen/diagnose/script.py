@@ -22,6 +22,7 @@ _CAUSES = (
         r"nothing is heard from (?P<node1>[^\s;]+)|FAILED: (?P<node2>\S+) is lost: ",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
+        fault="machine",
     ),
     Cause(
         "dependency",
@@ -44,6 +45,7 @@ _CAUSES = (
         r"the shell around the agent was killed",
         _KILLED,
         _KILLED_BY,
+        fault="unknown",
     ),
     Cause(
         "killed",
@@ -52,6 +54,7 @@ _CAUSES = (
         _KILLED,
         _KILLED_BY,
         symptom=True,
+        fault="unknown",
     ),
     # What preflight finds, of older jobs too; it names the node that differs.
     Cause(
@@ -60,6 +63,7 @@ _CAUSES = (
         r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+",
         "the nodes have different drivers",
         "ask for nodes that are alike, or tell the administrators",
+        fault="machine",
     ),
     Cause(
         "version-mismatch",
@@ -68,6 +72,7 @@ _CAUSES = (
         r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
         "packages differ between nodes",
         "build the environment on a file system that all nodes share",
+        fault="unknown",
     ),
     Cause(
         "clock",
@@ -75,6 +80,7 @@ _CAUSES = (
         r"preflight: (?P<node>\S+): clock [\d.]+ s (ahead|behind)",
         "a node's clock is wrong",
         "tell the administrators; leave the node out until then",
+        fault="machine",
     ),
     Cause(
         "gpu-missing",
@@ -82,6 +88,7 @@ _CAUSES = (
         r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+",
         "a node does not see all its GPUs",
         "look at nvidia-smi there, and at CUDA_VISIBLE_DEVICES; leave the node out",
+        fault="machine",
     ),
     Cause(
         "gpu-busy",
@@ -89,6 +96,7 @@ _CAUSES = (
         r"preflight: (?P<node>\S+): GPU \d+ has [\d.]+ of [\d.]+ GB free",
         "another program is on a GPU of a node",
         "ask for whole nodes, or leave the node out and tell the administrators",
+        fault="machine",
     ),
     Cause(
         "gpu-slow",
@@ -97,6 +105,7 @@ _CAUSES = (
         "a GPU of a node is slow, or throttled",
         "look at clocks and temperatures in nvidia-smi -q there; leave the node out, and tell "
         "the administrators",
+        fault="machine",
     ),
     Cause(
         "no-space",
@@ -104,6 +113,7 @@ _CAUSES = (
         r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)",
         "a file system of a node is almost full",
         "make room there; `df` on the node tells which it is",
+        fault="machine",
     ),
     Cause(
         "rendezvous",
@@ -113,6 +123,7 @@ _CAUSES = (
         r"|preflight: (?P<node3>\S+) has not come within \d+ s",
         "the others cannot reach a node, or it cannot reach them",
         "set launch.interface, or ask whether a firewall stands between nodes",
+        fault="machine",
     ),
     Cause(
         "preflight",
@@ -121,6 +132,7 @@ _CAUSES = (
         "preflight failed",
         "the lines before it say why; preflight/ of the run folder describes each node",
         vague=True,
+        fault="unknown",
     ),
     # How it was submitted.
     Cause(
@@ -164,6 +176,7 @@ _CAUSES = (
         "the run folder could not be written",
         "submit from a file system that has room and that compute nodes mount for writing",
         vague=True,
+        fault="unknown",
     ),
     # What it found on a node.
     Cause(
@@ -176,6 +189,7 @@ _CAUSES = (
         "the Python environment does not exist on this node, or cannot be unpacked",
         "check environment.venv or stage; it must lie on a file system that all nodes share",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "module-missing",
@@ -184,6 +198,7 @@ _CAUSES = (
         "an environment module could not be loaded",
         "try `module load` in a job on that node; modules can differ between node types",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "container",
@@ -192,6 +207,7 @@ _CAUSES = (
         "the container's image or its runtime does not exist on this node",
         "check environment.container: the image's path on the node, and the runtime's module",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "interface",
@@ -202,6 +218,7 @@ _CAUSES = (
         "a node lacks the network interface or the address that the others use",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "gpu-missing",
@@ -239,6 +256,7 @@ _CAUSES = (
         r"error: port \d+ on \S+ is in use",
         "another program has the port",
         "submit again: the port follows from the job's id",
+        fault="machine",
     ),
     Cause(
         "name-resolution",
@@ -247,6 +265,7 @@ _CAUSES = (
         "this node cannot resolve the first node's name",
         "set launch.interface, so that the address is used",
         per_node=True,
+        fault="unknown",
     ),
     Cause(
         "tasks",

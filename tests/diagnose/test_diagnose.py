@@ -15,7 +15,7 @@ from run_folders import FAILED, LOST, Run
 from support import ROOT, jobgen
 
 from jobgen import schedulers
-from jobgen.diagnose import CAUSES, reading
+from jobgen.diagnose import CAUSES, matching, reading
 from jobgen.jobs import find
 from jobgen.jobs.record import JobRecord, open_left
 from jobgen.schedulers.base import State
@@ -69,6 +69,21 @@ def test_there_is_an_output_for_every_cause() -> None:
     shown = {path.stem.partition("--")[0] for path in LOGS}
     assert {cause.id for cause in CAUSES} <= shown | {"peer-lost"}  # which is never the first
     assert len(shown) >= 40
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "machine"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "unknown"),
+        ("ValueError: Dataset scripts want trust_remote_code; No module named 'foo'", "unknown"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "program"),
+    ],
+)
+def test_a_cause_says_whose_fault_it_is(words: str, fault: str) -> None:
+    found = matching.find_cause([reading.Line(Path("rank-0.err"), 1, words)], "rank")
+    assert found
+    assert found[0].fault == fault
 
 
 def test_what_the_script_itself_says_is_always_known() -> None:
