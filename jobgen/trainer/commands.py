@@ -35,5 +35,4 @@ def sample(config: Config) -> None:
     print(task.sample(model.eval()) or f"--task {config.task} has no samples")
 
 
-# By the names that the command line has for them.
 COMMANDS = {"train": train, "prepare": prepare, "sample": sample}

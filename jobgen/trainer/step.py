@@ -33,9 +33,10 @@ class StepNumbers(NamedTuple):
     step: int  # counted from 1
     position: int  # items used so far, this step's included
     learning_rate: float
+    problem: str | None = None  # why the run cannot go on
+    # Over all ranks if the step gets a line of metrics, or is bad:
     loss: float = math.nan  # mean over the global batch, before the update
     grad_norm: float = math.nan  # before clipping
-    problem: str | None = None  # why the run cannot go on
     # If the step gets a line of metrics:
     memory_gb: float | None = None  # the most held by this rank
     waited: float = 0.0  # seconds in which this rank waited for data, since the line before
@@ -59,7 +60,7 @@ class Stepper:
         self.feed = Feed(task, config, self.split, rank=world.rank, device=world.device)
         self.done = self.position = 0  # steps, and items of the data
         self._bad_steps = 0  # in a row
-        self._pending: tuple[StepNumbers, Callable[[], dict[str, float]]] | None = None
+        self._pending: tuple[StepNumbers, Any, Callable[[], dict[str, float]]] | None = None
 
     def step(self) -> StepNumbers | None:
         """Take one step; returns the numbers of the step before, or None if they are known.
@@ -68,7 +69,6 @@ class Stepper:
         """
         config, world = self.config, self.world
 
-        # The learning rate.
         learning_rate = compute_learning_rate(self.done, config)
         self.optimizer.set_learning_rate(learning_rate)
 
@@ -88,7 +88,6 @@ class Stepper:
             # In steps of 2^-32, so that the order of addition makes no difference.
             loss_sum += torch.round(loss.detach().double() * 2**32) / 2**32
 
-        # The norm of the whole gradient, which is shortened if it is too long.
         self.rescale_gradients(units)
         grad_norm = self.clip()
 
@@ -98,31 +97,33 @@ class Stepper:
         if self.loss_scale:
             self.loss_scale.update(bad)
 
-        # The numbers of this step are summed over the ranks meanwhile; those of the one before
-        # have arrived by now.
+        # The numbers of a step that gets a line are summed over the ranks meanwhile; those of the
+        # step before have arrived by now.
         self.done += 1
         self.position += self.split.items
         previous = self.read_numbers()
         numbers = StepNumbers(self.done, self.position, learning_rate)
-        if config.is_logged(self.done):
-            numbers = numbers._replace(
-                memory_gb=measure_memory(world.device), waited=self.feed.take_wait()
-            )
+        if logged := config.is_logged(self.done):
+            memory_gb, waited = measure_memory(world.device), self.feed.take_wait()
+            numbers = numbers._replace(memory_gb=memory_gb, waited=waited)
         # All ranks have the same norm: rank 0's counts.
-        sums: dict[str, Tensor | float] = {"loss": loss_sum, "units": units}
-        sums |= {"grad_norm": grad_norm * world.main, "bad": bad * world.main}
-        self._pending = numbers, world.sum_later(sums)
+        own: dict[str, Any] = {"loss": loss_sum, "units": units, "bad": bad}
+        own["grad_norm"] = grad_norm * world.main
+        self._pending = numbers, own, world.sum_later(own, alone=not logged)
         return previous
 
     def read_numbers(self) -> StepNumbers | None:
         """Return the last step's numbers, unless they were returned before."""
         if self._pending is None:
             return None
-        numbers, read = self._pending
+        numbers, own, read = self._pending
         self._pending = None
         sums = read()
-        loss, norm, bad = sums["loss"] / sums["units"], sums["grad_norm"], sums["bad"] != 0
+        bad = sums["bad"] != 0
+        if bad and not self.config.is_logged(numbers.step):
+            sums = self.world.sum_later(own)()
         self._bad_steps = self._bad_steps + 1 if bad else 0
+        loss, norm = sums["loss"] / sums["units"], sums["grad_norm"]
         problem = f"the loss is {loss} and the gradient's norm {norm}" if bad else None
         if self.loss_scale and math.isfinite(loss) and self._bad_steps < _MOST_BAD:
             problem = None  # fp16 has overflowed: the scale is halved, and the step left out

@@ -61,6 +61,17 @@ def test_a_loss_that_is_not_a_number_ends_the_run_with_a_line(start: Start, tmp_
     assert problem in run.status()["reason"]
 
 
+def test_a_loss_that_is_bad_on_one_rank_alone_is_told_as_that_of_all(
+    start: Start, tmp_path: Path
+) -> None:
+    fault = "x = x * float('nan' if os.environ['RANK'] == '1' else 1)"
+    flags = (*faulty(tmp_path, fault), "--log-every", 100)  # no step before the last gets a line
+    run = start(tmp_path / "run", *flags, processes=2)
+    assert run.wait() != 0, run.output
+    # One batch earlier than alone: DDP has a warm-up.
+    assert "at step 15 the loss is nan and the gradient's norm nan" in run.status()["reason"]
+
+
 def test_a_rank_that_hangs_ends_the_run_and_leaves_all_stacks(start: Start, tmp_path: Path) -> None:
     flags = faulty(tmp_path, HANG)
     run = start(tmp_path / "run", *flags, "--hang-after", 5, processes=2)

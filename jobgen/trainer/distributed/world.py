@@ -56,11 +56,13 @@ class World:
             f"{torch.get_num_threads()} threads"
         )
 
-    def sum_later(self, numbers: Mapping[str, Tensor | float]) -> Callable[[], dict[str, float]]:
+    def sum_later(
+        self, numbers: Mapping[str, Tensor | float], *, alone: bool = False
+    ) -> Callable[[], dict[str, float]]:
         """Begin to sum numbers over the ranks; the function returned waits for the sums, by name.
 
-        On a GPU it does not wait for anything begun after this, so that the device always has work
-        when the sums are read a step later.
+        Alone, they are this rank's own. On a GPU it does not wait for anything begun after this, so
+        that the device always has work when the sums are read a step later.
         """
         there = {name: each for name, each in numbers.items() if isinstance(each, Tensor)}
         here = {name: float(each) for name, each in numbers.items() if name not in there}
@@ -69,7 +71,7 @@ class World:
         if cuda:
             floats = floats.pin_memory().to(self.device, non_blocking=True)
         vector = torch.cat([floats, *(each.detach().double().view(1) for each in there.values())])
-        work = dist.all_reduce(vector, async_op=True) if self.size > 1 else None
+        work = dist.all_reduce(vector, async_op=True) if self.size > 1 and not alone else None
         if cuda:
             if work:
                 work.wait()  # orders the work on the device; the host goes on
