@@ -3,12 +3,14 @@
 The values are in the package of each scheduler, such as `jobgen/schedulers/slurm/capabilities.py`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
 
+from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
 
 # A job's id and its task: number, task as 12_3, task as 12[3]; the server follows.

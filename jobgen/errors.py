@@ -1,8 +1,11 @@
 """Errors and their exit codes; the table of codes in README is part of the API."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
+
+from jobgen.records import NamedTuple
 
 EXIT_CODES = """\
 0 ok, 1 unexpected error, 2 wrong usage, 3 spec or site profile invalid, 4 a script is

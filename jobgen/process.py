@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from jobgen.errors import (
     NoAnswerError,
@@ -17,6 +17,7 @@ from jobgen.errors import (
     SchedulerUnavailableError,
     SpecError,
 )
+from jobgen.records import NamedTuple
 
 TIMEOUT_SECONDS = 120
 

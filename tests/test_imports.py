@@ -14,6 +14,7 @@ PACKAGE = ROOT / "jobgen"
 
 # A room imports from the lines above its own, and of its own line nothing but itself.
 ROOMS = """
+records
 errors output capabilities
 process
 spec

@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 from jobgen.errors import UsageError
+from jobgen.records import NamedTuple
 
 MAX_DEPTH = 32
 MAX_COMMANDS = 25_000

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.records import NamedTuple
 from jobgen.spec.yaml_text import write_data
 
 # What is listed, and under which words; what is `kept` is listed only for who asks.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from jobgen.batchscript.bash import (
     DECLARES,
@@ -15,6 +14,7 @@ from jobgen.batchscript.bash import (
     parse,
     read_single_quoted,
 )
+from jobgen.records import NamedTuple
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import split_segments
+from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
     AGENT_MODULES,
     CONTAINER_VALUES,

@@ -6,13 +6,13 @@ import re
 import shlex
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_loose, follow
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
+from jobgen.records import NamedTuple
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
 MAX_BYTES = 256 << 10

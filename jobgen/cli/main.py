@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -29,6 +29,7 @@ from jobgen.errors import (
     JobgenError,
     gather_problems,
 )
+from jobgen.records import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan

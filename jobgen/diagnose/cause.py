@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.records import NamedTuple
 
 # Where a message is found: a process's own output, its node's agent, the script's output, or the
 # scheduler's word on how the job ended.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from jobgen.diagnose.reading import Line
+from jobgen.records import NamedTuple
 
 MOST_LINES = 6
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jobgen.diagnose.exceptions import LOGGED, Raised, Traceback, find_tracebacks, strip_rank
 from jobgen.diagnose.reading import Line
+from jobgen.records import NamedTuple
 
 # Python writes a traceback, and is gone within this time: seconds.
 _LEAVES_WITHIN = 0.5

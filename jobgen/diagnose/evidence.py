@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
@@ -20,6 +20,7 @@ from jobgen.diagnose.reading import (
 )
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord, read_left
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jobgen.diagnose.reading import Line
+from jobgen.records import NamedTuple
 
 _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( ─+╮|:$)")
 _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins

@@ -13,9 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.jobs.record import open_left
+from jobgen.records import NamedTuple
 
 _MOST_BYTES = 64 << 20
 

@@ -11,7 +11,6 @@ import re
 import signal
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Fault, Where
@@ -27,6 +26,7 @@ from jobgen.diagnose.ending import (
 from jobgen.diagnose.evidence import Failure
 from jobgen.diagnose.exceptions import Raised, find_tracebacks
 from jobgen.diagnose.reading import Line
+from jobgen.records import NamedTuple
 
 CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import NamedTuple
 
 from jobgen.diagnose import matching
 from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
@@ -17,6 +16,7 @@ from jobgen.diagnose.matching import Explained, Match, find_cause
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder, status
 from jobgen.jobs.record import JobRecord, read_left
+from jobgen.records import NamedTuple
 
 _DEPENDENCY = next(cause for cause in matching.CAUSES if cause.id == "dependency")
 

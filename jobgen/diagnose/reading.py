@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.jobs.record import open_left, read_left
+from jobgen.records import NamedTuple
 
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from jobgen.diagnose import flight
 from jobgen.diagnose.ending import normalize, select_telling
@@ -16,6 +15,7 @@ from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
 from jobgen.diagnose.matching import Explained
 from jobgen.diagnose.reading import Line, get_mtime, read_lines
 from jobgen.jobs import top
+from jobgen.records import NamedTuple
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
 # tell that steps are long, ten times the longest between two of them so far.

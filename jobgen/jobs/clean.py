@@ -8,12 +8,12 @@ import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.jobs.code import name_copy
 from jobgen.jobs.record import RUNS, JobRecord, read_run_file
 from jobgen.jobs.run_folder import read_traces
 from jobgen.jobs.status import look
+from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 
 # What `keep` leaves beside that: by it the job is known, and how it has ended.

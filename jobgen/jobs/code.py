@@ -7,11 +7,11 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen import process
 from jobgen.errors import JobgenError, UsageError
 from jobgen.jobs.record import RUNS
+from jobgen.records import NamedTuple
 
 DIFF = "code.diff"
 _MOST_DIFF = 1 << 20

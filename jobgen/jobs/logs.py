@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs import run_folder
@@ -15,6 +14,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import StatusReport
 from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
 from jobgen.jobs.watch import Watch
+from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 from jobgen.spec.secrets import mask_text
 from jobgen.spec.units import format_ranges

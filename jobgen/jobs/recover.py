@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen import process
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
@@ -14,6 +13,7 @@ from jobgen.jobs.journal import Intent, find_submitter, format_clock
 from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_left, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.submit import count_links, read_ids, search_jobs
+from jobgen.records import NamedTuple
 
 Answers = dict[str, list[str] | JobgenError]
 

@@ -13,9 +13,9 @@ import re
 import time
 from glob import iglob
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.jobs.record import JobRecord, folder_name, open_left, read_left, write_run_file
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from glob import iglob
-from typing import NamedTuple
 
 from jobgen import process
 from jobgen.errors import SchedulerUnavailableError, UsageError
 from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_record
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
+from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, MixedAnswerError, State, StateName
 

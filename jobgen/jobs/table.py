@@ -8,12 +8,13 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.jobs.record import JobRecord, open_left, read_left
 from jobgen.jobs.run_folder import find_tracked, read_nodes
 from jobgen.jobs.status import JobStatus
 from jobgen.output import format_table
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.spec.units import format_duration
 

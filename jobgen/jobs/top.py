@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen import process
 from jobgen.errors import JobgenError
@@ -14,6 +13,7 @@ from jobgen.jobs.record import JobRecord, read_left
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.usage import GpuSample, Sample, measure_busy, read_last_gpus, read_last_samples
 from jobgen.output import format_table
+from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 
 _TIMEOUT = 20.0  # seconds that a node has for its answer

@@ -14,9 +14,9 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.jobs.record import open_left
+from jobgen.records import NamedTuple
 
 # Of a longer file the end is read; what was held at most stands in each line.
 _MOST_BYTES = 1 << 20

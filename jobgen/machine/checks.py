@@ -8,12 +8,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobgen.errors import RefusedError, SchedulerUnavailableError
 from jobgen.output import format_table
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
 from jobgen.process import run
+from jobgen.records import NamedTuple
 
 Verdict = Literal["ok", "warn", "fail", "unknown"]
 

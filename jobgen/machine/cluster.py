@@ -7,10 +7,10 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from jobgen.errors import JobgenError, SpecError
 from jobgen.process import run
+from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import Ask
 from jobgen.sites import search as sites

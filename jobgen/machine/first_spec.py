@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.capabilities import get_capabilities, name_this_machine
 from jobgen.errors import JobgenError
@@ -15,6 +15,7 @@ from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, re
 from jobgen.plan import site_defaults
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
+from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.errors import JobgenError
 from jobgen.process import run
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
 from jobgen.spec.units import format_memory, format_time
 from jobgen.spec.yaml_text import write_data

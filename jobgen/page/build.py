@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import jinja2
@@ -21,6 +21,7 @@ from jobgen import __version__
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import UsageError
 from jobgen.page.form import make_form
+from jobgen.records import NamedTuple
 from jobgen.rendering.render import find_template_folder
 from jobgen.sites import search
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from jobgen.records import NamedTuple
 from jobgen.spec.json_schema import make_schema
 from jobgen.spec.model import JobSpec
 

@@ -1,13 +1,15 @@
 """The array of a job: its tasks in the order of their indices, and what each is given."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.launch import VISIBLE
 from jobgen.plan.plan import ArrayTask, Plan, TaskArray
+from jobgen.records import NamedTuple
 from jobgen.spec.array import Choice, name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask, mask_words

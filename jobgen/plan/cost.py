@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import Charge, Node
 from jobgen.spec.units import format_duration
 

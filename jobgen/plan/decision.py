@@ -1,9 +1,12 @@
 """What a part of a plan is decided from, and what a decision says."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from jobgen.errors import Problem
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec

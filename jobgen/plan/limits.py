@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from jobgen.errors import Problem
 from jobgen.plan.plan import NodeGroup
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, SiteProfile, SiteQueue, is_old
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec

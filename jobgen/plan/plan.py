@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from jobgen.capabilities import Capabilities
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
 from jobgen.spec.model import Modules, Ready

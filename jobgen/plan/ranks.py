@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from jobgen.output import format_table
 from jobgen.plan.plan import Plan
+from jobgen.records import NamedTuple
 from jobgen.spec.units import format_memory, format_ranges
 
 

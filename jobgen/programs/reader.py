@@ -9,7 +9,8 @@ import re
 import warnings
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+
+from jobgen.records import NamedTuple
 
 MOST_BYTES = 1_000_000  # of one file
 MOST_TEXT = 150_000  # characters of a project: about 4,000 lines; the rest is not read

@@ -11,9 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.programs.reader import Call, Module, ReadProgram, read_program
+from jobgen.records import NamedTuple
 
 
 class JobSize(NamedTuple):

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen import process
 from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.rendering.released import RELEASED

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.output import format_json
@@ -17,6 +16,7 @@ from jobgen.plan.cost import Cost, estimate_cost, format_number
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
 from jobgen.plan.roles import PORTS
+from jobgen.records import NamedTuple
 from jobgen.rendering.header import format_title
 from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive

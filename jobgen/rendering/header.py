@@ -4,12 +4,15 @@ The last of them is for programs: one JSON object, which the script also leaves 
 plan.json. It ties a committed script to its spec; `read` gets out of it what `write_lines` put in.
 """
 
+from __future__ import annotations
+
 import json
 import shlex
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec.value_types import NAME
 

@@ -4,15 +4,17 @@ Which files a job needs follows from its scheduler, its launcher, its mode and i
 no value of a spec is in them.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
+from jobgen.records import NamedTuple
 from jobgen.rendering.view import ends_leftovers
 
 # Raised with each release that changes a file of the runtime.

@@ -1,10 +1,11 @@
 """What the templates of Part 1 may read: one record, in which everything is decided."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import NamedTuple
 
 from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
@@ -14,6 +15,7 @@ from jobgen.plan.plan import (
     RolePlan,
     ShellPath,
 )
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers.base import LaunchPieces
 from jobgen.spec.roles import Spot
@@ -104,7 +106,7 @@ class ScriptView(NamedTuple):
         None  # of a node: from which on, how many, of how many
     )
     roles: tuple[RoleView, ...] = ()
-    parts: tuple["ScriptView", ...] = ()  # of the roles
+    parts: tuple[ScriptView, ...] = ()  # of the roles
     steps_of_roles: tuple[RoleView, ...] = ()
 
     @property

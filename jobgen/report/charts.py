@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from jobgen.records import NamedTuple
 from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Usage
 from jobgen.report.figures import find_median, format_count, format_number, format_size, format_span
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.plan.plan import Plan
+from jobgen.records import NamedTuple
 from jobgen.report.facts import Ranks, Training, Usage, Use
 from jobgen.report.figures import (
     UNKNOWN,

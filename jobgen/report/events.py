@@ -10,9 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from jobgen.jobs.record import open_left
+from jobgen.records import NamedTuple
 
 _MOST_BYTES = 256 << 20
 _MOST_RECORD = 16 << 20  # images and histograms may be large; a damaged length is larger

@@ -6,10 +6,9 @@ shown as that: a report does not guess.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jobgen.diagnose import Diagnosis
 from jobgen.plan.cost import Cost
+from jobgen.records import NamedTuple
 
 
 class Curve(NamedTuple):

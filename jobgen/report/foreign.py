@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.records import NamedTuple
 from jobgen.report.events import read_events
 
 _MOST_BYTES = 64 << 20

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.records import NamedTuple
 from jobgen.report.facts import Attempt, RunFacts
 from jobgen.report.figures import format_count, format_names, format_span
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from jobgen.jobs.record import open_left
 from jobgen.jobs.usage import GpuSample, Sample, read_gpu_csv, read_usage
+from jobgen.records import NamedTuple
 from jobgen.report.facts import Curve, Usage
 
 _STRETCHES = 400  # of time, at most

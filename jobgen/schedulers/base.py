@@ -10,11 +10,12 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.plan.plan import Plan, ShellPath
 from jobgen.plan.requests import list_options
+from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
 from jobgen.sites.profile import SiteProfile
 

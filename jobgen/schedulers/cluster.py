@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import Node, Recognise
 from jobgen.spec.units import parse_clock
 

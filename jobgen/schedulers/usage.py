@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from jobgen.process import CommandResult
+from jobgen.records import NamedTuple
 
 # Runs a command and returns its answer, whatever its exit status is, as `process.ask`.
 AskAnswer = Callable[[Sequence[str]], CommandResult]

@@ -4,12 +4,15 @@ Every fact is of the site's documentation or of its users' scripts, and says whi
 of the profile's `sources`. What is not known is left out.
 """
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from jobgen.capabilities import Capabilities, get_capabilities
+from jobgen.records import NamedTuple
 from jobgen.spec.fields import Parsed, Pattern, Range, limit_keys, write_short
 from jobgen.spec.model import Binds, First, Load, Modules, Runtime, Use
 from jobgen.spec.value_types import (

@@ -1,11 +1,13 @@
 """Where site profiles are, and how one changes another."""
 
+from __future__ import annotations
+
 import os
 import re
 from functools import cache
-from typing import NamedTuple
 
 from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile as SiteProfile
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind

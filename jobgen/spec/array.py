@@ -1,11 +1,14 @@
 """Arrays and sweeps, as the user writes them: which tasks there are, and what each is given."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
+from jobgen.records import NamedTuple
 from jobgen.spec.fields import Range, limit_keys
 from jobgen.spec.value_types import TAKEN, Count, Option, Word, make_option
 

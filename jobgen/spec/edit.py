@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import abc
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from jobgen.errors import UsageError
+from jobgen.records import NamedTuple
 from jobgen.spec.yaml_nodes import Resolver
 from jobgen.spec.yaml_text import serialize, set_style
 

@@ -6,27 +6,29 @@ is `str` (one line), `int`, `float`, `bool`, `Literal[...]`, a record, `tuple[X,
 `dict[str, X]`, or a union of those that differ in shape; an `Annotated` alias adds one rule of this
 module to it. `None` in a union means that the key may be left out.
 
-Records are NamedTuples: as immutable as frozen dataclasses, and made eight times faster at import.
+Records are NamedTuples: as immutable as frozen dataclasses, and made much faster at import.
 The decorator `limit_keys` says which keys of a record exclude each other. A method `conflicts`, if
 any, yields (key, message, hint) for whatever else is wrong with a record as a whole.
 """
 
+from __future__ import annotations
+
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, cached_property
 from typing import (
     Annotated,
     Any,
     Literal,
-    NamedTuple,
     TypeVar,
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
+from jobgen.records import NamedTuple
 from jobgen.spec.yaml_nodes import Mapping, Node, Sequence
 
 T = TypeVar("T")
@@ -145,7 +147,7 @@ class Kind(NamedTuple):
 
     type: Any
     rule: Any = None
-    members: tuple["Kind", ...] = ()
+    members: tuple[Kind, ...] = ()
     key: Pattern | None = None
 
     def fits(self, node: Node) -> bool:
@@ -175,7 +177,7 @@ class Kind(NamedTuple):
         return self.type is tuple and self.text_member is not None
 
     @property
-    def text_member(self) -> "Kind | None":
+    def text_member(self) -> Kind | None:
         """Of a list's members the kind that text is read as; None where they may be lists."""
         if any(kind.type in (tuple, dict) or is_record(kind.type) for kind in self.members):
             return None
@@ -192,31 +194,42 @@ class Kind(NamedTuple):
         return words.get(self.type) or {str: "text", tuple: "a list"}[self.type]
 
 
-class Field(NamedTuple):
-    """One key of a record: its name, whether it must be there, what it may be, and its manual."""
+class Field:
+    """One key of a record: its name, whether it must be there, what it may be, and its manual.
 
-    name: str
-    required: bool
-    kinds: tuple[Kind, ...]
-    description: str
+    A document has few of all keys; the annotation of one that it has not is never read.
+    """
+
+    def __init__(self, name: str, record: type) -> None:
+        self.name = name
+        self.required = name not in record._field_defaults  # type: ignore[attr-defined]
+        self._record = record
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What its value may be."""
+        return self._meaning[0]
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._meaning[1]
+
+    @cached_property
+    def _meaning(self) -> tuple[tuple[Kind, ...], str]:
+        text = self._record.__annotations__[self.name]
+        annotation, description = eval(text, vars(sys.modules[self._record.__module__])), ""
+        if get_origin(annotation) is Annotated:
+            annotation, *rules, description = get_args(annotation)
+            if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
+                annotation = Annotated[annotation, rules[0]]
+        return _read_kinds(annotation), description
 
 
 @cache
 def read_fields(cls: type) -> dict[str, Field]:
     """The keys of record `cls` by name, in order."""
-    annotations: dict[str, Any] = dict(cls.__annotations__)
-    if any(isinstance(annotation, str) for annotation in annotations.values()):
-        annotations = get_type_hints(cls, include_extras=True)  # ten times slower
-    known = {}
-    for name, annotation in annotations.items():
-        description = ""
-        if get_origin(annotation) is Annotated:
-            annotation, *rules, description = get_args(annotation)
-            if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
-                annotation = Annotated[annotation, rules[0]]
-        required = name not in cls._field_defaults  # type: ignore[attr-defined]
-        known[name] = Field(name, required, _read_kinds(annotation), description)
-    return known
+    return {name: Field(name, cls) for name in cls.__annotations__}
 
 
 def is_record(of_type: Any) -> bool:

@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from jobgen.records import NamedTuple
 
 
 def _list_names(text: str) -> frozenset[str]:

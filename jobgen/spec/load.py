@@ -1,15 +1,18 @@
 """A spec read from its file: overrides applied, every field with its place."""
 
+from __future__ import annotations
+
 import collections.abc
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec import roles, yaml_nodes
 from jobgen.spec.bind import Positions, bind
@@ -57,7 +60,7 @@ class LoadedSpec(NamedTuple):
 
         return write_tree(self.laid)
 
-    def programs(self) -> Iterator["LoadedSpec"]:
+    def programs(self) -> Iterator[LoadedSpec]:
         """Yield the spec, or those of its roles, each as that of a job on its own nodes."""
         if not self.spec.roles:
             yield self

@@ -3,10 +3,13 @@
 The records below are the manual of the format; `plan` decides what a key left out means.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
+from jobgen.records import NamedTuple
 from jobgen.spec import commands
 from jobgen.spec.array import Array
 from jobgen.spec.fields import Pattern, Range, limit_keys, rename_keys, replace_keys, write_short

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.records import NamedTuple
 from jobgen.spec.commands import Conflict, is_shell_command
 from jobgen.spec.fields import ShellPath
 from jobgen.spec.model import Environment, JobSpec, Launch, NodeRange, Role, Run

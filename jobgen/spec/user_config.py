@@ -1,10 +1,13 @@
 """The user's own config: who one is, where jobs run, and whose defaults are taken."""
 
+from __future__ import annotations
+
 import os
 import stat
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from jobgen.errors import Position, Problem, SpecError
+from jobgen.records import NamedTuple
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.model import Notify

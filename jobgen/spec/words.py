@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterable
 from collections.abc import Sequence as AnySequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.capabilities import list_capabilities
+from jobgen.records import NamedTuple
 from jobgen.spec.fields import Expandable, Kind, Parsed, is_record, read_fields
 from jobgen.spec.launchers import find_launcher, find_module_launcher, name_kind, split_words
 from jobgen.spec.table import fill, load_table

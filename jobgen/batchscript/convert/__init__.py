@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 from jobgen.batchscript.convert.body import advise, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
@@ -19,6 +18,7 @@ from jobgen.batchscript.readable import ImportRefusedError, refuse_unreadable
 from jobgen.batchscript.reader import Script
 from jobgen.errors import Problem, SpecError, UsageError
 from jobgen.plan.resolve import resolve
+from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement
@@ -12,6 +12,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Launcher, Started, Torchrun, read_torchrun, unwrap
 from jobgen.batchscript.reader import Script
+from jobgen.records import NamedTuple
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
 _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.batchscript.bash import Command, Redirect, parse
 from jobgen.batchscript.expand import split_segments
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.purposes import FILTERS, HEADS, PREPARING, PRINTS, REPEATABLE, REPEATS
 from jobgen.batchscript.reader import Script
+from jobgen.records import NamedTuple
 
 # Get things ready, once; what is no program of the job.
 _PREPARES = PREPARING | REPEATABLE

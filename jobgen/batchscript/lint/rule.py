@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from jobgen.batchscript.reader import Script
+from jobgen.records import NamedTuple
 
 # Public pages that rules refer to.
 SBATCH = "https://slurm.schedmd.com/sbatch.html"
