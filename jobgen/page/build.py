@@ -36,6 +36,7 @@ _ROOMS = (
         "capabilities.py",
         "errors.py",
         "output.py",
+        "records.py",
         "process.py",
         "spec",
         "sites",
