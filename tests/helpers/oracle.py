@@ -4,6 +4,7 @@ Every command that a job may start is a stand-in that writes down its words, its
 environment, a line for each process; no other program is on the PATH but bash and its like.
 """
 
+import ast
 import json
 import os
 import re
@@ -47,7 +48,7 @@ def make_path(folder: Path) -> Path:
         if found := shutil.which(name):
             (path / name).symlink_to(found)
     for name in STARTERS.split():
-        (path / name).write_text(f"#!{sys.executable}\n{STAND_IN.read_text()}")
+        (path / name).write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
         (path / name).chmod(0o755)
     return path
 
@@ -79,7 +80,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[
     ended = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
     )
-    seen = sorted(map(json.loads, record.read_text().splitlines()), key=json.dumps)
+    seen = sorted(map(ast.literal_eval, record.read_text().splitlines()), key=json.dumps)
     return ended.returncode, seen
 
 
