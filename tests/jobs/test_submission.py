@@ -339,7 +339,7 @@ def on_a_terminal(argv: list[str], answer: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
 
 
-STAND_IN = r"""#!/usr/bin/env python3
+STAND_IN = rf"#!{sys.executable} -IS" + r"""
 # Slurm or PBS in one file, whose jobs are a list in $JOBS; $FAULT says what goes wrong.
 import os, sys, time
 command, jobs, fault = os.path.basename(sys.argv[0]), os.environ["JOBS"], os.environ.get("FAULT")
@@ -440,7 +440,7 @@ class TestAnswers:
         self, monkeypatch: pytest.MonkeyPatch, fault: str, scheduler: str
     ) -> None:
         if fault == "late":
-            monkeypatch.setattr(process, "TIMEOUT_SECONDS", 8)  # it starts within that
+            monkeypatch.setattr(process, "TIMEOUT_SECONDS", 3)  # it starts within that
         code, out, err = self.submit(monkeypatch, fault)
         assert (code, self.jobs()) == (0, 1), err
         assert out == f"{record(Path())['id']}\n"
