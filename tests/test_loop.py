@@ -50,6 +50,7 @@ def start_ranks(program: str, folder: Path, ranks: int) -> list["Forked | subpro
     return processes
 
 
+@pytest.mark.torch
 def test_it_is_short_and_imports_nothing_but_torch(tmp_path: Path) -> None:
     """It can be copied beside a train.py, onto a cluster without jobgen, click and yaml."""
     source = ROOT / "jobgen" / "loop.py"

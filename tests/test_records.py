@@ -1,12 +1,9 @@
 """Records behave as NamedTuples of typing do."""
 
-import ast
 import copy
 import pickle
-from pathlib import Path
 
 import pytest
-from support import ROOT
 
 from jobgen.errors import Position, Problem
 from jobgen.spec.fields import Kind
@@ -64,13 +61,3 @@ def test_wrong_values_are_refused(values: tuple, named: dict, words: str) -> Non
 
 def test_none_and_false_are_values() -> None:
     assert Kind(None, False) == (None, False, (), None)
-
-
-def test_modules_of_records_keep_annotations_as_text() -> None:
-    """Later Pythons keep those of a class as a function else, and a record would have no fields."""
-    for path in Path(ROOT, "jobgen").rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-        modules = [node.module for node in imports]
-        if "jobgen.records" in modules:
-            assert "__future__" in modules, path

@@ -52,6 +52,7 @@ def test_nothing_is_found_in_what_jobgen_renders(subtests: pytest.Subtests) -> N
             assert [str(finding) for finding in check(Script(name, text))] == []
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_any_example_on_any_site(subtests: pytest.Subtests) -> None:
     """Nor by the rules of that site, where the job is within its limits."""
     for path, (site, wanted) in product(EXAMPLES, WANTED.items()):

@@ -182,6 +182,7 @@ def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
     start.ends("cancelled 143")
 
 
+@pytest.mark.slow
 def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     roles = {"server": {"nodes": 1, "run": serve()}, "train": {"nodes": 2, "run": ask()}}
     content = {"name": "roles", "resources": {"nodes": 3}, "roles": roles}

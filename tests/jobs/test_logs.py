@@ -424,6 +424,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_follow_loses_no_line_and_holds_little(job: JobRecord, tmp_path: Path) -> None:
     ranks, lines = 64, 15_700  # 100 MB
     output = tmp_path / "output"

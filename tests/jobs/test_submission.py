@@ -339,7 +339,9 @@ def on_a_terminal(argv: list[str], answer: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
 
 
-STAND_IN = rf"#!{sys.executable} -IS" + r"""
+STAND_IN = (
+    rf"#!{sys.executable} -IS"
+    + r"""
 # Slurm or PBS in one file, whose jobs are a list in $JOBS; $FAULT says what goes wrong.
 import os, sys, time
 command, jobs, fault = os.path.basename(sys.argv[0]), os.environ["JOBS"], os.environ.get("FAULT")
@@ -405,6 +407,7 @@ elif command == "qstat":
 else:
     sys.exit("there is no accounting here")
 """
+)
 
 
 class TestAnswers:

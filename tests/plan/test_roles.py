@@ -148,6 +148,7 @@ def test_the_examples_are_for_every_scheduler(path: Path) -> None:
             assert "run_roles" in render(resolve(load(str(path)), scheduler=scheduler))
 
 
+@pytest.mark.slow
 def test_a_server_and_a_client_run_on_a_laptop(tmp_path: Path) -> None:
     folder = shutil.copytree(ROOT / "examples" / "roles", tmp_path / "roles")
     (folder / "job.sh").write_text(render(resolve(load(str(folder / "laptop.yaml")))))

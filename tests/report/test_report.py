@@ -616,6 +616,7 @@ def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:
     assert jobgen("report", "3", "--text", "--json").code == 2
 
 
+@pytest.mark.slow
 def test_a_large_run_has_a_small_page(tmp_path: Path) -> None:
     lines = metrics(1024, steps=100_000, every=1, slow=700)
     told = of(make(tmp_path, "1.pbs", ranks=1024, lines=lines, slow=700))

@@ -76,6 +76,7 @@ def components(lines: list[str]) -> Iterator[Counter[str]]:
     yield counts
 
 
+@pytest.mark.slow
 def test_no_option_stands_twice(subtests: pytest.Subtests) -> None:
     """A combination that a site does not take is refused, and so repeats nothing either."""
     rendered = 0

@@ -105,6 +105,7 @@ def test_without_torch_the_trainer_says_which_python_lacks_it() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(("version", "status"), [("2.5.1+cu121", 1), ("2.6.0", 0)])
 def test_an_older_torch_is_refused_with_a_line(version: str, status: int) -> None:
     """The version is faked: .ci/run trains with the oldest one itself."""
