@@ -438,7 +438,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "environment.variables": ("{NCCL_DEBUG: WARN}",),
     "environment.from_shell": ("[WANDB_API_KEY]",),
     "environment.setup": ("ulimit -n 8192",),
-    "launch.mode": ("direct",),
+    "launch.mode": ("ray",),
     "launch.launcher": ("mpiexec",),
     "launch.rendezvous": ("c10d",),
     "launch.processes_per_node": ("2",),

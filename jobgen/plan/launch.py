@@ -128,9 +128,14 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     loaded, resources, launch = context.loaded, context.spec.resources, context.spec.launch
     can = context.site.can
     if start.plain and context.spec.preflight:
-        message = "compares what torch sees on the nodes, and launch.mode is plain"
+        message = f"compares what torch sees on the nodes, and launch.mode is {start.mode}"
         yield loaded.problem("preflight", message, "leave it out")
-    for key, value in (("mode", "direct"), ("mode", "plain"), ("launcher", "mpiexec")):
+    for key, value in (
+        ("mode", "direct"),
+        ("mode", "plain"),
+        ("mode", "ray"),
+        ("launcher", "mpiexec"),
+    ):
         if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
             message = f"{value} needs the number of processes, and resources.nodes is a range"
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
@@ -184,7 +189,7 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
     """Yield a note if the job starts in another way than its site does."""
     profile, site = context.site, context.site.launch
-    if site is None or not profile.can.batch or start.mode in (site.family, "plain", "body"):
+    if site is None or not profile.can.batch or start.mode in (site.family, "plain", "ray", "body"):
         return
     from jobgen.plan.limits import cite
 

@@ -10,7 +10,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import NodeRange
+from jobgen.spec.model import ONE_A_NODE, NodeRange
 from jobgen.spec.roles import list_processes
 
 _MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
@@ -65,7 +65,7 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     if shared is not None:
         process_list = shared
     elif processes is None:
-        one = launch.mode == "plain" or loaded.spec.run.body is not None
+        one = launch.mode in ONE_A_NODE or loaded.spec.run.body is not None
         process_list = tuple(1 if one else max(1, count) for count in gpu_list)
     else:
         process_list = processes if isinstance(processes, tuple) else (processes,) * nodes

@@ -160,9 +160,9 @@ class Program(NamedTuple):
 class Start(NamedTuple):
     """What starts the processes, and how they find one another.
 
-    `mode` is torchrun, with an agent on each node; direct; plain, which asks for no torch; body, a
-    script that runs once, on the first node, and starts its own programs; or roles, each of which
-    has a mode too.
+    `mode` is torchrun, with an agent on each node; direct; plain, which asks for no torch; ray,
+    whose program runs once, on the first node; body, a script that does too, and starts its own
+    programs; or roles, each of which has a mode too.
     `options` are the site's, for the launcher in direct mode; `devices` the order in which the
     processes of a node take its GPUs.
     `numa_binding` is torchrun's, for torch that has it.
@@ -190,12 +190,17 @@ class Start(NamedTuple):
     @property
     def direct(self) -> bool:
         """Whether processes start one by one."""
-        return self.mode in ("direct", "plain")
+        return self.mode in ("direct", "plain", "ray")
 
     @property
     def plain(self) -> bool:
         """Whether the program may be any, without Python or torch."""
-        return self.mode == "plain"
+        return self.mode in ("plain", "ray")
+
+    @property
+    def ray(self) -> bool:
+        """Whether the program runs once, on a Ray of all nodes."""
+        return self.mode == "ray"
 
     @property
     def body(self) -> bool:

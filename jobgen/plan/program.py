@@ -12,7 +12,7 @@ from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.spec.commands import describe_unexpanded, is_shell_command
 from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import Environment
+from jobgen.spec.model import ONE_A_NODE, Environment
 from jobgen.spec.value_types import NAME, make_words
 
 
@@ -27,7 +27,7 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         raise UsageError(f"--task {task}: {loaded.file} has no array")
     notes = [*_list_notes(loaded)]
     bare = spec.environment == Environment() and context.site.modules is None
-    plain = spec.launch.mode == "plain"
+    plain = spec.launch.mode in ONE_A_NODE
     if context.site.can.batch and spec.run.command and bare and not (plan.nodes.gpus or plain):
         notes.append(
             f"note: {loaded.find_path('run.command')}: the job ends on a node whose python3 has no"

@@ -66,7 +66,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
         devices: tuple[str, ...] = ()
         if group.gpus == 0:
             devices = ("CPU",) * group.processes
-        elif group.gpus >= group.processes:
+        elif group.gpus >= group.processes and not plan.launch.ray:
             devices = tuple(
                 f"GPU {number + (place.first_gpu if place else 0)}"
                 for number in (plan.launch.devices or local)[: len(local)]
@@ -81,7 +81,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 cpus=group.cpus,
                 cores=plan.launch.cores[: group.processes],
                 memory_kib=group.memory,
-                hosts_rendezvous=index == start,
+                hosts_rendezvous=index == start and plan.launch.mode in ("torchrun", "direct"),
             )
             first += group.processes
             index += 1

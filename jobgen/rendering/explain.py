@@ -27,6 +27,10 @@ from jobgen.spec.units import format_time
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
 _HOSTS = {
+    "plain": "There is no rendezvous; MASTER_ADDR is the first node of the allocation.",
+    "ray": "Ray's head is on the first node of the allocation.",
+    "body": "There is no rendezvous; the script starts its own programs.",
+    "roles": "A role that has a rendezvous has its own, on its first node.",
     "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
     "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
     "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
@@ -155,7 +159,7 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         nodes=nodes,
         ranks=ranks,
         device=plan.nodes.device,
-        rendezvous=_HOSTS[plan.launch.rendezvous],
+        rendezvous=_HOSTS.get(plan.launch.mode) or _HOSTS[plan.launch.rendezvous],
         cost=estimate_cost(plan, origins.found([charge])),
         decisions=tuple(_list_decisions(plan, origins)),
         directives=tuple(_list_directives(loaded, plan, origins)),
@@ -282,6 +286,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         "torchrun": "one agent on each node starts its processes and watches them",
         "direct": "each process starts by itself, with RANK and the like from what starts it",
         "plain": "each process starts by itself; no torch is asked for",
+        "ray": "one Ray of all nodes, whose head is on the first, where the program runs once",
         "body": "the script runs once, on the first node, and starts its own programs",
         "roles": "several programs, each on some of the nodes; the last one's end is the job's",
     }[start.mode]
@@ -311,8 +316,9 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         "static": "agents get their numbers, in the order of the allocation",
         "file": "the agent is alone",
         "env": "processes get their numbers, and the address and port of the first",
-    }[plan.launch.rendezvous]
-    yield Reason(f"rendezvous: {plan.launch.rendezvous}", why, origins.of(["launch.rendezvous"]))
+    }[start.rendezvous]
+    if not start.ray:
+        yield Reason(f"rendezvous: {start.rendezvous}", why, origins.of(["launch.rendezvous"]))
     if plan.launch.address is not None:
         tail = plan.launch.address.tail
         what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
@@ -322,7 +328,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     why = "it follows from the job's id, so that two jobs on a node do not meet"
     yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
     yield from _list_software(plan, origins)
-    if not start.direct:
+    if start.mode == "torchrun":
         why = "how often torchrun starts failed processes again"
         yield Reason(f"restarts: {start.max_restarts}", why, origins.of(["launch.max_restarts"]))
     if plan.nodes.fewest is not None:

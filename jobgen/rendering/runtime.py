@@ -43,6 +43,7 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("body", "body"),
         ("nodes", "nodes"),
         ("direct", "direct"),
+        ("ray", "ray"),
         ("torchrun", "torchrun"),
         ("c10d", "c10d"),
         ("killed", "direct srun"),

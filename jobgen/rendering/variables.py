@@ -18,6 +18,13 @@ _TOLD = {
     "MASTER_PORT": "20000 + ...",
 }
 
+_RAY = (
+    ("RAY_ADDRESS", "ADDRESS:PORT", "for the program, which runs beside the head: where that is"),
+    ("RAY_AUTH_MODE", "token", "who has not the job's token cannot use its Ray (2.52 or newer)"),
+    ("RAY_AUTH_TOKEN_PATH", "attempts/N/ray.token", "the file that has it"),
+    ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0", "Ray ends at once when the program has"),
+)
+
 
 def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Name, value, reason and deciding keys of what the templates export."""
@@ -71,8 +78,11 @@ def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
     threads = str(plan.nodes.threads or f"CPUs of {among}")
     why = "the processes of a node share its cores"
     keys = (*cpu_keys(plan), *PROCESSES)
-    yield "OMP_NUM_THREADS", threads, why, *keys
-    if plan.launch.direct:
+    if not plan.launch.ray:
+        yield "OMP_NUM_THREADS", threads, why, *keys
+    if plan.launch.ray:
+        yield from _RAY
+    elif plan.launch.direct:
         for name, what in _TOLD.items():
             yield name, what, "what torchrun would tell the process"
     elif plan.launch.rendezvous in ("c10d", "file"):

@@ -130,6 +130,20 @@ class ScriptView(NamedTuple):
         return "run_processes" if self.plan.launch.direct else "run_node"
 
     @property
+    def ray_gpus(self) -> tuple[int, ...]:
+        """What Ray has on each node; on this machine it counts what it sees."""
+        if self.local:
+            return ()
+        if self.gpus_taken:
+            return self.gpus_taken[1:2]
+        return _shorten(tuple(g.gpus for g in self.plan.nodes.groups for _ in range(g.nodes)))
+
+    @property
+    def gpus_differ(self) -> bool:
+        """Whether it has other numbers on other nodes."""
+        return len(self.ray_gpus) > 1
+
+    @property
     def keeps_time(self) -> bool:
         """Whether the script does something at the end of the walltime, or before it."""
         return self.plan.walltime.chain is not None or (
@@ -266,7 +280,7 @@ def _choose_recorder(plan: Plan) -> GpuMaker | None:
 
 def uses_gpus(plan: Plan) -> bool:
     """Whether the processes may use GPUs, by torch: those of this machine need no request."""
-    if plan.launch.plain or plan.launch.body:
+    if plan.launch.mode in ("plain", "body"):
         return False
     return plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler)
 

@@ -269,15 +269,18 @@ class Run(NamedTuple):
             yield from commands.check_script(self.script)
 
 
+ONE_A_NODE = ("plain", "ray")  # the modes that start one process on each node by default
+
+
 class Launch(NamedTuple):
     """How the processes start and find each other."""
 
     mode: Annotated[
-        Literal["torchrun", "direct", "plain"] | None,
+        Literal["torchrun", "direct", "plain", "ray"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
         " each process, with RANK and the like set; plain: the same for any program, one process a"
-        " node, no torch wanted. By default what the site advises, or torchrun; of a role whose"
-        " run is a command, plain.",
+        " node, no torch wanted; ray: a Ray of all nodes, and the program once, on the first. By"
+        " default what the site advises, or torchrun; of a role whose run is a command, plain.",
     ] = None
     launcher: Annotated[
         Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,
@@ -300,8 +303,11 @@ class Launch(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """What only torchrun's agents can do is not asked of the launcher."""
+        if self.mode == "ray" and self.processes_per_node not in (None, 1):
+            message = "is for mode torchrun or direct: Ray starts its processes by itself"
+            yield "processes_per_node", message, "leave it out"
         for key in ("rendezvous", "max_restarts"):
-            if self.mode in ("direct", "plain") and getattr(self, key) is not None:
+            if self.mode not in (None, "torchrun") and getattr(self, key) is not None:
                 message = f"is torchrun's, and mode is {self.mode}"
                 yield key, message, "leave it out, or write torchrun"
 
@@ -493,7 +499,7 @@ class JobSpec(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
-        each = self.launch.processes_per_node or (1 if self.launch.mode == "plain" else None)
+        each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
         own_launch = self.launch.mode in ("direct", "plain") and each == 1
         one_node = self.resources.nodes in (None, 1)
         checks: Iterator[commands.Conflict] = iter(())

@@ -9,7 +9,15 @@ from typing import Any
 from jobgen.records import NamedTuple
 from jobgen.spec.commands import Conflict, is_shell_command
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.model import Environment, JobSpec, Launch, NodeRange, Role, Run
+from jobgen.spec.model import (
+    ONE_A_NODE,
+    Environment,
+    JobSpec,
+    Launch,
+    NodeRange,
+    Role,
+    Run,
+)
 from jobgen.spec.value_types import is_taken
 
 # What of a job's launch is for all that it starts; the rest is each role's own.
@@ -38,7 +46,7 @@ def list_processes(spec: JobSpec) -> Iterator[int]:
         launch = make_spec(spec, name, place).launch
         each = launch.processes_per_node
         if each is None:
-            each = 1 if launch.mode == "plain" or not isinstance(gpus, int) else max(1, gpus)
+            each = 1 if launch.mode in ONE_A_NODE or not isinstance(gpus, int) else max(1, gpus)
         for index in range(place.nodes):
             own = each[index] if isinstance(each, tuple) and index < len(each) else each
             counts[place.first + index] += own if isinstance(own, int) else 1
@@ -161,7 +169,7 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
     launch = role.launch._replace(**{key: getattr(spec.launch, key) for key in _SHARED})
     if launch.mode is None and role.run.command is not None:
         launch = launch._replace(mode="plain")
-    if launch.processes_per_node is None and place.gpus and launch.mode != "plain":
+    if launch.processes_per_node is None and place.gpus and launch.mode not in ONE_A_NODE:
         launch = launch._replace(processes_per_node=place.gpus)
     names = list_names(spec)
     environment = _add(spec.environment, role.environment)

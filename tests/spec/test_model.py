@@ -289,7 +289,7 @@ job.yaml:4:18: resources.gpus_per_node: expected a whole number or a list, got t
 job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 04:00:00
 job.yaml:6:26: run.script: is given together with module; \
 give exactly one of module, script, command and body
-job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun, direct, plain
+job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun, direct, plain, ray
 job.yaml:7:30: launch.interface: 'a b' is not the name of a network interface
 """
 

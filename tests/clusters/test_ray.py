@@ -1,0 +1,125 @@
+"""A Ray of all nodes of a job, or of a role: who joins, how it ends, and that nothing stays."""
+
+import ast
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fixtures import ROOT, Cluster, Pbs, Slurm, running, skip_without, wait_until
+from jobs import PROGRAMS, Job, diagnosed, jobgen, submit
+
+pytestmark = [pytest.mark.cluster, pytest.mark.torch]
+skip_without("ray")
+
+DAEMONS = "gcs_server|raylet|ray::|log_monitor|ray start|ray_world[.]py"
+
+
+@pytest.fixture(scope="module", params=[Slurm, Pbs])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """One whose nodes each have a /tmp of their own, as Ray wants it."""
+    shared = [tmp_path_factory.getbasetemp(), ROOT, Path(sys.prefix)]
+    options = [word for path in shared for word in ("--share", str(path))]
+    if request.param is Slurm:
+        options.insert(0, "--private-tmp")
+    yield from running(request.param, options=options)
+
+
+def start(cluster: Cluster, folder: Path, *words: str, **changes: Any) -> Job:
+    content = {
+        "name": "onray",
+        "resources": {"nodes": 3, "cpus_per_node": 2, "walltime": "5m"},
+        "environment": {"venv": sys.prefix},
+        "launch": {"mode": "ray"},
+        "run": {"script": str(PROGRAMS / "ray_world.py"), "args": list(words)},
+    }
+    content = {key: value for key, value in (content | changes).items() if value is not None}
+    return submit(content, scheduler=cluster.kind, cwd=folder, env=cluster.env)
+
+
+def told(job: Job, role: str = "") -> dict[str, Any]:
+    """What the program has printed, on the first node."""
+    (path,) = job.run_dir.glob(f"{role and f'roles/{role}/'}logs/*/rank-0.out")
+    return dict(ast.literal_eval(path.read_text().splitlines()[0]))
+
+
+def ends(cluster: Cluster, job: Job, outcome: str, within: float = 60) -> None:
+    """Wait for the job's end, after which no node has anything of it."""
+    assert job.wait(within) == outcome, job.everything()
+    wait_until(lambda: cluster.ended(job.id), timeout=20)
+    left = {name: lines for name, lines in cluster.processes(DAEMONS).items() if lines}
+    assert left == {}
+    names = {name: cluster.on(name, "sh", "-c", "ls -d /tmp/ray* || :") for name in cluster.nodes}
+    assert set(names.values()) == {""}
+
+
+def wait_for_world(job: Job, role: str = "") -> None:
+    logs = f"{role and f'roles/{role}/'}logs/*/rank-0.out"
+    job.wait_for(lambda: any(path.stat().st_size for path in job.run_dir.glob(logs)))
+
+
+def find_raylet(cluster: Cluster, node: str) -> int:
+    """The raylet of a node, by its number outside."""
+    init = (cluster.run_folder / "hosts" / node / "init.pid").read_text().split()[0]
+    space = os.readlink(f"/proc/{init}/ns/pid")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") == space:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"/raylet"):
+                    return int(pid)
+        except OSError:
+            continue
+    raise AssertionError(f"{node} has no raylet")
+
+
+def test_two_jobs_at_a_time_on_the_same_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    jobs = [start(cluster, tmp_path / name, "12") for name in ("one", "two")]
+    for job in jobs:
+        assert job.wait(150) == "done 0", job.everything()
+        assert told(job) == {"seen": ["n1", "n2", "n3"], "cpus": 6.0}
+    ends(cluster, jobs[1], "done 0")
+
+
+def test_a_worker_that_is_killed_ends_the_job_and_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    job = start(cluster, tmp_path, "6", "--stays", "200")
+    wait_for_world(job)
+    os.kill(find_raylet(cluster, "n3"), signal.SIGKILL)
+    ends(cluster, job, "failed 1", within=15)
+    cause = diagnosed(job, cluster, tmp_path)
+    assert (cause["node"], cause["rank"]) == ("n3", 2), cause
+    assert "Some Ray subprocesses exited unexpectedly" in job.everything()
+
+
+def test_the_job_has_the_exit_code_of_the_program(cluster: Cluster, tmp_path: Path) -> None:
+    job = start(cluster, tmp_path, "1", "--code", "7")
+    ends(cluster, job, "failed 7")
+
+
+def test_a_cancelled_job_leaves_nothing_of_ray(cluster: Cluster, tmp_path: Path) -> None:
+    job = start(cluster, tmp_path, "1", "--stays", "200")
+    wait_for_world(job)
+    assert jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path).returncode == 0
+    ends(cluster, job, "cancelled 143")
+
+
+def test_a_role_has_a_ray_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
+    server = [sys.executable, str(PROGRAMS / "role.py"), "serve", "$SERVER_PORT"]
+    run = {"command": [sys.executable, str(PROGRAMS / "ray_world.py"), "6"]}
+    roles = {
+        "server": {"nodes": 1, "run": {"command": server}, "ready": {"http": "/"}},
+        "train": {"nodes": 2, "launch": {"mode": "ray"}, "run": run},
+    }
+    job = start(cluster, tmp_path, roles=roles, run=None, launch=None)
+    ends(cluster, job, "done 0", within=90)
+    assert told(job, "train") == {"seen": ["n2", "n3"], "cpus": 4.0}
+    head = (job.run_dir / "roles/train/logs/n2/ray.log").read_text()
+    assert re.search(r"--address='[0-9.]+:2\d{4}'", head)
