@@ -38,7 +38,7 @@ run_role() {    # run_role ROLE: in its own shell, as if it were a job
     trap - EXIT USR1
     read -r first count port mode processes <<<"${place_of[$1]}"
     NODES=("${NODES[@]:first:count}") MASTER_ADDR=${ADDRESSES[first]} MASTER_PORT=$((port + 1))
-    if [[ $mode != torchrun && $mode != ray ]]; then MASTER_PORT=$port; fi    # it has to be free, too
+    if [[ $mode != torchrun && $mode != ray ]]; then MASTER_PORT=$port; fi    # has to be free
     if [[ -n ${SLOTS+set} ]]; then SLOTS=("${SLOTS[@]:first:count}"); fi
     role_job=$job_id job_id=$job_id/roles/$1
     make_run_folder
