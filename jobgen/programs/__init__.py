@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import review
-from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program
+from jobgen.process import list_tracked_files
+from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.load import LoadedSpec
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
@@ -20,24 +21,48 @@ __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     yield from (f"warning: {problem}" for problem in review(loaded, plan))
-    yield from map(str, look_at(plan))
+    copied = _list_copied(loaded.spec.snapshot)
+    for part in [role.plan for role in plan.roles.members] if plan.roles else [plan]:
+        yield from map(str, look_at(part, copied))
 
 
-def look_at(plan: Plan) -> list[Remark]:
+def _list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the files and folders that a snapshot has; None without one, or without git."""
+    tracked = list_tracked_files() if snapshot else None
+    named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
+    return None if tracked is None else (*tracked, *named)
+
+
+def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
     There is nothing to find in a program that is not here, or not in Python.
     """
-    if plan.launch.body:
+    nodes, words = plan.nodes, list(plan.program.command)
+    if plan.launch.body or not words:
         return []
-    processes = plan.nodes.processes
-    size = JobSize(len(processes), max(processes), plan.nodes.world_size, not plan.launch.direct)
-    if path := _find_wrapper(plan.program.command):
+    size = JobSize(
+        nodes=len(nodes.processes),
+        processes=max(nodes.processes),
+        world_size=nodes.world_size,
+        agents=not plan.launch.direct,
+        gpus=max(group.gpus for group in nodes.groups),
+        copied=copied,
+    )
+    if path := _find_wrapper(words):
         from jobgen.programs.wrapper import check_wrapper
 
         return check_wrapper(path, size)
-    path = _find_program(plan.program.command)
-    return check_program(path, size) if path and not plan.launch.plain else []
+    if plan.launch.plain or not re.fullmatch(r"python[\d.]*", os.path.basename(words.pop(0))):
+        return []
+    while words and words[0][:1] == "-" and words[0] != "-m":
+        del words[0]
+    name, *arguments = words or [""]
+    size = size._replace(arguments=(*arguments,))
+    if name == "-m":
+        return _check_module(arguments[0], size)
+    path = os.path.expandvars(os.path.expanduser(name))
+    return check_program(path, size) if path.endswith(".py") or os.path.isdir(path) else []
 
 
 def _find_wrapper(words: Sequence[str]) -> str | None:
@@ -49,16 +74,14 @@ def _find_wrapper(words: Sequence[str]) -> str | None:
     return path if path.endswith((".sh", ".bash")) and os.path.isfile(path) else None
 
 
-def _find_program(words: Sequence[str]) -> str | None:
-    """Return the file that Python is given, or that of a module of this folder."""
-    if not words or not re.fullmatch(r"python[\d.]*", os.path.basename(words[0])):
-        return None
-    for index, word in enumerate(words[1:], 1):
-        if word == "-m":
-            base = words[index + 1].replace(".", "/")
-            candidates = (f"{base}.py", f"{base}/__main__.py")
-            return next((path for path in candidates if os.path.isfile(path)), None)
-        if not word.startswith("-"):
-            path = os.path.expandvars(os.path.expanduser(word))
-            return path if path.endswith(".py") or os.path.isdir(path) else None
-    return None
+def _check_module(module: str, size: JobSize) -> list[Remark]:
+    """Look into a module of this folder; one that its own package does not have is a remark."""
+    base, top = module.replace(".", "/"), module.partition(".")[0]
+    for path in (f"{base}.py", f"{base}/__main__.py"):
+        if os.path.isfile(path):
+            return check_program(path, size)
+    if os.path.isdir(base):
+        return [make_remark("not-a-program.package", base, 1, certain=True)]
+    if os.path.isfile(f"{top}/__init__.py"):
+        return [make_remark("module-missing", top, 1, certain=True, name=module)]
+    return []

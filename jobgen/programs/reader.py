@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 
 from jobgen.records import NamedTuple
 
@@ -19,156 +19,238 @@ MOST_TEXT = 150_000  # characters of a project: about 4,000 lines; the rest is n
 class Call(NamedTuple):
     """A call by its full name, such as `torch.distributed.init_process_group`."""
 
+    module: Module
+    line: int
     name: str
     node: ast.Call
     tests: tuple[ast.expr, ...]  # of each `if` that decides about it, but the one for `__main__`
+    owner: str  # the plain function that it stands in
 
     @property
-    def conditional(self) -> bool:
-        """Whether an `if` decides about it."""
-        return bool(self.tests)
+    def short(self) -> str:
+        """The last part of its name."""
+        return self.name.rpartition(".")[2]
 
     @property
-    def line(self) -> int:
-        """The line it begins on, from 1."""
-        return self.node.lineno
+    def kinds(self) -> frozenset[str]:
+        """What it does with processes and GPUs, by `calls.txt`."""
+        return classify(self.name)
+
+    @property
+    def given(self) -> dict[str | None, ast.expr]:
+        """Its arguments by their names; None stands for what `**` hands on."""
+        return {keyword.arg: keyword.value for keyword in self.node.keywords}
+
+    @property
+    def words(self) -> list[object]:
+        """Its arguments without a name, of those that are constants."""
+        return [node.value for node in self.node.args if isinstance(node, ast.Constant)]
 
 
 class Setting(NamedTuple):
     """A value that the program gives to a variable of its environment."""
 
-    name: str
-    value: ast.expr
+    module: Module
     line: int
-    conditional: bool
-    default: bool  # by `setdefault`, which respects what the launcher has set
-
-    @property
-    def literal(self) -> str | None:
-        """The text that the source has for it; None if it is computed."""
-        value = self.value
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args:
-            value = value.args[0]  # str(29500)
-        if isinstance(value, ast.Constant) and isinstance(value.value, str | int):
-            return str(value.value)
-        return None
+    name: str
+    literal: str | None  # the text that the source has for the value; None if it is computed
+    certain: bool  # whether it stands in no `if`
 
 
 class Import(NamedTuple):
     """A module that a file imports, by its full name; relative ones begin with dots."""
 
-    module: str
-    names: tuple[str, ...]  # what it takes from there
+    module: Module
     line: int
+    name: str
+    taken: tuple[str, ...]  # the names that it takes from there
     optional: bool  # whether a `try` stands around it
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What the names that it takes do, by `calls.txt`."""
+        return frozenset[str]().union(*(classify(f"{self.name}.{name}") for name in self.taken))
 
-class Module(NamedTuple):
+
+# Most nodes are one of these, and none of them holds what is looked for.
+_LEAVES = frozenset(
+    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
+)
+
+
+class Module:
     """One file of the program, by its path as the user would write it."""
 
-    path: str
-    text: str
-    tree: ast.Module
-    calls: tuple[Call, ...]
-    settings: tuple[Setting, ...]
-    variables: frozenset[str]  # of the environment, whose names it has
-    imports: tuple[Import, ...]
+    line = 1  # where a remark on all of it stands
+
+    def __init__(self, path: str) -> None:
+        """Read the file. Raises what `ReadProgram` does."""
+        self.path, self.module = path, self
+        with open(path, encoding="utf-8-sig") as file:
+            self.text = file.read(MOST_BYTES)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in the user's strings
+            self.tree = ast.parse(self.text, path)
+        self.calls: list[Call] = []
+        self.settings: list[Setting] = []
+        self.imports: list[Import] = []
+        self.assigned: dict[str, list[ast.expr]] = {}
+        self._names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
+        self._visit()
+
+    def _visit(self) -> None:
+        stack: list[tuple[ast.AST, tuple[ast.expr, ...], str, bool]] = [(self.tree, (), "", False)]
+        while stack:
+            node, tests, owner, tried = stack.pop()
+            if isinstance(node, ast.Call):
+                self._keep_call(node, tests, owner)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._keep_import(node, tried)
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._keep_assigned(target, node.value, tests)
+            elif isinstance(node, ast.If) and main_test(node) is None:
+                tests = (*tests, node.test)
+            elif isinstance(node, ast.FunctionDef):
+                method = [one.arg for one in node.args.args[:1]] == ["self"]
+                owner = "" if method or node.decorator_list else node.name
+            tried = tried or isinstance(node, ast.Try)
+            inner = [one for one in ast.iter_child_nodes(node) if type(one) not in _LEAVES]
+            stack += [(one, tests, owner, tried) for one in reversed(inner)]
+
+    def _keep_call(self, node: ast.Call, tests: tuple[ast.expr, ...], owner: str) -> None:
+        call = Call(self, node.lineno, self._name(node.func), node, tests, owner)
+        self.calls.append(call)
+        if call.name == "os.environ.update":
+            for name, value in call.given.items():
+                self._set(name, value, tests)
+
+    def _keep_import(self, node: ast.Import | ast.ImportFrom, tried: bool) -> None:
+        taken = tuple(one.name for one in node.names)
+        if isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            self.imports.append(Import(self, node.lineno, name, taken, tried))
+            full = {one.asname or one.name: f"{node.module or ''}.{one.name}" for one in node.names}
+        else:
+            self.imports += [Import(self, node.lineno, name, (), tried) for name in taken]
+            heads = [one.name.partition(".")[0] for one in node.names if not one.asname]
+            full = dict(zip(heads, heads, strict=True))
+            full |= {one.asname: one.name for one in node.names if one.asname}
+        self._names |= full
+
+    def _keep_assigned(
+        self, target: ast.expr, value: ast.expr, tests: tuple[ast.expr, ...]
+    ) -> None:
+        if isinstance(target, ast.Name):
+            self.assigned.setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
+            self._set(getattr(target.slice, "value", ""), value, tests)
+
+    def _set(self, name: object, value: ast.expr, tests: tuple[ast.expr, ...]) -> None:
+        inner = value.args[0] if isinstance(value, ast.Call) and value.args else value  # str(29500)
+        known = isinstance(inner, ast.Constant) and isinstance(inner.value, str | int)
+        literal = str(inner.value) if isinstance(inner, ast.Constant) and known else None
+        self.settings.append(Setting(self, value.lineno, str(name), literal, not tests))
+
+    def _name(self, node: ast.expr) -> str:
+        """Return the full dotted name of an expression; it begins with a dot if it is computed."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        parts.append(self._names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
+        return ".".join(reversed(parts))
 
 
-class ReadProgram(NamedTuple):
+class ReadProgram:
     """A program: the file that is started first, then the project's modules that it imports."""
 
-    modules: tuple[Module, ...]
-    missing: tuple[tuple[str, Import], ...]  # modules of the project that are not there, and where
-    partial: bool = False  # whether more is imported than was read
+    def __init__(self, path: str) -> None:
+        """Read a program and what it imports from beside it.
 
-    @property
-    def entry(self) -> Module:
-        """The file that is started."""
-        return self.modules[0]
+        Raises OSError or UnicodeDecodeError if the file cannot be read, and SyntaxError if it does
+        not parse; a module of the project that cannot be read is left out.
+        """
+        self.entry = Module(path)
+        self.modules = [self.entry]
+        self.missing: list[Import] = []  # modules of the project that are not there
+        self.libraries: set[str] = set()  # the top-level names of the others
+        self._roots = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
+        waiting, seen = self._follow(self.entry), {os.path.realpath(path)}
+        room = MOST_TEXT - len(self.entry.text)
+        while waiting and room > 0:
+            if (real := os.path.realpath(near := waiting.pop(0))) in seen:
+                continue
+            seen.add(real)
+            try:
+                module = Module(near)
+            except (OSError, ValueError, SyntaxError):
+                continue
+            self.modules.append(module)
+            room -= len(module.text)
+            waiting += self._follow(module)
+        self.partial = bool(waiting)  # whether more is imported than was read
+        self.calls = [call for module in self.modules for call in module.calls]
+        self.settings = [one for module in self.modules for one in module.settings]
+        self.imports = [one for module in self.modules for one in module.imports]
 
-    @property
-    def calls(self) -> Iterator[tuple[Module, Call]]:
-        """All calls, with the modules they stand in."""
-        return ((module, call) for module in self.modules for call in module.calls)
+    def _follow(self, module: Module) -> list[str]:
+        """Return the files of the project that a module imports: from beside it, or from here."""
+        files: list[str] = []
+        for one in module.imports:
+            root = next((root for root in self._roots if _is_own(one.name, root)), None)
+            if root is None:
+                self.libraries.add(one.name.partition(".")[0])
+                continue
+            near = list(_find_files(one, root, os.path.dirname(module.path)))
+            if not near and not one.optional and root == self._roots[0]:
+                self.missing.append(one)
+            files += near
+        return files
 
-    @property
-    def libraries(self) -> set[str]:
-        """The top-level names that are imported, the project's own apart."""
-        return {one.module.partition(".")[0] for module in self.modules for one in module.imports}
+    @cached_property
+    def text(self) -> str:
+        """The text of all modules."""
+        return "\n".join(module.text for module in self.modules)
 
-
-def read_module(path: str, text: str) -> Module:
-    """Read one file. Raises SyntaxError if Python would not start it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in the user's strings
-        tree = ast.parse(text, path)
-    places = list(_walk(tree))
-    imports = list(_list_imports(places))
-    names = _name_imports(places)
-    calls = [
-        Call(_find_name(place.node.func, names), place.node, place.tests)
-        for place in places
-        if isinstance(place.node, ast.Call)
-    ]
-    settings = [*_list_assigned(places, names), *_list_set(calls)]
-    variables = frozenset(re.findall(r"""["']([A-Z][A-Z_]+)["']""", text))
-    return Module(path, text, tree, tuple(calls), tuple(settings), variables, tuple(imports))
-
-
-def read_program(path: str) -> ReadProgram:
-    """Read a program and what it imports from beside it.
-
-    Raises OSError or UnicodeDecodeError if the file cannot be read, and SyntaxError if it does not
-    parse; a module of the project that cannot be read is left out.
-    """
-    with open(path, encoding="utf-8-sig") as file:
-        entry = read_module(path, file.read(MOST_BYTES))
-    root = os.path.dirname(path)
-    modules: list[Module] = []
-    missing: list[tuple[str, Import]] = []
-    waiting, seen, room = [path], {os.path.realpath(path)}, MOST_TEXT
-    while waiting and room > 0:
-        module = entry if not modules else _read_quietly(waiting[0])
-        del waiting[0]
-        if module is None:
-            continue
-        room -= len(module.text)
-        own = [one for one in module.imports if _is_own(one.module, root)]
-        modules.append(module._replace(imports=tuple(set(module.imports) - set(own))))
-        for one in own:
-            files = list(_find_files(one, root, os.path.dirname(module.path)))
-            if not files and not one.optional:
-                missing.append((module.path, one))
-            for near in files:
-                if (real := os.path.realpath(near)) not in seen:
-                    seen.add(real)
-                    waiting.append(near)
-    return ReadProgram(tuple(modules), tuple(missing), bool(waiting))
+    @cached_property
+    def variables(self) -> set[str]:
+        """The names of variables of the environment in its texts, but those that it sets."""
+        settings = {one.name for one in self.settings if one.certain}
+        return {*re.findall(r"""["']([A-Z][A-Z_]+)["']""", self.text)} - settings
 
 
-def _read_quietly(path: str) -> Module | None:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return read_module(path, file.read(MOST_BYTES))
-    except (OSError, ValueError, SyntaxError):
-        return None
+def read_table(name: str) -> list[str]:
+    """Return the lines of a table beside this module."""
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as lines:
+        return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+@cache
+def _read_kinds() -> dict[str, re.Pattern[str]]:
+    rows = [line.partition(" ")[::2] for line in read_table("calls.txt")]
+    kinds = dict.fromkeys(kind for kind, _ in rows)
+    return {one: re.compile("|".join(text for kind, text in rows if kind == one)) for one in kinds}
+
+
+@cache
+def classify(name: str) -> frozenset[str]:
+    """Return the kinds of a call, by its full name."""
+    return frozenset(kind for kind, form in _read_kinds().items() if form.fullmatch(name))
 
 
 def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:
     """Yield what an import finds in the project: files, or a folder that is a package as it is."""
-    name = one.module
-    if name.startswith("."):
-        levels = len(name) - len(name.lstrip("."))
+    if one.name.startswith("."):
+        levels = len(one.name) - len(one.name.lstrip("."))
         root = os.path.join(folder, *[os.pardir] * (levels - 1))
-    base = os.path.normpath(os.path.join(root, *name.strip(".").split(".")))
+    base = os.path.normpath(os.path.join(root, *one.name.strip(".").split(".")))
     if os.path.isfile(f"{base}.py"):
         yield f"{base}.py"
     elif os.path.isdir(base):
-        yield base
-        for inside in ("__init__", *one.names):
-            if os.path.isfile(path := os.path.join(base, f"{inside}.py")):
-                yield path
+        yield base  # which is there, and no file to read
+        inside = (os.path.join(base, f"{name}.py") for name in ("__init__", *one.taken))
+        yield from filter(os.path.isfile, inside)
     else:
         yield from glob.glob(f"{glob.escape(base)}.*")  # a compiled module
 
@@ -176,116 +258,14 @@ def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:
 @cache
 def _is_own(name: str, root: str) -> bool:
     """Whether a module is the project's: beside the program, as a file or a package."""
-    if "." in name:
-        return _is_own(name.partition(".")[0], root)
-    base = os.path.join(root, name)
-    return not name or os.path.isfile(f"{base}.py") or bool(glob.glob(f"{glob.escape(base)}/*.py"))
+    base = os.path.join(root, first := name.partition(".")[0])
+    return not first or os.path.isfile(f"{base}.py") or bool(glob.glob(f"{glob.escape(base)}/*.py"))
 
 
-class _Place(NamedTuple):
-    """A statement or expression, and what stands around it."""
-
-    node: ast.AST
-    tests: tuple[ast.expr, ...]
-    tried: bool
-
-
-# Most nodes are one of these, and none of them holds what is looked for.
-_LEAVES = frozenset(
-    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
-)
-_KINDS = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign})
-
-
-def _walk(tree: ast.Module) -> Iterator[_Place]:
-    """Yield calls, imports and assignments, in the order of the text."""
-    stack: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = [(tree, (), False)]
-    while stack:
-        node, tests, tried = stack.pop()
-        kind = type(node)
-        if kind in _KINDS:
-            yield _Place(node, tests, tried)
-        elif isinstance(node, ast.If) and not _is_main_test(node.test):
-            tests = (*tests, node.test)
-        tried = tried or kind is ast.Try
-        children: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = []
-        for field in node._fields:
-            value = getattr(node, field, None)
-            for child in value if isinstance(value, list) else (value,):
-                if isinstance(child, ast.AST) and type(child) not in _LEAVES:
-                    children.append((child, tests, tried))
-        stack += reversed(children)
-
-
-def _list_imports(places: list[_Place]) -> Iterator[Import]:
-    for node, _, tried in places:
-        if isinstance(node, ast.Import):
-            yield from (Import(alias.name, (), node.lineno, tried) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names = tuple(alias.name for alias in node.names)
-            yield Import("." * node.level + (node.module or ""), names, node.lineno, tried)
-
-
-def _name_imports(places: list[_Place]) -> dict[str, str]:
-    """Return the full names behind a module's short ones: `dist` is `torch.distributed`."""
-    full: dict[str, str] = {}
-    for node, _, _ in places:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                first = alias.name.partition(".")[0]
-                full[alias.asname or first] = alias.name if alias.asname else first
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                full[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
-    return full
-
-
-def _find_name(node: ast.expr, names: dict[str, str]) -> str:
-    """Return the full dotted name of an expression; it begins with a dot if it is computed."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    parts.append(names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
-    return ".".join(reversed(parts))
-
-
-def _list_assigned(places: list[_Place], names: dict[str, str]) -> Iterator[Setting]:
-    """Yield `os.environ["NAME"] = value`."""
-    for node, tests, _ in places:
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if not isinstance(target, ast.Subscript) or not isinstance(node, ast.Assign):
-                continue
-            if _find_name(target.value, names) == "os.environ":
-                yield from _make_setting(target.slice, node.value, bool(tests))
-
-
-def _list_set(calls: list[Call]) -> Iterator[Setting]:
-    """Yield what `os.environ.setdefault` and `update` set."""
-    for call in calls:
-        name, node, conditional = call.name, call.node, call.conditional
-        if name == "os.environ.setdefault" and len(node.args) == 2:
-            key, value = node.args
-            yield from (
-                one._replace(default=True) for one in _make_setting(key, value, conditional)
-            )
-        elif name == "os.environ.update":
-            for keyword in node.keywords:
-                yield from _make_setting(ast.Constant(keyword.arg), keyword.value, conditional)
-            for argument in node.args:
-                if isinstance(argument, ast.Dict):
-                    for one, value in zip(argument.keys, argument.values, strict=True):
-                        yield from _make_setting(one, value, conditional)
-
-
-def _make_setting(key: ast.expr | None, value: ast.expr, conditional: bool) -> Iterator[Setting]:
-    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-        yield Setting(key.value, value, value.lineno, conditional, default=False)
-
-
-def _is_main_test(test: ast.expr) -> bool:
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == "__name__"
-    )
+def main_test(node: ast.AST) -> object:
+    """Return what an `if` compares with `__name__`; None if it does not."""
+    test = node.test if isinstance(node, ast.If) else None
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+        return None
+    right = test.comparators[0]
+    return right.value if test.left.id == "__name__" and isinstance(right, ast.Constant) else None

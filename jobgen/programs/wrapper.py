@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from jobgen.batchscript.launchers import find_agent
 from jobgen.batchscript.reader import LaunchCommand, read
 from jobgen.errors import JobgenError
-from jobgen.programs.rules import JobSize, Remark, check_program
+from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
 
 # What a script sets over the job's, in each process.
 _SETS = re.compile(
@@ -16,6 +16,7 @@ _SETS = re.compile(
     r"""=["']?([^\s"';$`]+)""",
     re.MULTILINE,
 )
+_SUBMITS = re.compile(r"^\s*(?:\w+=\$\()?(sbatch|qsub)\s", re.MULTILINE)
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -28,7 +29,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except (JobgenError, OSError):
         return []
-    remarks: list[Remark] = []
+    remarks = list(_find_submitters(path, wrapper.text))
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         program = launch.started.program
@@ -39,36 +40,37 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     return remarks or list(_find_settings(path, wrapper.text, size))
 
 
-def _find_settings(path: str, text: str, size: JobSize) -> Iterator[Remark]:
-    for match in _SETS.finditer(text):
-        name, value = match[1], match[2]
-        if name == "CUDA_VISIBLE_DEVICES" and value.count(",") + 1 >= size.processes:
-            continue
-        message = f"it sets {name} to {value}, over what the job has set"
-        rule = "visible-devices" if name.startswith("CUDA") else "own-rendezvous"
+def _find_submitters(path: str, text: str) -> Iterator[Remark]:
+    for match in _SUBMITS.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
-        hint = "leave it to jobgen and the scheduler, which set it for every process"
-        if size.world_size > 1:
-            yield Remark(path, line, rule, message, hint, True)
+        yield make_remark("own-launcher.jobs", path, line, certain=True)
+
+
+def _find_settings(path: str, text: str, size: JobSize) -> Iterator[Remark]:
+    for match in _SETS.finditer(text) if size.world_size > 1 else ():
+        name, value = match[1], match[2]
+        line, count = text.count("\n", 0, match.start(1)) + 1, value.count(",") + 1
+        values = size._asdict() | {"name": name, "value": value, "count": count}
+        if not name.startswith("CUDA"):
+            yield make_remark("own-rendezvous", path, line, certain=True, **values)
+        elif count < size.processes:
+            yield make_remark("visible-devices", path, line, certain=True, **values)
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
-    torchrun, agent = launch.torchrun, find_agent(launch.started.program)
+    torchrun, agent, meets = launch.torchrun, find_agent(launch.started.program), False
     if torchrun is not None:
         name = "torchrun"
-        meets = torchrun.value("--nnodes") and any(torchrun.value(option) for option in _MEETING)
+        meets = bool(torchrun.value("--nnodes")) and any(map(torchrun.value, _MEETING))
     elif agent is not None:
-        name, meets = " ".join(agent[0].words), False
+        name = " ".join(agent[0].words)
     elif launch.started.launchers:
-        name, meets = launch.started.launchers[0].name, False
+        name = launch.started.launchers[0].name
     else:
         return
-    if size.processes == 1 and (size.nodes == 1 or meets):
-        return
-    message = f"{name} starts its own processes in each of the job's {size.world_size} processes"
-    if size.processes == 1:
-        message = f"{name} starts on each of {size.nodes} nodes, and each trains alone"
-    hint = "name the program that it starts in run.script, and let jobgen start it"
-    if size.nodes == 1:
-        hint += "; or write launch: {mode: direct, processes_per_node: 1}"
-    yield Remark(path, launch.place.line, "own-launcher", message, hint, True)
+    if size.processes > 1 or (size.nodes > 1 and not meets):
+        kind = "processes" if size.processes > 1 else "nodes"
+        direct = "; or write launch: {mode: direct, processes_per_node: 1}"
+        values = size._asdict() | {"name": name, "otherwise": direct * (size.nodes == 1)}
+        line = launch.place.line
+        yield make_remark(f"own-launcher.{kind}", path, line, certain=True, **values)

@@ -1,6 +1,7 @@
 """`jobgen check` looks into the program that a spec names, and says what it sees."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,46 @@ def test_one_agent_a_node_has_to_know_the_others(
     (tmp_path / "job.yaml").write_text(text + ONE_A_NODE)
     with working_in(tmp_path):
         assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
+
+
+def test_a_module_that_a_snapshot_leaves_out_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import extra\nimport torch.distributed as dist\ndist.init_process_group()"
+    )
+    (tmp_path / "extra.py").write_text("import torch\ntorch.cuda.set_device(local_rank)")
+    with working_in(tmp_path):
+        for words in (["init", "-q"], ["add", "train.py"]):
+            subprocess.run(["git", *words], check=True)
+        for snapshot, expected in (("true", 1), ("[extra.py]", 0), ("false", 0)):
+            text = SPEC.replace("{RUN}", "{script: train.py}") + f"snapshot: {snapshot}\n"
+            Path("job.yaml").write_text(text)
+            err = jobgen("check").err
+            assert err.count("extra.py:1: warning: git does not track it") == expected, err
+
+
+def test_the_programs_of_roles_are_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ALONE)
+    roles = (
+        "roles:\n  a: {nodes: 1, run: {script: train.py}}\n  b: {nodes: 1, run: {command: [./b]}}\n"
+    )
+    (tmp_path / "job.yaml").write_text(SPEC.replace("run: {RUN}\n", roles))
+    with working_in(tmp_path):
+        assert "each of the job's 4 processes runs the whole program alone" in jobgen("check").err
+
+
+@pytest.mark.parametrize("module", ["pkg", "pkg.other"])
+def test_a_module_that_its_package_does_not_have_is_named(module: str, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", f"{{module: {module}}}"))
+    with working_in(tmp_path):
+        (remark,) = look_at(resolve(load("job.yaml")))
+    assert remark.rule == ("not-a-program" if module == "pkg" else "module-missing")
+
+
+def test_a_wrapper_that_submits_jobs_is_found(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("set -e\nsbatch job.sh\n")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{command: [bash, run.sh]}"))
+    with working_in(tmp_path):
+        (remark,) = look_at(resolve(load("job.yaml")))
+    assert str(remark).startswith("run.sh:2: warning: it submits jobs")

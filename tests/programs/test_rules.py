@@ -1,12 +1,12 @@
 """What a look into a training program finds: each rule with programs that have the fault or not."""
 
-import re
 from pathlib import Path
 
 import pytest
 from support import ROOT
 
 from jobgen.programs import JobSize, Remark, check_program
+from jobgen.programs.reader import read_table
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 ONE = JobSize(nodes=1, processes=1, world_size=1)
@@ -37,9 +37,9 @@ RIGHT = {
         "from transformers import Trainer, TrainingArguments\n"
         "Trainer(args=TrainingArguments()).train()"
     ),
-    "Lightning": "import lightning as L\nL.Trainer(devices=4).fit(model)",
-    "Lightning's old name": "import pytorch_lightning as pl\npl.Trainer().fit(model)",
-    "Fabric": "from lightning.fabric import Fabric\nFabric().launch()",
+    "Lightning": "import lightning as L\nL.Trainer(devices=4, num_nodes=2).fit(model)",
+    "Lightning's old name": "import pytorch_lightning as pl\npl.Trainer(num_nodes=n).fit(model)",
+    "Fabric": "from lightning.fabric import Fabric\nFabric(num_nodes=2).launch()",
     "DeepSpeed": "import deepspeed\nengine = deepspeed.initialize(model=model)",
     "jobgen.loop": "from jobgen import loop\nloop.join()",
     "a library's own function": "from timm import utils\nutils.init_distributed_device(args)",
@@ -143,6 +143,48 @@ WRONG = {
         + "torch.cuda.set_device(local_rank)",
         ["slurm-rank"],
     ),
+    "Open MPI's rank": (
+        "import os, torch\nimport torch.distributed as dist\n"
+        + "os.environ['RANK'] = os.environ['OMPI_COMM_WORLD_RANK']\n"
+        + "dist.init_process_group()\ntorch.cuda.set_device(local_rank)",
+        ["slurm-rank"],
+    ),
+    "Horovod": (
+        "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
+        ["other-launcher"],
+    ),
+    "MPI": ("from mpi4py import MPI\nrank = MPI.COMM_WORLD.Get_rank()\n", ["other-launcher"]),
+    "a test of its name that never holds": (
+        GROUP + "def main():\n    pass\nif __name__ == 'main':\n    main()",
+        ["main-not-called"],
+    ),
+    "a group that is never made": (
+        "import torch\ndef setup():\n    torch.distributed.init_process_group()\nloss.backward()",
+        ["no-process-group"],
+    ),
+    "one device of Lightning": (
+        "import lightning as L\nL.Trainer(devices=1, num_nodes=2).fit(model)",
+        ["devices"],
+    ),
+    "one node of Fabric": (
+        "from lightning.fabric import Fabric\nFabric(devices=[0, 1, 2, 3]).launch()",
+        ["devices"],
+    ),
+    "the rank of all nodes as a GPU": (
+        GROUP + "rank = dist.get_rank()\ntorch.cuda.set_device(rank)",
+        ["global-rank"],
+    ),
+    "a file of each node to meet in": (
+        "import torch.distributed as dist\n"
+        + "dist.init_process_group(init_method='file:///tmp/x', rank=r, world_size=w)",
+        ["own-rendezvous"],
+    ),
+    "a command with a name": (
+        "import subprocess\nfrom torch import distributed\ndistributed.init_process_group()\n"
+        + "words = ['accelerate', 'launch']\nsubprocess.run(words + ['work.py'])",
+        ["own-launcher"],
+    ),
+    "jax": ("import jax\nstep = jax.grad(loss)", ["no-process-group"]),
     "a library, not a program": (
         "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n",
         ["empty"],
@@ -208,10 +250,46 @@ def test_what_cannot_be_read_is_no_traceback(tmp_path: Path) -> None:
     assert check_program(str(tmp_path / "none.py"), EIGHT) == []
 
 
+PARSER = (
+    GROUP
+    + OWN_GPU
+    + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\np.parse_args()"
+)
+
+
+@pytest.mark.parametrize(
+    ("added", "option", "hint"),
+    [
+        ("p.add_argument('--lr')", "--lr", ""),
+        ("p.add_argument('--lr', '--rate')", "--rate=3", ""),
+        ("p.add_argument('--learning-rate')", "--learn", ""),
+        ("p.add_argument('--amp', action=argparse.BooleanOptionalAction)", "--no-amp", ""),
+        ("p.add_argument('--' + name)", "--lr", ""),
+        ("p.add_argument('--x'); p.parse_known_args()", "--lr", ""),
+        ("import deepspeed; p.add_argument('--x'); deepspeed.add_config_arguments(p)", "--lr", ""),
+        ("p.add_argument('--learning_rate')", "--learning-rate", "write --learning_rate"),
+        ("p.add_argument('--seed')", "--lr=1", "it knows --seed"),
+    ],
+)
+def test_an_option_that_the_program_does_not_have(
+    added: str, option: str, hint: str, tmp_path: Path
+) -> None:
+    size = ONE._replace(arguments=(option, "1"))
+    found = look(tmp_path, PARSER.format(added), size=size)
+    assert [(one.rule, one.hint) for one in found] == [("unknown-argument", hint)] * bool(hint)
+
+
+def test_nccl_needs_a_gpu(tmp_path: Path) -> None:
+    assert rules(look(tmp_path, GROUP + OWN_GPU, size=EIGHT._replace(gpus=0))) == ["no-gpu"]
+
+
+def test_horovod_has_its_world_where_no_agent_starts_it(tmp_path: Path) -> None:
+    text = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
+    assert look(tmp_path, text, size=EIGHT._replace(agents=False)) == []
+
+
 def test_every_rule_is_explained() -> None:
-    rule = re.compile(r'"([a-z]+(?:-[a-z]+)+|syntax|empty)", ')
-    source = (ROOT / "jobgen/programs/rules.py").read_text()
     page = (ROOT / "docs/reference/programs.md").read_text()
-    names = set(rule.findall(source)) - {"utf-8-sig"}
-    assert len(names) >= 14
+    names = {line.split(" | ")[0].partition(".")[0] for line in read_table("remarks.txt")}
+    assert len(names) >= 20
     assert not [name for name in names if f"`{name}`" not in page]
