@@ -120,6 +120,13 @@ def _list_entries(kind: str, content: object) -> Iterator[tuple[str, dict[str, t
             yield f"{kind}[{index}]", {name: (value,) for name, value in entry.items()}
 
 
+def _looks_like_several(value: Value, *, alone: bool) -> bool:
+    """Whether text is numbers without commas, or, `alone` in its list, a range such as `1-3`."""
+    number = r"[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?"
+    several = rf"{number}(?:[;\s]+{number})+" + r"|[0-9]+(?:-|:|\.\.)[0-9]+" * alone
+    return isinstance(value, str) and re.fullmatch(several, value) is not None
+
+
 def _check_entry(path: str, entry: dict[str, tuple[Value, ...]]) -> Iterator[tuple[str, str, str]]:
     """What cannot be given to a task."""
     seen: dict[str, str] = {}
@@ -134,6 +141,8 @@ def _check_entry(path: str, entry: dict[str, tuple[Value, ...]]) -> Iterator[tup
             yield where, f"names the same as {seen[key]}", ""
         seen[key] = name
         for value in values:
+            if "[" not in path and _looks_like_several(value, alone=len(values) == 1):
+                yield where, f"{value!r} is one value", "write each by itself, as in [1, 2, 3]"
             if not isinstance(value, tuple):
                 continue
             if name_variable(name):

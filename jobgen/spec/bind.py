@@ -114,7 +114,9 @@ class _Binder:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
         if isinstance(node, Scalar) and node.kind == "null":
-            return self.problem(node.where, path, "is empty", "give it a value or remove the key")
+            slip = re.search(r"(\w+)[:=]([^.]+)$", path)
+            hint = f"write {slip[1]}: {slip[2]}, with a space" if slip else "give it a value"
+            return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
         for kind in kinds:
             if kind.fits(node):
                 if isinstance(node, Scalar):

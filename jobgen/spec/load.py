@@ -128,7 +128,12 @@ def load(
             _apply_override(root, override, where)
             overrides += (override,)
         defaults += [own] if added else []
-    spec, positions = bind(root, JobSpec)
+    try:
+        spec, positions = bind(root, JobSpec)
+    except SpecError:
+        if not {"run", "roles", "extends"} & root.items.keys():
+            yaml_nodes.refuse_other_files(path, text)
+        raise
     loaded = LoadedSpec(
         spec=spec,
         file=path,

@@ -31,7 +31,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
     forms = dict(values)
     for name, text in values.items():
-        forms[f"lower_{name}"] = text.lower()
+        forms |= {f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"lower_{name}_list"] = ", ".join(re.split(r"[:,+]", text.lower()))
         forms[f"{name}_list"] = ", ".join(re.split(r"[:,+]", text))
@@ -46,9 +46,12 @@ def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, st
     for rule in load_table()["slips"]:
         last = min(number, len(lines))
         for at in range(last, max(0, last - 1 - int(rule["back"])), -1):
-            if match := re.search(rule["matches"], lines[at - 1]):
-                hint = fill(rule["hint"], match.groupdict(""))
-                return at, match.start("at") + 1, rule["say"], hint
+            text = "\n".join(lines[:at]) if "all" in rule else lines[at - 1]
+            if match := re.search(rule["matches"], text):
+                before, groups = text[: match.start("at")], match.groupdict("")
+                line = before.count("\n") + 1 if "all" in rule else at
+                column = len(before) - before.rfind("\n")
+                return line, column, fill(rule["say"], groups), fill(rule["hint"], groups)
     return None
 
 

@@ -95,9 +95,6 @@ def parse_memory(text: str) -> int:
         if not int(text):
             raise ValueError("is zero; write e.g. 180GB")
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
-    if match := re.fullmatch(r"(\d{1,9})(?:,(\d{1,9}))? ?([KMGTP])[Iio]?[Bb]?(?:\+|\.\.)?", text):
-        fraction = f".{match[2]}" if match[2] else ""
-        raise ValueError(f"is not an amount of memory; write {match[1]}{fraction}{match[3]}B")
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 
 

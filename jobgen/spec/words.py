@@ -12,14 +12,14 @@ colons and plus signs, both as they stand within [...].
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 from collections.abc import Sequence as AnySequence
 from functools import cache
 from typing import Any
 
 from jobgen.capabilities import list_capabilities
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import Expandable, Kind, Parsed, is_record, read_fields
+from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, Range, is_record, read_fields
 from jobgen.spec.launchers import find_launcher, find_module_launcher, name_kind, split_words
 from jobgen.spec.table import fill, load_table
 from jobgen.spec.units import parse_ranges
@@ -63,9 +63,11 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
 
     `node` is its value, `root` the type of the whole document. The text is empty without a hint.
     """
-    known = read_fields(cls)
+    known = read_fields(cls).keys()
     word = normalize(key)
-    if cls is Expandable and path.endswith("]") and not re.fullmatch(r"[\w-]+", key):
+    if cls is Expandable and path.endswith("]") and not find_near(word, known):
+        if re.fullmatch(r"[\w-]+", key):
+            return Hint(f"write args: {{{key}: ...}}, or each word by itself", f"{path}.value")
         return Hint("put the word in quotes, because it contains ': '", f"{path}.value")
     if path.startswith(("run.args.", "environment.variables.")) and not find_near(word, known):
         name = path.rpartition(".")[2]
@@ -73,70 +75,112 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
     for name in known:
         if word.replace("_", "") == name.replace("_", ""):
             return _point_within(path, name)
+    if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
+        return Hint(f"write its keys here, without {key}")
     is_job = hasattr(root, "renamed")  # and not a profile, or the user's own config
-    if is_job:
-        humps = normalize(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key))
-        for name in dict.fromkeys((word, *_strip_tool(word), humps)):
-            if (hint := _translate(key, name, node, path)) is not None:
-                return hint
-    inside = [name for name in list_paths(root) if name.rpartition(".")[2] == word]
-    if inside:
-        return _point_to(key, inside, path, exact=True)
+    same = _list_parts(root).get(_split_parts(key), word) if is_job else word
+    for name in dict.fromkeys((word, same)):
+        hint = _translate(key, name, node, path, known) if is_job else None
+        inside = [other for other in list_paths(root) if other.rpartition(".")[2] == name]
+        if hint is None and inside:
+            hint = _point_to(key, inside, path, known, exact=name == word)
+        if hint is not None:
+            return hint
     if near := find_near(word, known):
         return _point_within(path, near)
-    return _guess_late(key, word, node, path=path, root=root) if is_job else Hint("")
+    return _guess_late(key, word, node, path=path, root=root, known=known) if is_job else Hint("")
 
 
-def _translate(key: str, word: str, node: Node, path: str) -> Hint | None:
+def _translate(key: str, word: str, node: Node, path: str, known: Set[str]) -> Hint | None:
     """Return the hint for a word that other tools use; None if the table does not have it."""
-    table, synonyms = load_table(), list_synonyms()
-    for name, words in table["inside"].get(path, {}).items():
+    table, synonyms, place = load_table(), list_synonyms(), _find_place(path)
+    for name, words in table["inside"].get(place, {}).items():
         if word in words.split():
             return _point_within(path, name)
     target = synonyms.get(word, "")
     for rule in table["key_rules"]:
-        known = word in rule.get("key", word).split() and rule.get("means", target) == target
-        if known and (values := _match(rule, path, node, key=key)):
+        listed = word in rule.get("key", word).split() and rule.get("means", target) == target
+        if listed and (values := _match(rule, place, node, key=key)):
             if "say" not in rule:
-                return _point_to(key, [rule["use"]], path)
+                return _point_to(key, [rule["use"]], path, known)
             return Hint(fill(rule["say"], values), rule.get("use", ""))
+    value = node.text if isinstance(node, Scalar) else ""
+    if target and value.lower() in table["refusals"].split():
+        return Hint("leave it out: jobgen does so only where it is asked to")
     for answer in table["answers"]:
-        if word in (words := answer["words"].split()) or f"{path}.{word}" in words:
-            inside = _take_for_content(key, path) if "argument" in answer else None
-            value = node.text if isinstance(node, Scalar) else "..."
-            return inside or Hint(fill(answer["say"], {"value": value}))
+        if word in (words := answer["words"].split()) or f"{place}.{word}" in words:
+            inside = _take_for_content(key, node, path) if "argument" in answer else None
+            return inside or Hint(fill(answer["say"], {"value": value or "..."}))
     if target:
-        return _point_to(key, [target], path)
-    if isinstance(node, Mapping):
-        return None
-    return point_to_directive(word, node.text if isinstance(node, Scalar) else "")
+        return _point_to(key, [target], path, known)
+    return None if isinstance(node, Mapping) else point_to_directive(word, value)
 
 
-def _guess_late(key: str, word: str, node: Node, *, path: str, root: type) -> Hint:
+def _guess_late(key: str, word: str, node: Node, *, path: str, root: type, known: Set[str]) -> Hint:
     """Return the hint for a key that the table does not have, by its form, value or spelling."""
-    option = f"-{key}"
+    table, place, option = load_table(), _find_place(path), f"-{key}"
     rows = [row.options for row in list_capabilities() if len(key) == 1 and path == ""]
     targets = {options[option] for options in rows if option in options}
     if len(targets) == 1:
-        return _point_to(key, [*targets], "")
-    if hint := _take_for_content(key, path):
+        return _point_to(key, [*targets], "", known)
+    if hint := _take_for_content(key, node, path):
         return hint
-    for rule in load_table()["late_rules"]:
-        if re.fullmatch(rule.get("key", ".*"), word) and (values := _match(rule, path, node)):
+    for rule in table["late_rules"]:
+        if re.fullmatch(rule.get("key", ".*"), word) and (
+            values := _match(rule, place, node, key=key)
+        ):
             return Hint(fill(rule["say"], values), rule.get("use", ""))
-    others = {name.rpartition(".")[2]: name for name in reversed(list_paths(root))}
-    others |= list_synonyms()
-    near = find_near(word, others, cutoff=0.85)
-    return _point_to(key, [others[near]], path) if near else Hint("")
+    for other in _find_like(key, root):
+        if (hint := _translate(key, other, node, path, known)) is not None:
+            return hint
+        paths = [name for name in list_paths(root) if name.rpartition(".")[2] == other]
+        return _point_to(key, paths, path, known)
+    return Hint(fill(table["defaults"].get(place, ""), {"key": key, "known": ", ".join(known)}))
 
 
-def _take_for_content(key: str, path: str) -> Hint | None:
+def _find_like(key: str, root: type) -> Iterator[str]:
+    """Yield the words of the table that a key is taken for: of its parts, or spelt nearly so."""
+    parts, known = _split_parts(key), _list_parts(root)
+    # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
+    within = [other for other in known if other < parts and 3 * len(other) >= 2 * len(parts)]
+    yield from (known[other] for other in within if len(within) == 1)
+    if near := find_near(normalize(key), known.values(), cutoff=0.85):
+        yield near
+    keys = list_synonyms().keys() | {path.rpartition(".")[2] for path in list_paths(root)}
+    words = [known.get(frozenset([part]), "") for part in reversed(_list_words(key))]
+    vague = load_table()["vague"].split()
+    yield from (word for word in words if word in keys and word not in vague)
+
+
+@cache
+def _list_parts(root: type) -> dict[frozenset[str], str]:
+    """Return the words of the table and the names of keys by the parts that they are made of."""
+    names = [path.rpartition(".")[2] for path in list_paths(root)]
+    answers = [word for row in load_table()["answers"] for word in row["words"].split()]
+    words = [*names, *list_synonyms(), *(word for word in answers if "." not in word)]
+    return {parts: word for word in reversed(words) if (parts := _split_parts(word))}
+
+
+def _split_parts(word: str) -> frozenset[str]:
+    """Return the parts of a word, but not the tool's name, nor that it is a number."""
+    return frozenset(_list_words(word))
+
+
+def _list_words(key: str) -> list[str]:
+    """Return the parts of a key in order, in the singular, by the word that the table has."""
+    fillers, same = load_table()["fillers"].split(), load_table()["same"]
+    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", key)]
+    parts = [re.sub(r"(?<=ss)es$|(?<=[^su])s$", "", part) for part in parts]
+    return [same.get(part, part) for part in parts if part not in fillers]
+
+
+def _take_for_content(key: str, node: Node, path: str) -> Hint | None:
     """Return the hint for a key that is the user's own name: a variable, an argument."""
     if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", key) and path in ("", "environment", "run"):
         return Hint(f"write environment.variables: {{{key}: ...}}, for a variable")
     if path == "run":
         return Hint(f"write run.args: {{{key}: ...}}, for an argument of the program")
-    if path == "array":
+    if path == "array" and isinstance(node, Sequence):
         return Hint(f"write array.values: {{{key}: [...]}}, for what the tasks are given")
     return None
 
@@ -158,11 +202,17 @@ def _point_within(path: str, name: str) -> Hint:
     return Hint(f"did you mean {name!r}{remark}?", target)
 
 
-def _point_to(key: str, paths: AnySequence[str], path: str, *, exact: bool = False) -> Hint:
-    """Say where a thing belongs, as seen from the record at `path`."""
+def _point_to(
+    key: str, paths: AnySequence[str], path: str, known: Set[str], *, exact: bool = False
+) -> Hint:
+    """Say where a thing belongs, as seen from the record at `path`, which has the keys `known`."""
     table = load_table()
     target = min(paths, key=lambda name: (name.count("."), name))
+    if path and target.partition(".")[0] in known:  # a role has a run of its own
+        target = f"{path}.{target}"
     parent, _, name = target.rpartition(".")
+    if parent.endswith("resources") and (short := name.partition("_per_")[0]) in known:
+        return _point_within(path, short)
     if parent == path:
         example = table["examples"].get(name, "") if path == "" and name != key else ""
         if not example:
@@ -174,17 +224,15 @@ def _point_to(key: str, paths: AnySequence[str], path: str, *, exact: bool = Fal
         return Hint(f"write {target}, at the top level{shown}", target)
     requeues = name == "then" and "requeue" in key
     text = "requeue" if requeues else table["examples"].get(name, "...")
-    for outer in reversed(target.split(".")):
+    for outer in reversed(target.removeprefix(f"{path}.").split(".")):
         text = f"{outer}: {text}" if outer == name else f"{outer}: {{{text}}}"
     belongs = f"{key!r} belongs to {parent}; " if exact else ""
     return Hint(f"{belongs}write {target}{table['remarks'].get(target, '')}, as in {text}", target)
 
 
-def _strip_tool(word: str) -> tuple[str, ...]:
-    """Return a word without the tool's name before it, or with `node` for what others call so."""
-    plain = re.sub(r"^(?:slurm|sbatch|pbs|qsub|torchx|submitit)_", "", word)
-    plain = re.sub(r"_per_(?:chunk|host|machine|replica|server|vnode|worker)$", "_per_node", plain)
-    return (plain,) if plain != word else ()
+def _find_place(path: str) -> str:
+    """Return the path of a record as the table has it: that of any role is `roles`."""
+    return re.sub(r"^roles\.\w+(?=\.|$)", "roles", path)
 
 
 def normalize(word: str) -> str:
@@ -210,7 +258,35 @@ def suggest_value(node: Node, kinds: AnySequence[Kind], path: str, *, wrong: str
         fits = fits and rule.get("wrong", wrong) == wrong
         if fits and (values := _match(rule, path, node)):
             return fill(rule["say"], values)
+    if isinstance(node, Scalar) and (better := _repair(node.text, kinds)):
+        name = re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
+        return f"write {better}" if path.endswith("]") else f"write {name}: {better}"
     return ""
+
+
+def _repair(text: str, kinds: AnySequence[Kind]) -> str:
+    """Return text that one of `kinds` takes, once signs, words and units are written its way."""
+    better = text
+    for old, new in load_table()["repairs"].items():
+        better = re.sub(old, new, better).strip()
+        if better != text and any(_takes(kind, better) for kind in kinds):
+            return better
+    return ""
+
+
+def _takes(kind: Kind, text: str) -> bool:
+    """Return whether a kind of number or of text with its own form takes a text."""
+    if isinstance(kind.rule, Parsed):
+        try:
+            kind.rule.parse(text)
+        except ValueError:
+            return False
+        return True
+    if isinstance(kind.rule, Pattern):
+        return kind.rule.matches(text)
+    least, most = kind.rule if isinstance(kind.rule, Range) else (0, None)
+    plain = kind.type is int and re.fullmatch(r"0|[1-9]\d{0,8}", text)
+    return bool(plain) and least <= int(text) <= (most or int(text))
 
 
 def suggest_word(text: str, known: Iterable[str], path: str) -> str:
@@ -295,8 +371,16 @@ def _match(rule: Rule, path: str, node: Node, *, key: str = "") -> dict[str, str
         return None
     items = node.items if isinstance(node, Sequence) else []
     words = [item.text for item in items if isinstance(item, Scalar)]
+    inner = node.items if isinstance(node, Mapping) else {}
     values = describe(text, words if len(words) == len(items) else [], place)
-    values |= {"key": key} | match.groupdict("")
+    values |= {
+        "key": key,
+        "size": str(len(items) or ""),
+        "dashes": "yes" * any(isinstance(item, Mapping) for item in items),
+        "names": ", ".join(inner),
+        "lists": "yes" * any(not isinstance(item, Scalar) for item in inner.values()),
+    }
+    values |= match.groupdict("")
     return values if values.get(rule.get("needs", "name"), "") else None
 
 
@@ -310,6 +394,7 @@ def describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
         "text": text,
         "quoted": repr(text),
         "name": path.rpartition(".")[2] or "it",
+        "path": path,
         "first": next(iter(items), ""),
         "args": f", args: [{', '.join(items[1:])}]" if items[1:] else "",
         "joined": "&".join(items),
@@ -349,6 +434,8 @@ def _list_indices(text: str) -> list[str]:
 
 def _write_sweep(text: str) -> str:
     """Return how to write a sweep: Hydra's choice(a,b) and range(1,4), or values in one text."""
+    if match := re.fullmatch(r"(\d{1,6})(?:\.\.|-|:)(\d{1,6})", text):
+        text = f"range({match[1]},{int(match[2]) + 1})"
     match = re.fullmatch(r"(\w+)\((.*)\)", text)
     if not match:
         return f"[{', '.join(text.strip('[] ').replace(',', ' ').split())}]"

@@ -17,6 +17,7 @@ from jobgen.errors import Position, Problem, SpecError
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_VALUES = 100_000  # with those that aliases repeat
+_NO_TAGS = "write the value itself, or extends: FILE for another spec"
 # What a line can begin with before its first value.
 _INDENT = re.compile(r"^[ \t\-?:]+", re.MULTILINE)
 
@@ -139,18 +140,29 @@ def parse(text: str, *, file: str) -> Mapping:
     node = parse_value(text, file=file)
     if isinstance(node, Mapping):
         return node
-    from jobgen.spec.table import explain_file, explain_syntax
+    from jobgen.spec.table import explain_syntax
 
     if isinstance(node, Scalar) and node.kind == "null":
         hint = "write at least name, run, resources"
-        problem = Problem(Position(file, 1, 1), "", "is empty", hint)
-    elif about := explain_file(file, text):
-        problem = Problem(Position(file), "", *about)
-    elif slip := explain_syntax(text.splitlines()[:1], 1):
+        raise SpecError([Problem(Position(file, 1, 1), "", "is empty", hint)])
+    refuse_other_files(file, text)
+    if slip := explain_syntax(text.splitlines()[:1], 1):
         problem = Problem(Position(file, 1, slip[1]), "", *slip[2:])
     else:
-        problem = Problem(node.where, "", f"holds {describe(node)}, not keys and values", "")
+        dashes = isinstance(node, Sequence) and all(
+            isinstance(item, Mapping) for item in node.items
+        )
+        hint = "leave out the dashes" if dashes else ""
+        problem = Problem(node.where, "", f"holds {describe(node)}, not keys and values", hint)
     raise SpecError([problem])
+
+
+def refuse_other_files(file: str, text: str) -> None:
+    """Raise SpecError for a file that is known to be something other than a spec."""
+    from jobgen.spec.table import explain_file
+
+    if about := explain_file(file, text):
+        raise SpecError([Problem(Position(file), "", *about)]) from None
 
 
 def parse_value(text: str, *, file: str) -> Node:
@@ -244,13 +256,17 @@ def _convert(
 
     result: Node
     if isinstance(node, yaml.ScalarNode):
-        problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
+        problem(
+            f"unknown tag {node.tag!r}", "write the value itself, or extends: FILE for another spec"
+        )
         result = Scalar(where, node.value, "str")
     elif any(node is outer for outer in inside):
         problem("an alias that holds itself")
         return Scalar(where, "", "null")
     elif node.tag not in _CONTAINERS:
-        problem(f"unknown tag {node.tag!r}", "jobgen knows no YAML tags")
+        problem(
+            f"unknown tag {node.tag!r}", "write the value itself, or extends: FILE for another spec"
+        )
         return Scalar(where, "", "null")
     elif isinstance(node, yaml.SequenceNode):
         result = Sequence(where, [convert(item) for item in node.value])
@@ -311,10 +327,9 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         ]
         if tabs:
             return tabs
-    from jobgen.spec.table import explain_file, explain_syntax
+    from jobgen.spec.table import explain_syntax
 
-    if about := explain_file(file, text):
-        return [Problem(Position(file), "", *about)]
+    refuse_other_files(file, text)
     if slip := explain_syntax(lines, where.line):
         line, column, fault, hint = slip
         return [Problem(Position(file, line, column), "", fault, hint)]

@@ -149,7 +149,7 @@ def test_text_of_any_characters_is_one_value() -> None:
 def test_what_is_no_yaml_has_a_problem_at_its_place_and_no_values() -> None:
     answer = compose.compose("a: [")
     assert (answer["values"], answer["script"]) == ({}, None)
-    assert [problem["line"] for problem in answer["problems"]] == [2]
+    assert [problem["line"] for problem in answer["problems"]] == [1]
 
 
 def test_a_script_that_no_spec_can_be_made_of_says_why() -> None:

@@ -13,7 +13,7 @@ from jobgen.errors import JobgenError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
 from jobgen.spec.fields import read_fields
-from jobgen.spec.model import JobSpec
+from jobgen.spec.model import JobSpec, Role
 from jobgen.spec.table import load_table
 from jobgen.spec.words import list_paths, list_synonyms
 
@@ -71,7 +71,9 @@ def test_a_guess_is_told_of_once_and_in_one_line() -> None:
 
 
 def test_hints_lead_to_keys_that_there_are() -> None:
-    paths = set(list_paths(JobSpec))
+    paths = set(list_paths(JobSpec)) | {
+        f"roles.{name}" for name in list_paths(Role) if not name.startswith(("run.", "launch."))
+    }
     assert len(list_synonyms()) >= 250
     assert set(list_synonyms().values()) <= paths
     for record, rows in load_table()["inside"].items():
@@ -101,8 +103,8 @@ def test_a_comma_or_a_missing_colon_in_braces() -> None:
         ("notify: {email: me@x.org, on: begin, end}", "a comma ends a value in {...}"),
         ("environment: {modules: cuda, gcc}", "a comma ends a value in {...}"),
         ("launch: {mode=direct, processes_per_node 4}", "write processes_per_node: 4"),
-        ("foo:", "known are"),
-        ("environment:\n  foo:", "known are"),
+        ("foo:", "jobgen does not use it"),
+        ("on_walltime:\n  foo:", "known are"),
     ):
         assert said in complaint(f"{yaml.safe_dump(BASE)}{record}\n"), record
 
@@ -119,7 +121,7 @@ def test_no_word_has_two_meanings() -> None:
 
 def test_the_list_of_keys_is_told_once() -> None:
     said = complaint(
-        "name: a\nscheduler: slurm\nresources: {}\nrun: {script: a.py}\nxx1: 1\nxx2: 2"
+        "name: a\nscheduler: slurm\nresources: {}\nrun: {script: a.py}\nreport: {xx1: 1, xx2: 2}"
     )
     assert said.count("known are") == 1
     assert said.count("unknown key") == 2

@@ -91,7 +91,10 @@ def test_a_chain_is_looked_for_from_each_files_own_folder() -> None:
             {"job.yaml": "extends: b.yaml\n", "b.yaml": BASE.replace("nodes: 2", "nodes: x")},
             "b.yaml:4:20: resources.nodes: expected a whole number",
         ),
-        ({"job.yaml": "extends: b.yaml\n", "b.yaml": "a: [\n"}, "b.yaml:2:1: while parsing a flow"),
+        (
+            {"job.yaml": "extends: b.yaml\n", "b.yaml": "a: [\n"},
+            "a list that does not end",
+        ),
         ({"job.yaml": "extends: b.yaml\n", "b.yaml": "queue: a\n"}, "job.yaml:1:1: name: is missi"),
     ],
 )

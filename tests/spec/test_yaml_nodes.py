@@ -48,23 +48,25 @@ EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
         ),
         pytest.param(
             edited(("", "account: *nowhere\n")),
-            "job.yaml:5:10: found undefined alias",
+            "job.yaml:5:10: a value that begins with *, which means something else in YAML;"
+            " put it in quotes: '*nowhere'",
             id="undefined alias",
         ),
         pytest.param(
             edited(("", "account: !secret x\n")),
-            "job.yaml:5:10: unknown tag '!secret'; jobgen knows no YAML tags",
+            "job.yaml:5:10: unknown tag '!secret'; write the value itself, or extends: FILE"
+            " for another spec",
             id="tag of a scalar",
         ),
         pytest.param(
             edited(("", "environment: !!python/object:os.system {}\n")),
             "job.yaml:5:14: unknown tag 'tag:yaml.org,2002:python/object:os.system'; "
-            "jobgen knows no YAML tags",
+            "write the value itself, or extends: FILE for another spec",
             id="tag of a mapping",
         ),
         pytest.param(
             edited(("", "---\nname: b\n")),
-            "job.yaml:5:1: expected a single document in the stream: but found another document",
+            "job.yaml:5:1: begins a second document; write one spec in each file",
             id="second document",
         ),
         pytest.param(
@@ -110,12 +112,12 @@ EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
         ),
         pytest.param(
             "name: [a\n",
-            "job.yaml:2:1: while parsing a flow sequence: did not find expected ',' or ']'",
+            "job.yaml:1:7: a list that does not end; write ] behind its last value",
             id="unclosed list",
         ),
         pytest.param(
             "name: 'a\n",
-            "job.yaml:2:1: while scanning a quoted scalar: found unexpected end of stream",
+            "job.yaml:1:7: a quote that does not end; write another ' behind the value",
             id="unclosed quotes",
         ),
     ],
