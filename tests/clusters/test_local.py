@@ -283,9 +283,8 @@ def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
     rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout
     (tmp_path / "job.sh").write_text(rendered)
-    done = subprocess.run(
-        ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(["bash", "job.sh"], cwd=tmp_path, stdout=out, stderr=out, check=False)
+    assert done.returncode == 0, (tmp_path / "out").read_text()
     (folder,) = (tmp_path / "runs" / "reduce").iterdir()
     assert len(Job(folder.name, tmp_path, "reduce").ranks()) == 4
