@@ -16,13 +16,13 @@ from cluster_fixtures import Cluster, Pbs, wait_until
 from jobs import JOBGEN, PROGRAMS, jobgen, submit
 
 GIB = 2**30
-# A stand-in for the tool of a node that has GPUs, as the job's script starts it.
+# A stand-in for the tool of a node that has GPUs, as the job's script starts it, but more often.
 NVIDIA_SMI = """\
 #!/bin/sh
 while stamp=$(date '+%Y/%m/%d %H:%M:%S.000'); do
     echo "$stamp, 0, 97, 40960, 81920, 400.5"
     echo "$stamp, 1, 95, 20480, 81920, 300.5"
-    sleep 30
+    sleep 5
 done
 """
 
@@ -93,24 +93,23 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
         found: dict[str, Any] = json.loads(run("top", "--json"))
         return found
 
-    def noted() -> bool:
-        told = top()
-        nodes = told["nodes"]
-        return told["job"]["progress"] is not None and all(
-            (node["memory"] or 0) > size and node["cpus"] is not None
-            for node, size in zip(nodes, (3 * GIB, 128 << 20), strict=True)
-        )
+    told: list[dict[str, Any]] = []
 
-    wait_until(noted, timeout=120, every=1, what=lambda: f"{top()}\n{job.everything()}")
-    found = top()
-    assert found["job"]["state"] == "running"
-    assert found["job"]["progress"]["step"] > 0
-    first, second = found["nodes"]
+    def is_busy() -> bool:
+        """Whether both nodes answer and the first computes: on a busy machine not at each look."""
+        told.append(top())
+        nodes, progress = told[-1]["nodes"], told[-1]["job"]["progress"]
+        held = [node["memory"] or 0 for node in nodes]
+        busy = len(nodes) == 2 and held[0] > 3 * GIB and held[1] > 128 << 20
+        return bool(busy and progress and progress["step"] and (nodes[0]["cpus"] or 0) > 0.1)
+
+    wait_until(is_busy, timeout=120, every=1, what=lambda: f"{told[-1]}\n{job.everything()}")
+    assert told[-1]["job"]["state"] == "running"
+    first, second = told[-1]["nodes"]
     assert (first["node"].partition(".")[0], second["node"].partition(".")[0]) == ("n1", "n2")
-    assert 3 * GIB < first["memory"] < 5 * GIB
-    assert 128 << 20 < second["memory"] < 2 * GIB
+    assert first["memory"] < 5 * GIB
+    assert second["memory"] < 2 * GIB
     assert first["processes"] >= 3
-    assert first["cpus"] > 0.1
     assert [gpu["use"] for gpu in first["gpus"]] == ([97, 95] if gpus else [])
     head, columns, *lines = run("top", job.id).splitlines()
     assert re.match(rf"hold {re.escape(job.id)}: running; step \d+, loss ", head)
@@ -124,7 +123,7 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
         watch_on_a_terminal(*words, job.id, env=login, cwd=tmp_path)
         for words in (("top",), ("logs", "-f"))
     ]
-    time.sleep(65)  # a curve needs two notes
+    time.sleep(25)  # top looks every 10 s, and a curve needs two notes
     (tmp_path / "go").touch()
     assert job.wait() == "done 0"
     topped, followed = (read_all(terminal) for _, terminal in started)
