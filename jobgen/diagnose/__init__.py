@@ -18,7 +18,6 @@ from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import (
     CAUSES,
-    EXCEPTION,
     Explained,
     explain_failure,
     find_cause,
@@ -86,7 +85,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         return _judge_waiting(about, state, evidence)
     failures, stopped = _explain_all(evidence)
     first = next((one for one in failures if not one.cause.symptom), None)
-    first = first or _find_hidden(evidence, failures, stopped)
+    first = first or _find_hidden(failures, stopped)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
     if verdict:
@@ -114,18 +113,12 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
     return explained, [one for one in heard if one.cause.id != "unknown"]
 
 
-def _find_hidden(
-    evidence: Evidence, failures: list[Explained], stopped: list[Explained]
-) -> Explained | None:
+def _find_hidden(failures: list[Explained], stopped: list[Explained]) -> Explained | None:
     """Return the first to fail if every known failure is but a lost connection.
 
-    Its launcher may have ended before it noted the exit code; or it has lost a connection to
-    somewhere else, and the others have lost the group's.
+    Its launcher may have ended before it noted the exit code.
     """
     raised = [one for one in stopped if one.raised and not (one.cause.symptom or one.cause.waits)]
-    if any(one.of_group for one in failures) or evidence.world == 1:
-        own = (one for one in failures if one.raised and not one.of_group)
-        raised += [one._replace(cause=EXCEPTION) for one in own]
     return min(raised, key=lambda one: one.failure.time, default=None) if failures else None
 
 

@@ -36,12 +36,19 @@ _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 # Frames that are not the program's own: of packages and of Python.
 FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
 
+# What has to do with the group of processes: a connection lost there means that another went first.
+_OF_GROUPS = re.compile(
+    r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch[./]distributed|TCPStore|[Rr]endezvous|another rank"
+    r"|client socket has|waiting for clients|one of the (ranks|processes|workers)|[Cc]oordination"
+)
+
 
 class Raised(NamedTuple):
     """One exception: its message, and the innermost place in the program's own code."""
 
     message: tuple[Line, ...]
     place: str  # file:line, in function; empty if unknown
+    of_group: bool  # raised of the group that the processes are, by its words and its frames
 
     @property
     def words(self) -> str:
@@ -139,7 +146,8 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
             (line.text.strip() for line in reversed(frames) if _SOURCE.match(line.text)), ""
         )
         message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
-    return Raised(tuple(message), _find_place(frames)), end
+    of_group = any(_OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
+    return Raised(tuple(message), _find_place(frames), of_group), end
 
 
 def _ends_message(lines: Sequence[Line], at: int) -> bool:

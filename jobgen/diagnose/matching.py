@@ -36,11 +36,6 @@ _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
     r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
-# A lost connection that only a group of processes has: the process at its other end went first.
-_OF_GROUPS = re.compile(
-    r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch\.distributed|TCPStore|[Rr]endezvous|another rank"
-    r"|client socket has|waiting for clients"
-)
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -54,11 +49,6 @@ class Explained(NamedTuple):
     line: Line | None  # the line that shows it
     raised: Raised | None = None  # the exception that ended it
     tail: tuple[Line, ...] = ()  # what shows it best
-
-    @property
-    def of_group(self) -> bool:
-        """Whether what it raised is of the group that the processes are."""
-        return _is_of_group(self.raised)
 
     @property
     def title(self) -> str:
@@ -136,10 +126,11 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     plain: Explained | None = None
     for raised in reversed(chain):
         match = find_cause(raised.message, "rank")
+        if match and not raised.of_group and (match[0].symptom or match[0].of_group):
+            match = None
         if match and match[0].symptom and not _has_own(raised):
-            if _is_of_group(raised) or raised is chain[-1]:
-                lost = lost or Explained(failure, *match, raised, raised.message)
-        elif match and not match[0].symptom and (_is_of_group(raised) or not match[0].of_group):
+            lost = lost or Explained(failure, *match, raised, raised.message)
+        elif match and not match[0].symptom:
             return Explained(failure, *match, raised, _join(raised, chain))
         elif plain is None:
             line = raised.message[0]
@@ -150,11 +141,6 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
 
 
 EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
-
-
-def _is_of_group(raised: Raised | None) -> bool:
-    words = " ".join(line.text for line in raised.message) if raised else ""
-    return bool(_OF_GROUPS.search(words))
 
 
 def _has_own(raised: Raised) -> bool:
