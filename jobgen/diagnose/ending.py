@@ -31,6 +31,23 @@ REFERS = re.compile(
     r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
     r"|[Nn]on-?zero (exit |return )?(status|code)|assert .*(code|rc|ret|status)\w* == 0"
 )
+# How programs of any language name an error; how they say that another has left with a code; what
+# they print of their stacks.
+_NAMES_ERROR = re.compile(
+    r"(?i)\[?[EF]\d{4,8} |\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*|timed out"
+    r"|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such|abort\w*"
+    r"|terminat\w+|what\(\)|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
+    r"|critical|overflow|unexpected)\b"
+)
+_NAMES_CODE = re.compile(
+    r"(?i)\b(exit|status|code|error|ended with)\b\W*\d+\W*$|(exit|return)\w*( with)?( code| status)"
+    r"|\babove\b|^make\S*: |terminate called"
+)
+_OF_STACKS = re.compile(
+    r"\s+at \S|\s*@ +0x|\s*#?\d+:? +0x|.*\b(stack ?trace|traceback)\b|\[\w+\]: in |goroutine \d"
+    r"|Execution halted|Node\.js v|Calls: "
+)
+_LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
 _LAST_WORDS = 10
 _SIGABRT, _SIGINT = -6, -2
@@ -149,6 +166,36 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
 def is_of_exits(line: Line) -> bool:
     """Whether processes print a line of the kind as they end, or begin, in good order."""
     return bool(_OF_EXITS.match(line.text))
+
+
+def find_last_words(lines: Sequence[Line]) -> Line | None:
+    """Return the line by which a program of any language says why it leaves.
+
+    That is the first of its last errors that names more than a code; else its last line that begins
+    at the margin. What it wrote to its output counts if it wrote no errors.
+    """
+    errors = [line for line in lines if line.file.suffix == ".err"]
+    for printed in (errors, lines):
+        own = [line for line in select_telling(printed) if not _OF_STACKS.match(line.text)]
+        wide = [line for line in own if _NAMES_ERROR.search(line.text)]
+        if said := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
+            return _find_first_of(said, printed)
+        if said := [line for line in own if not line.text[0].isspace()] or own:
+            return said[0]
+    return None
+
+
+def _find_first_of(said: Sequence[Line], printed: Sequence[Line]) -> Line:
+    """The first of the errors that stand together, the last of them being the last of all."""
+    at = printed.index(said[0])
+    begins = said[0].text.split()[0]
+    for line in () if LOGGED.match(said[0].text) else reversed(printed[:at]):
+        if line in said and not LOGGED.match(line.text):
+            at = printed.index(line)
+        elif not (_OF_STACKS.match(line.text) or line.text.split()[0] == begins):
+            break
+    leads_on = _LEADS_ON.search(printed[at].text) and at + 1 < len(printed)
+    return printed[at + 1] if leads_on else printed[at]
 
 
 def select_telling(lines: Sequence[Line]) -> list[Line]:

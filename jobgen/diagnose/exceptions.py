@@ -49,6 +49,7 @@ class Raised(NamedTuple):
     message: tuple[Line, ...]
     place: str  # file:line, in function; empty if unknown
     of_group: bool  # raised of the group that the processes are, by its words and its frames
+    is_cause: bool = False  # the next one was raised `from` it, and not just while handling it
 
     @property
     def words(self) -> str:
@@ -99,6 +100,8 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
             following = _find_linked(plain, end)
             if following is None:
                 break
+            direct = any(line.text.startswith(_LINKS[1]) for line in plain[end:following])
+            chain[-1:] = [one._replace(is_cause=direct) for one in chain[-1:]]
             at = following
         if chain:
             tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))

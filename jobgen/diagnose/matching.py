@@ -19,6 +19,7 @@ from jobgen.diagnose.ending import (
     Ending,
     Innocent,
     find_ending,
+    find_last_words,
     is_of_exits,
     normalize,
     select_telling,
@@ -36,6 +37,8 @@ _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
     r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
+_LITTLE = 12  # lines
+_MOST_WORDS = 200
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -49,13 +52,12 @@ class Explained(NamedTuple):
     line: Line | None  # the line that shows it
     raised: Raised | None = None  # the exception that ended it
     tail: tuple[Line, ...] = ()  # what shows it best
+    words: str = ""  # what it said of its own end
 
     @property
     def title(self) -> str:
-        """What happened, in the words of the exception that did it."""
-        if self.raised and not self.cause.waits:
-            return self.raised.words[:200]
-        return self.cause.title
+        """What happened, in the words of the one that did it."""
+        return self.cause.title if self.cause.waits or not self.words else self.words
 
     @property
     def key(self) -> tuple[str, str]:
@@ -106,38 +108,50 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     if not ending.chain:
         return _explain_exit(failure, ending)
     explained = _explain_exception(failure, ending.chain)
-    referring = explained.cause is EXCEPTION and REFERS.search(explained.title)
+    referring = explained.cause is EXCEPTION and REFERS.search(ending.words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
         if match and not match[0].vague and not match[0].symptom:
-            tail = (match[1], *explained.tail)
-            return explained._replace(cause=match[0], line=match[1], tail=tail)
+            tail, words = (match[1], *explained.tail), _add_reason(explained.words, match[1].text)
+            return explained._replace(cause=match[0], line=match[1], tail=tail, words=words)
     return explained
 
 
+def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
+    return f"{words}, {link} {reason.strip()[:_MOST_WORDS]}"
+
+
 def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
-    """By its own words; else by those of the exceptions that it comes from.
+    """By the last one's own words, and those of the first that led to it.
+
+    A cause is known by these words, or else by those of another that it was raised from.
 
     One that only says that another process was lost is none that this process made itself, unless
     it comes from one that does not say so. What a program raises of a connection to somewhere else
     is its own.
     """
-    lost: Explained | None = None
-    plain: Explained | None = None
-    for raised in reversed(chain):
-        match = find_cause(raised.message, "rank")
-        if match and not raised.of_group and (match[0].symptom or match[0].of_group):
-            match = None
-        if match and match[0].symptom and not _has_own(raised):
-            lost = lost or Explained(failure, *match, raised, raised.message)
-        elif match and not match[0].symptom:
-            return Explained(failure, *match, raised, _join(raised, chain))
-        elif plain is None:
-            line = raised.message[0]
-            plain = Explained(failure, EXCEPTION, line, raised, _join(raised, chain))
-    if lost and plain and lost.raised is chain[0]:
-        return lost  # what was raised of it has but other words for it
-    return plain or lost or _explain_exit(failure, Ending((), failure.lines))
+    known = [(raised, _find_known(raised)) for raised in chain]
+    own = [(raised, match) for raised, match in known if not (match and match[0].symptom)]
+    if not own or known[0] not in own:  # what was raised of a lost process has other words for it
+        raised, lost = next((raised, match) for raised, match in known if match)
+        return Explained(failure, *lost, raised, raised.message, raised.words)
+    (root, _), (last, match) = own[0], own[-1]
+    words = last.words[:_MOST_WORDS]
+    if root is not last:
+        link = "from" if root.is_cause else "while handling"
+        words = _add_reason(words, root.words, link=link)
+    for raised, other in reversed(own[:-1]):
+        match = match or (other if raised.is_cause else None)
+    tail = tuple(line for one, _ in reversed(own) for line in one.message)
+    return Explained(failure, *(match or (EXCEPTION, last.message[0])), last, tail, words)
+
+
+def _find_known(raised: Raised) -> Match | None:
+    """The cause that an exception's own words show."""
+    match = find_cause(raised.message, "rank")
+    if match and (match[0].symptom or match[0].of_group):
+        return match if raised.of_group and not _has_own(raised) else None
+    return match
 
 
 EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
@@ -150,35 +164,27 @@ def _has_own(raised: Raised) -> bool:
     return any(find_cause([line], "rank") is None for line in raised.message[1:])
 
 
-def _join(raised: Raised, chain: Sequence[Raised]) -> tuple[Line, ...]:
-    """What one of a chain says, and then the others from the last on."""
-    others = [other for other in reversed(chain) if other is not raised]
-    return tuple(line for one in (raised, *others) for line in one.message)
-
-
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
     tail = tuple(line for line in ending.lines if not is_of_exits(line))
-    telling = select_telling(tail)
-    last = telling[0] if telling else None
-    if code is None or code > 0 or code == _SIGABRT:
-        match = find_cause(telling, "rank")
-        if match:
-            return Explained(failure, *match, tail=(match[1], *tail[-3:]))
-    if code is None:
-        cause = Cause(
-            "unknown", (), "", "it failed without a word", "look at its log", fault="unknown"
-        )
-        return Explained(failure, cause, last, tail=tail)
-    usual = (name_exit(code), "the last lines of its log may say why")
-    title, remedy = program.EXITS.get(code, usual)
-    errors = [line for line in telling if line.file.suffix == ".err"]
-    if errors and code not in program.EXITS:
-        title, last = f"{title}, and said: {errors[0].text.strip()[:160]}", errors[0]
-    fault: Fault = "unknown" if code < 0 and code not in _OF_PROGRAMS else "program"
-    cause = Cause(f"exit {code}", (), "", title, remedy, fault=fault)
-    return Explained(failure, cause, last, tail=tail)
+    talks = code is None or code > 0 or code in _OF_PROGRAMS
+    last = find_last_words(tail) if talks else None
+    # A program that has printed little has said it of its end alone.
+    told = tail if len(tail) <= _LITTLE else ()
+    match = find_cause([last, *select_telling(told)], "rank") if last else None
+    title, remedy = "it failed without a word", "look at its log"
+    fault: Fault = "unknown"
+    if code is not None:
+        usual = (name_exit(code), "the last lines of its log may say why")
+        title, remedy = program.EXITS.get(code, usual)
+        fault = "program" if talks else "unknown"
+    cause = Cause("unknown" if code is None else f"exit {code}", (), "", title, remedy, fault=fault)
+    words = last.text.strip()[:_MOST_WORDS] if last else ""
+    if words and code is not None:
+        words = f"{title}, and said: {words}"
+    shown = (match[1] if match else last, *tail[-3:]) if last else tail
+    return Explained(failure, *(match or (cause, last)), tail=shown, words=words)
 
 
 def name_exit(code: int) -> str:

@@ -151,22 +151,41 @@ def test_the_first_to_fail_is_the_cause_and_not_the_first_in_order(run: Run) -> 
     assert run.diagnose().rank == 3
 
 
-def test_the_first_exception_of_a_chain_counts_and_its_place_is_the_programs_own(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("link", "cause", "led"),
+    [
+        (
+            "During handling of the above exception, another exception occurred",
+            "exception",
+            "while handling",
+        ),
+        (
+            "The above exception was the direct cause of the following exception",
+            "file-missing",
+            "from",
+        ),
+    ],
+)
+def test_the_last_exception_of_a_chain_counts_and_its_place_is_the_programs_own(
+    run: Run, link: str, cause: str, led: str
+) -> None:
     text = (
         "[rank1]: Traceback (most recent call last):\n"
         '[rank1]:   File "/home/u/train.py", line 12, in load\n'
         '[rank1]:   File "/venv/lib/python3.11/site-packages/numpy/npyio.py", line 4, in load\n'
         "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'tokens.bin'\n"
         "[rank1]: \n"
-        "[rank1]: During handling of the above exception, another exception occurred:\n"
+        f"[rank1]: {link}:\n"
         "[rank1]: \n"
         "[rank1]: Traceback (most recent call last):\n"
         '[rank1]:   File "/home/u/train.py", line 90, in main\n'
+        '[rank1]:   File "/venv/lib/python3.11/site-packages/numpy/npyio.py", line 4, in fail\n'
         "[rank1]: RuntimeError: no data\n"
     )
     run.rank(1, text, after=1)
     found = run.diagnose()
-    assert (found.cause, found.place) == ("file-missing", "/home/u/train.py:12, in load")
+    assert (found.cause, found.place) == (cause, "/home/u/train.py:90, in main")
+    assert found.title.startswith(f"RuntimeError: no data, {led} FileNotFoundError: [Errno 2] No ")
     assert any("rank-1.err:4: FileNotFoundError" in line for line in found.evidence)
 
 
