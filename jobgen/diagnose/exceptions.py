@@ -32,6 +32,8 @@ LOGGED = re.compile(
 )
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
+# How an exception's own line begins: by its type. What others print in between does not.
+_NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 # Frames that are not the program's own: of packages and of Python.
 FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
@@ -134,7 +136,7 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
         if group and not _GROUP.match(line.text):
             break
         text = _GROUP.sub("", line.text, count=1) if group else line.text
-        if not message and (not text.strip() or text[0] in " │╰├>"):  # > of loguru
+        if not message and not group and not _NAME.match(text):
             frames.append(line)
         elif group:
             if text[:1].strip() and not text.startswith(("-", "Traceback")):

@@ -148,7 +148,11 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
 
 def _find_known(raised: Raised) -> Match | None:
     """The cause that an exception's own words show."""
-    match = find_cause(raised.message, "rank")
+    first = [line for line in raised.message if line.text.strip() == raised.words]
+    match = find_cause(first, "rank")
+    leads_on = raised.of_group or raised.words.endswith(":")
+    if leads_on if match is None else match[0].vague or match[0].symptom:
+        match = find_cause(raised.message, "rank")
     if match and (match[0].symptom or match[0].of_group):
         return match if raised.of_group and not _has_own(raised) else None
     return match
