@@ -325,7 +325,7 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
         node=about.node or failure.node,
         rank=None if another else failure.rank,
         exception=who.raised.words if who.raised else "",
-        place=who.raised.place if who.raised else "",
+        place=who.place,
         evidence=tuple(
             dict.fromkeys([*shown, *about.evidence] if who.cause.own else [*about.evidence, *shown])
         ),

@@ -34,9 +34,9 @@ REFERS = re.compile(
 # How programs of any language name an error; how they say that another has left with a code; what
 # they print of their stacks.
 _NAMES_ERROR = re.compile(
-    r"(?i)\[?[EF]\d{4,8} |\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*|timed out"
-    r"|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such|abort\w*"
-    r"|terminat\w+|what\(\)|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
+    r"(?i)\[?[EF]\d{4,8} | +what\(\): |\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*"
+    r"|timed out|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such"
+    r"|abort\w*|terminat\w+|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
     r"|critical|overflow|unexpected)\b"
 )
 _NAMES_CODE = re.compile(

@@ -30,7 +30,7 @@ LOGGED = re.compile(
     r"|[IWEF]\d{4} |wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
     re.IGNORECASE,
 )
-_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
 _RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
@@ -163,6 +163,16 @@ def _ends_message(lines: Sequence[Line], at: int) -> bool:
         or text.startswith(_LINKS)
         or bool(_ASIDE.match(text) or LOGGED.match(text))
     )
+
+
+def find_crash(lines: Sequence[Line]) -> str:
+    """Return where in the program a process was when it crashed, by Python's own fault handler."""
+    crashed = (at for at, line in enumerate(lines) if line.text.startswith("Fatal Python error: "))
+    frames = lines[next(crashed, len(lines)) :]
+    begins = (at for at, line in enumerate(frames) if line.text.startswith("Current thread 0x"))
+    frames = frames[next(begins, len(frames)) + 1 :]
+    ends = (at for at, line in enumerate(frames) if not line.text.startswith("  File "))
+    return _find_place(frames[: next(ends, len(frames))][::-1])
 
 
 def _find_place(frames: Sequence[Line]) -> str:

@@ -25,7 +25,7 @@ from jobgen.diagnose.ending import (
     select_telling,
 )
 from jobgen.diagnose.evidence import Failure
-from jobgen.diagnose.exceptions import Raised, find_tracebacks
+from jobgen.diagnose.exceptions import Raised, find_crash, find_tracebacks
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
@@ -53,6 +53,7 @@ class Explained(NamedTuple):
     raised: Raised | None = None  # the exception that ended it
     tail: tuple[Line, ...] = ()  # what shows it best
     words: str = ""  # what it said of its own end
+    place: str = ""  # where in the program: file:line, in function
 
     @property
     def title(self) -> str:
@@ -134,7 +135,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     own = [(raised, match) for raised, match in known if not (match and match[0].symptom)]
     if not own or known[0] not in own:  # what was raised of a lost process has other words for it
         raised, lost = next((raised, match) for raised, match in known if match)
-        return Explained(failure, *lost, raised, raised.message, raised.words)
+        return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
     (root, _), (last, match) = own[0], own[-1]
     words = last.words[:_MOST_WORDS]
     if root is not last:
@@ -143,7 +144,9 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     for raised, other in reversed(own[:-1]):
         match = match or (other if raised.is_cause else None)
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
-    return Explained(failure, *(match or (EXCEPTION, last.message[0])), last, tail, words)
+    return Explained(
+        failure, *(match or (EXCEPTION, last.message[0])), last, tail, words, last.place
+    )
 
 
 def _find_known(raised: Raised) -> Match | None:
@@ -188,7 +191,8 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     if words and code is not None:
         words = f"{title}, and said: {words}"
     shown = (match[1] if match else last, *tail[-3:]) if last else tail
-    return Explained(failure, *(match or (cause, last)), tail=shown, words=words)
+    place = find_crash(failure.lines)
+    return Explained(failure, *(match or (cause, last)), tail=shown, words=words, place=place)
 
 
 def name_exit(code: int) -> str:

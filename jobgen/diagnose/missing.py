@@ -122,7 +122,7 @@ def find_rank_mismatch(evidence: Evidence, failed: Explained) -> tuple[Cause, Li
     if not any("init_process_group" in line.text for line in failure.lines):
         return None
     if failure.rank == 0:  # it may be the one that came second
-        file = failed.raised.place.rpartition(":")[0] if failed.raised else ""
+        file = failed.place.rpartition(":")[0]
         try:
             if not _SCHEDULERS_RANK.search(read_left(file)[:_MOST_BYTES]):
                 return None

@@ -245,8 +245,8 @@ EXITS = {
         "use fewer data-loader workers; in a container, bind /dev/shm",
     ),
     -6: (
-        "it aborted (SIGABRT), as libraries do on an error",
-        "the last lines of its log say which",
+        "it aborted (SIGABRT)",
+        "libraries do so on an error: the last lines of its log say which",
     ),
     -4: (
         "it met an instruction that this CPU does not know (SIGILL)",
@@ -254,5 +254,4 @@ EXITS = {
     ),
     126: ("its command may not be run", "make the file executable, and check its first line"),
     127: ("its command does not exist on this node", "check run, PATH and environment.modules"),
-    2: ("it left with exit code 2, as programs do that refuse their arguments", "compare run.args"),
 }

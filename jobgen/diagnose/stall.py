@@ -146,8 +146,8 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     """By the line of the program at which processes waited: those who waited at another."""
     places: dict[str, list[Explained]] = {}
     for one in waiting:
-        if one.raised and one.raised.place and one.failure.rank is not None:
-            places.setdefault(one.raised.place, []).append(one)
+        if one.place and one.failure.rank is not None:
+            places.setdefault(one.place, []).append(one)
     by_size = sorted(places.values(), key=len)
     if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
         return None
@@ -156,13 +156,13 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     own, other = (_shorten(group[0]) for group in (few, many))
     others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
     lines = tuple(one.line for one in (few[0], many[0]) if one.line)
-    place = few[0].raised.place if few[0].raised else ""
+    place = few[0].place
     who = "it waits" if len(ranks) == 1 else "they wait"
     return Suspects(ranks, lines, place, f"{who} at {own}, and {others} at {other}")
 
 
 def _shorten(one: Explained) -> str:
-    place = one.raised.place if one.raised else ""
+    place = one.place
     return os.path.basename(place.partition(", in ")[0])
 
 
@@ -184,7 +184,7 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     }
     own = [line for line in telling if normalize(line.text) not in others]
     raised = [one.chain[-1].message[0] for one in find_tracebacks(lines)]
-    where = next((_shorten(one) for one in waiting if one.raised and one.raised.place), "")
+    where = next((_shorten(one) for one in waiting if one.place), "")
     title = "it did not take part, and the others waited for it" + (f" at {where}" if where else "")
     if codes.get(rank) == 0:
         title = "it had left with exit code 0, and the others waited for it"
