@@ -110,7 +110,8 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
     innocent = evidence.collect_innocent(evidence.ranks.keys() - failed)
     explained = [explain_failure(failure, innocent) for failure in failures]
     heard = [explain_failure(failure, innocent) for failure in stopped]
-    return explained, [one for one in heard if one.cause.id != "unknown"]
+    keys = {one.key for one in explained}
+    return explained, [one for one in heard if one.cause.id != "unknown" or one.key in keys]
 
 
 def _find_hidden(failures: list[Explained], stopped: list[Explained]) -> Explained | None:

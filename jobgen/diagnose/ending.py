@@ -22,10 +22,10 @@ _LEAVES_WITHIN = 0.5
 # What is printed of an exit in good order: nothing of it is the reason.
 _OF_EXITS = re.compile(
     r"wandb: |\s*$|\[[WI]\d+ .*(socket\.cpp|ProcessGroup)|.*resource_tracker|.*leaked \w+ objects"
-    r"|.*Warning: |\s+warnings\.warn"
+    r"|.*Warning: |\s+warnings\.warn|\S+/attempts/\d+/script: line \d+: +\d+ "
 )
 # Lines of a log that tell of what the program has dealt with.
-_MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|Warning: |; going on")
+_MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|[Ww]arning: |; going on")
 # What an exception says of which the reason was printed before, as by a process that it started.
 REFERS = re.compile(
     r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
@@ -44,9 +44,13 @@ _NAMES_CODE = re.compile(
     r"|\babove\b|^make\S*: |terminate called"
 )
 _OF_STACKS = re.compile(
-    r"\s+at \S|\s*@ +0x|\s*#?\d+:? +0x|.*\b(stack ?trace|traceback)\b|\[\w+\]: in |goroutine \d"
-    r"|Execution halted|Node\.js v|Calls: "
+    r"\s+(?!\s|what\(\): )|\W+$|.*\b(stack ?trace|traceback|called from)\b|\[\w+\]: in |goroutine \d"
+    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted|Node\.js v|Calls: "
 )
+_FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
+_STAMPED = re.compile(
+    r".{0,40}\d\d:\d\d|\W*[IWEF]\d"
+)  # of a log: what stands before it is another matter
 _LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
 _LAST_WORDS = 10
@@ -159,8 +163,13 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
     after = [line for line in lines[last.end :] if line.file == file]
     asides = find_tracebacks(after)
     after = after[asides[-1].end if asides else 0 :]
-    logged = (line for line in after if LOGGED.match(line.text) and not is_of_exits(line))
-    return quiet >= _LEAVES_WITHIN or any(logged)
+    logged = any(LOGGED.match(line.text) and not _is_of_ends(line) for line in after)
+    return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
+
+
+def _is_of_ends(line: Line) -> bool:
+    """Whether a line says no more than that something ends, or has ended with a code."""
+    return is_of_exits(line) or bool(_NAMES_CODE.search(line.text))
 
 
 def is_of_exits(line: Line) -> bool:
@@ -171,17 +180,21 @@ def is_of_exits(line: Line) -> bool:
 def find_last_words(lines: Sequence[Line]) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
-    That is the first of its last errors that names more than a code; else its last line that begins
-    at the margin. What it wrote to its output counts if it wrote no errors.
+    That is the first of its last errors that names more than a code; else its last line that is not
+    of a stack. What it wrote to its output counts if it wrote no errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
     for printed in (errors, lines):
-        own = [line for line in select_telling(printed) if not _OF_STACKS.match(line.text)]
+        frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
+        if len(frames) > 1 and frames[-2] + 1 < frames[-1] == len(printed) - 1:
+            return printed[frames[-2] + 1]
+        telling = select_telling(printed)
+        own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
         wide = [line for line in own if _NAMES_ERROR.search(line.text)]
         if said := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
             return _find_first_of(said, printed)
-        if said := [line for line in own if not line.text[0].isspace()] or own:
-            return said[0]
+        if own:
+            return own[0]
     return None
 
 
@@ -189,10 +202,10 @@ def _find_first_of(said: Sequence[Line], printed: Sequence[Line]) -> Line:
     """The first of the errors that stand together, the last of them being the last of all."""
     at = printed.index(said[0])
     begins = said[0].text.split()[0]
-    for line in () if LOGGED.match(said[0].text) else reversed(printed[:at]):
-        if line in said and not LOGGED.match(line.text):
+    for line in () if _STAMPED.match(said[0].text) else reversed(printed[:at]):
+        if line in said and not _STAMPED.match(line.text):
             at = printed.index(line)
-        elif not (_OF_STACKS.match(line.text) or line.text.split()[0] == begins):
+        elif not (_OF_STACKS.match(line.text) or line.text.startswith(begins)):
             break
     leads_on = _LEADS_ON.search(printed[at].text) and at + 1 < len(printed)
     return printed[at + 1] if leads_on else printed[at]

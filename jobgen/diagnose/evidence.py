@@ -17,6 +17,7 @@ from jobgen.diagnose.reading import (
     parse_listing,
     read_lines,
     read_words,
+    split_traceback,
 )
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord, read_left
@@ -315,7 +316,8 @@ class Evidence:
         if (node, rank) not in self._logs:
             lines = []
             for ending in ("err", "out"):
-                lines += list(self._fresh(self._log(node, rank, ending)))[-200:]
+                fresh = list(self._fresh(self._log(node, rank, ending)))[-200:]
+                lines += [part for line in fresh for part in split_traceback(line)]
             self._logs[node, rank] = lines
         return self._logs[node, rank]
 

@@ -108,8 +108,8 @@ CAUSES = (
     Cause(
         "out-of-memory-host",
         NODE,
-        r"MemoryError\b|DefaultCPUAllocator: can't allocate memory|[Cc]annot allocate memory"
-        r"|std::bad_alloc|errno: ?12\b|ENOMEM",
+        r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: can't allocate memory"
+        r"|[Cc]annot allocate memory|std::bad_alloc|errno: ?12\b|ENOMEM",
         "the memory of the node, or of the job on it, is used up",
         "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
         "`ulimit -v` in environment.setup limits it too",

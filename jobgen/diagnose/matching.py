@@ -39,6 +39,7 @@ _DAEMONS = re.compile(
 )
 _LITTLE = 12  # lines
 _MOST_WORDS = 200
+_RECORDS = re.compile(r"jobgen: \S+ is node |(rank|exitcode) +: ")  # the script's own, in agent.log
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -61,10 +62,10 @@ class Explained(NamedTuple):
         return self.cause.title if self.cause.waits or not self.words else self.words
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What those have in common who failed alike."""
-        words = self.raised.words if self.raised else ""
-        return self.cause.id, normalize(words)
+    def key(self) -> str:
+        """What those have in common who failed alike: the words of it, if they said any."""
+        said = self.line.text if self.words and self.line else self.cause.id
+        return normalize(self.raised.words if self.raised else said)
 
 
 def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
@@ -174,12 +175,15 @@ def _has_own(raised: Raised) -> bool:
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
-    tail = tuple(line for line in ending.lines if not is_of_exits(line))
+    tail = tuple(
+        line for line in ending.lines if not (is_of_exits(line) or _RECORDS.match(line.text))
+    )
     talks = code is None or code > 0 or code in _OF_PROGRAMS
     last = find_last_words(tail) if talks else None
-    # A program that has printed little has said it of its end alone.
-    told = tail if len(tail) <= _LITTLE else ()
-    match = find_cause([last, *select_telling(told)], "rank") if last else None
+    match = find_cause([last], "rank") if last else None
+    # A program that has printed little has said all of it of its end.
+    if last and (match[0].vague if match else len(tail) <= _LITTLE):
+        match = find_cause(select_telling(tail), "rank")
     title, remedy = "it failed without a word", "look at its log"
     fault: Fault = "unknown"
     if code is not None:

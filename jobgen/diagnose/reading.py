@@ -61,6 +61,15 @@ def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
         number += 1
 
 
+def split_traceback(line: Line) -> list[Line]:
+    """The lines of a traceback that a program has logged as one, such as in JSON; else the line."""
+    if "Traceback (most recent call last):\\n" not in line.text:
+        return [line]
+    before, begin, after = line.text.partition("Traceback (most recent call last):")
+    parts = after.replace('\\"', '"').split("\\n")
+    return [line._replace(text=text) for text in (before, begin, *parts[1:])]
+
+
 def read_words(path: Path) -> list[str]:
     """The words of a file; none if there is no such file."""
     try:
