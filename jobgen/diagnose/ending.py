@@ -44,8 +44,9 @@ _NAMES_CODE = re.compile(
     r"|\babove\b|^make\S*: |terminate called"
 )
 _OF_STACKS = re.compile(
-    r"\s+(?!\s|what\(\): )|\W+$|.*\b(stack ?trace|traceback|called from)\b|\[\w+\]: in |goroutine \d"
-    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted|Node\.js v|Calls: "
+    r"\s+(?!\s|what\(\): )|\W+$|.*\b(stack ?trace|traceback|called from)\b|\[\w+\]: in "
+    r"|goroutine \d|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted"
+    r"|Node\.js v|Calls: "
 )
 _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
 _STAMPED = re.compile(
@@ -191,19 +192,19 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
         telling = select_telling(printed)
         own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
         wide = [line for line in own if _NAMES_ERROR.search(line.text)]
-        if said := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
-            return _find_first_of(said, printed)
+        if reasons := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
+            return _find_first_of(reasons, printed)
         if own:
             return own[0]
     return None
 
 
-def _find_first_of(said: Sequence[Line], printed: Sequence[Line]) -> Line:
+def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
     """The first of the errors that stand together, the last of them being the last of all."""
-    at = printed.index(said[0])
-    begins = said[0].text.split()[0]
-    for line in () if _STAMPED.match(said[0].text) else reversed(printed[:at]):
-        if line in said and not _STAMPED.match(line.text):
+    at = printed.index(reasons[0])
+    begins = reasons[0].text.split()[0]
+    for line in () if _STAMPED.match(reasons[0].text) else reversed(printed[:at]):
+        if line in reasons and not _STAMPED.match(line.text):
             at = printed.index(line)
         elif not (_OF_STACKS.match(line.text) or line.text.startswith(begins)):
             break

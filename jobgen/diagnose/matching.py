@@ -64,8 +64,8 @@ class Explained(NamedTuple):
     @property
     def key(self) -> str:
         """What those have in common who failed alike: the words of it, if they said any."""
-        said = self.line.text if self.words and self.line else self.cause.id
-        return normalize(self.raised.words if self.raised else said)
+        own = self.line.text if self.words and self.line else self.cause.id
+        return normalize(self.raised.words if self.raised else own)
 
 
 def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
