@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from jobgen.errors import Problem
 from jobgen.plan.limits import count
-from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
 
 _GIB = 1024**2  # in KiB
@@ -32,6 +32,7 @@ _JOINED = re.compile(
 )
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
+_LOOPBACKS = {("NCCL_SOCKET_IFNAME", "lo"), ("GLOO_SOCKET_IFNAME", "lo")}
 # A plain value, and what stands behind a number sign without a blank after it.
 _EATEN = re.compile(r"""(?!- |[^#]*: )([^\s"'#|>&*!\[{][^"'\[\]{}#]*[ \t])(#\w[^#]*?)\s*$""")
 # Options whose value is a place that the program writes to.
@@ -74,24 +75,17 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{processes} processes share {gpus} GPUs on a node; NCCL takes one each"
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
-        if not cpus or not loaded.spec.resources.cpus_per_node:
+        threads = plan.environment.variables.get("OMP_NUM_THREADS", "")
+        if not cpus:
             continue
-        if processes > cpus:
+        if processes > cpus and loaded.spec.resources.cpus_per_node:
             message = f"{processes} processes share {cpus} CPUs on a node"
             hint = f"write cpus_per_node: {processes} or more"
             yield loaded.problem("resources.cpus_per_node", message, hint)
-        else:
-            yield from _compare_threads(loaded, plan, group, cpus)
-
-
-def _compare_threads(
-    loaded: LoadedSpec, plan: Plan, group: NodeGroup, cpus: int
-) -> Iterator[Problem]:
-    threads = plan.environment.variables.get("OMP_NUM_THREADS", "")
-    if threads.isdecimal() and int(threads) * group.processes > cpus:
-        message = f"{group.processes} processes with {threads} threads share {cpus} CPUs on a node"
-        hint = f"write {max(1, cpus // group.processes)}, or leave it out"
-        yield loaded.problem("environment.variables.OMP_NUM_THREADS", message, hint)
+        elif threads.isdecimal() and int(threads) * processes > cpus:
+            message = f"{processes} processes with {threads} threads share {cpus} CPUs on a node"
+            hint = f"write {max(1, cpus // processes)}, or leave it out"
+            yield loaded.problem("environment.variables.OMP_NUM_THREADS", message, hint)
 
 
 def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -114,20 +108,16 @@ def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Variables that show fewer GPUs than the job asks for, or part its processes."""
     gpus = max(group.gpus for group in plan.nodes.groups)
     for path, name, value in _list_settings(loaded, plan):
-        if "$" in value:
-            continue
         shown = len([part for part in value.split(",") if part.strip()])
-        if name.endswith("_VISIBLE_DEVICES") and shown < gpus:
+        if path == "environment.setup" and re.fullmatch(r"MASTER_\w+|(LOCAL_)?RANK", name):
+            yield loaded.problem(path, f"{name} is set by the job, after its setup", "remove it")
+        elif name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
             message = f"{name} shows {shown} of the {gpus} GPUs that the job asks for on a node"
             hint = f"leave it out, or write gpus_per_node: {shown}"
             yield loaded.problem(path, message, hint)
-        elif name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and value == "lo":
-            if plan.nodes.total > 1 and plan.can.batch:
-                message = f"{name}=lo is the loopback interface, by which no node reaches another"
-                yield loaded.problem(path, message, "leave it out, or write launch.interface")
-        elif path == "environment.setup" and re.fullmatch(r"MASTER_\w+|(LOCAL_)?RANK", name):
-            message = f"{name} is set by the job, after its setup"
-            yield loaded.problem(path, message, "remove it")
+        elif (name, value) in _LOOPBACKS and plan.nodes.total > 1 and plan.can.batch:
+            message = f"{name}=lo is the loopback interface, by which no node reaches another"
+            yield loaded.problem(path, message, "leave it out, or write launch.interface")
 
 
 def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -234,9 +224,15 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Lines that YAML has joined, because `setup:` is followed by > or by nothing."""
-    setup = loaded.spec.environment.setup
-    if setup and "\n" not in setup.strip() and (match := _JOINED.search(setup.split(" #")[0])):
+    """Lines that YAML has joined, because `setup:` is followed by > or by nothing; and conda's."""
+    setup = loaded.spec.environment.setup or ""
+    match = re.search(r"^\s*conda activate +([\w./$-]+)", setup, re.MULTILINE)
+    before = setup[: match.start()] if match else ""
+    made = loaded.spec.environment.modules or re.search(r"conda\.sh|hook|bashrc|module", before)
+    if match and not made:
+        message = "conda activate works only where conda's own lines stand before it"
+        yield loaded.problem("environment.setup", message, f"write environment.conda: {match[1]}")
+    if "\n" not in setup.strip() and (match := _JOINED.search(setup.split(" #")[0])):
         message = f"is one line, in which {match[1]!r} is an argument of what stands before it"
         yield loaded.problem("environment.setup", message, "write setup: | and a line for each")
 

@@ -27,6 +27,21 @@ DOUBTFUL = {
         ("", "environment: {variables: {OMP_NUM_THREADS: '16'}}\n"),
         "4 processes with 16 threads share 16 CPUs on a node; write 4, or leave it out",
     ),
+    "more threads than the CPUs of a GPU": (
+        (
+            "cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}",
+            "cpus_per_gpu: 4, walltime: 1h}\nenvironment: {variables: {OMP_NUM_THREADS: 64}}",
+        ),
+        "4 processes with 64 threads share 16 CPUs on a node; write 4, or leave it out",
+    ),
+    "conda without its own lines": (
+        ("", "environment: {setup: conda activate torch}\n"),
+        "conda's own lines stand before it; write environment.conda: torch",
+    ),
+    "an address in the setup": (
+        ("", "environment: {setup: 'export MASTER_ADDR=$(hostname)'}\n"),
+        "environment.setup: MASTER_ADDR is set by the job, after its setup; remove it",
+    ),
     "MB for GB": (
         ("64GB", "180MB"),
         "resources.memory_per_node: 180 MiB are less than 1 GiB a process; check the unit: MB, GB",
@@ -120,6 +135,10 @@ RIGHT = {
     "setup of several lines": (
         "",
         "environment:\n  setup: |\n    module load cuda\n    export A=1\n",
+    ),
+    "conda with its own lines": (
+        "",
+        "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
     "setup of one line with &&": ("", "environment: {setup: 'cd /x && module load cuda'}\n"),
     "results on scratch": (
