@@ -24,28 +24,45 @@ from jobgen.spec.words import (
 _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 
 
+# What people put before and behind a word that means the same without it.
+_BEFORE = r"(?:use|with|enable|set|the|my|slurm|sbatch|pbs|qsub|default|target|cluster)_"
+_BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?)"
+_FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
+
+
 def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     """Return the message for a word, with others after it, that is none of the commands `known`."""
     table, known = load_table(), tuple(known)
     message = f"no such command {args[0]!r}"
-    word, *rest = args
+    word, *rest = (re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args)
     while word in table["tools"].split() and rest and not rest[0].startswith("-"):
         word, *rest = rest
-    line = shlex.join(rest)
-    if word in known and len(rest) < len(args) - 1:
-        return f"{message}; type: {_write_line(f'jobgen {word} $LINE', word, rest)}"
-    for row in table["commands"]:
-        match = re.search(row.get("matches", ""), line)
-        if word.lower() in row["words"].split() and match:
-            if "say" in row:
-                return f"{message}; {_write_line(row['say'], word, rest, match)}"
-            return f"{message}; type: {_write_line(row['type'], word, rest, match)}"
-    for rule in table["word_rules"]:
-        if re.search(rule["matches"], word):
-            return f"{message}; type: {_write_line(rule['type'], word, rest)}"
+    parts = [
+        part
+        for part in reversed(re.split("[-_:.]", word.lower()))
+        if part not in table["nouns"].split()
+    ]
+    parts.sort(key=lambda part: part not in known or part in ("list", "run"))
+    for reading in (word.lower(), *parts):
+        if reading in known and (reading != word.lower() or len(rest) < len(args) - 1):
+            return f"{message}; type: {_write_line(f'jobgen {reading} $LINE', word, rest)}"
+        for row in table["commands"]:
+            match = re.search(row.get("matches", ""), shlex.join(rest))
+            if reading in row["words"].split() and match:
+                start, text = ("", row["say"]) if "say" in row else ("type: ", row["type"])
+                return f"{message}; {start}{_write_line(text, word, rest, match)}"
+        for rule in table["word_rules"]:
+            if re.search(rule["matches"], reading):
+                return f"{message}; type: {_write_line(rule['type'], word, rest)}"
     if near := find_near(word, known, cutoff=0.6):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
-    return f"{message}; jobgen --help lists them"
+    given = _write_line("$JOB", word, rest) and "; jobgen status $JOB shows the state of a job"
+    given = "; jobgen submit $FILE submits it" if _list_files(rest, "SPEC") else given
+    return f"{message}{_write_line(given, word, rest)}; jobgen --help lists all commands"
+
+
+def _list_files(words: Sequence[str], kind: str) -> list[str]:
+    return [word for word in words if word.endswith(_FILES[kind])]
 
 
 def _write_line(
@@ -54,13 +71,17 @@ def _write_line(
     """Return a line of the table with the words that were typed."""
     jobs = [job[1] for one in rest if (job := _JOB.fullmatch(one))]
     names = [one for one in rest if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+", one)]
-    files = [one for one in rest if one.endswith((".yaml", ".yml", ".sbatch", ".pbs", ".sh"))]
+    specs, scripts = _list_files(rest, "SPEC"), _list_files(rest, "SCRIPT")
+    if specs and "$SCRIPT" in text:
+        text = "jobgen check $FILE"  # which is for a spec what lint is for a script
+    if jobs and re.match("jobgen (list|explain)", text):
+        text = "jobgen status $JOB"
     values = {
         "WORD": word,
         "LINE": shlex.join(rest),
-        "JOB": " ".join(jobs or names[-1:]),
-        "FILE": shlex.join(files or ["job.yaml"]),
-        "SCRIPT": shlex.join(files or ["SCRIPT"]),
+        "JOB": " ".join(jobs or [one for one in names if not one.endswith(".py")][-1:]),
+        "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
+        "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }
     return fill(text, values | (match.groupdict("") if match else {})).strip()
 
@@ -69,33 +90,50 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     """Return the message for an option that a command does not have."""
     name, context = error.option_name, error.ctx
     message, command = f"no such option {name}", str(context.command.name) if context else ""
-    own = [text for param in context.command.params for text in param.opts] if context else []
-    word, value = name if len(name) == 2 else normalize(name), _find_value(name, argv)
-    table = load_table()
-    for row in table["prompt_options"]:
-        at, match = row.get("at", ".*"), re.search(row.get("matches", ""), value)
-        meant = re.search(row["form"], word) if "form" in row else word in row["words"].split()
-        if meant and re.fullmatch(at, command) and match:
-            text = row.get("say") or f"type: {row['type']}"
-            values = describe(value or "VALUE", [], "") | {"VALUE": shlex.quote(value or "VALUE")}
-            jobs = [one for one in argv if one != value and _JOB.fullmatch(one)]
-            jobs = jobs or [value] * bool(_JOB.fullmatch(value))
-            values |= {
-                "COMMAND": command,
-                "WORD": word.upper(),
-                "word": word,
-                "JOB": " ".join(jobs),
-            } | match.groupdict("")
-            return f"{message}; {fill(text, values).replace('  ', ' ').strip()}"
-    if len(word) > 2 and (answer := _answer_key(word, value, settable="--set" in own)):
-        return f"{message}; {answer}"
-    if near := find_near(name, [text for text in own if text.startswith("--")], cutoff=0.8):
-        return f"{message}; did you mean {near}?"
+    params = context.command.params if context else []
+    own = [text for param in params for text in param.opts]
+    value = _find_value(name, argv)
+    kinds = [(param.opts[0], param.type) for param in params]
+    choices = {
+        one: text for text, kind in kinds if isinstance(kind, click.Choice) for one in kind.choices
+    }
+    asked = value if name.strip("-") in load_table()["kinds"].split() else name.strip("-")
+    if chosen := choices.get(asked):
+        return f"{message}; type: {chosen} {asked}"
+    word = name if len(name) == 2 else normalize(name)
+    plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
+    for reading in dict.fromkeys((word, plain)):
+        if answer := _answer_option(reading, value, command, argv):
+            return f"{message}; {answer}"
+        if len(reading) > 2 and (answer := _answer_key(reading, value, settable="--set" in own)):
+            return f"{message}; {answer}"
+    options = [text for text in own if text.startswith("--")]
+    near = find_near(name, options, cutoff=0.8)
+    meant = f"did you mean {near}? " if near else ""
     if "--set" in own:
         given = shlex.join([name, *([value] if value else [])])
-        return f"{message}; for an option of the program, type: jobgen {command} -- {given}"
-    known = ", ".join(sorted({text for text in own if text.startswith("--")}))
-    return f"{message}; jobgen {command} knows {known}"
+        return f"{message}; {meant}for an option of the program, type: jobgen {command} -- {given}"
+    known = ", ".join(sorted(set(options)))
+    return f"{message}; {meant or f'jobgen {command} knows {known}'}".strip()
+
+
+def _answer_option(word: str, value: str, command: str, argv: Sequence[str]) -> str:
+    """Return what the table has for an option; a row with a pattern for the value comes first."""
+    rows = sorted(load_table()["prompt_options"], key=lambda row: "matches" not in row)
+    for row in rows:
+        match = re.search(row.get("matches", ""), value)
+        meant = re.search(row["form"], word) if "form" in row else word in row["words"].split()
+        if not match or not meant or not re.fullmatch(row.get("at", ".*"), command):
+            continue
+        text = row.get("say") or f"type: {row['type']}"
+        jobs = [one for one in argv if one != value and _JOB.fullmatch(one)]
+        if not jobs and _JOB.fullmatch(value) and "$VALUE" not in text:
+            jobs = [value]
+        values = describe(value or "VALUE", [], "") | match.groupdict("")
+        values |= {"VALUE": shlex.quote(value or "VALUE"), "WORD": word.upper(), "word": word}
+        values |= {"COMMAND": command, "JOB": " ".join(jobs)}
+        return fill(text, values).replace("  ", " ").strip()
+    return ""
 
 
 def _answer_key(word: str, value: str, *, settable: bool) -> str:
@@ -103,22 +141,31 @@ def _answer_key(word: str, value: str, *, settable: bool) -> str:
     from jobgen.spec.model import JobSpec
 
     paths = {path.rpartition(".")[2]: path for path in reversed(list_paths(JobSpec))}
-    plain = re.sub(r"^(?:slurm|sbatch|pbs|qsub)_", "", word)
-    path = _find_path(word, paths) or _find_path(plain, paths)
-    if path:
+    if path := list_synonyms().get(word) or paths.get(word, ""):
+        if settable and (fault := _find_fault(path, value)):
+            return f"type: --set {path}=VALUE; {fault}"
         setting = shlex.quote(f"{path}={value or ('true' if path in _SWITCHES else 'VALUE')}")
         if settable:
             return f"type: --set {setting}"
         return f"write {path} in the spec, or give --set {setting} when you submit"
     for row in load_table()["answers"]:
-        if {word, plain} & set(row["words"].split()) and not (settable and "argument" in row):
+        if word in row["words"].split() and not (settable and "argument" in row):
             return fill(row["say"], {"value": value or "VALUE"}).replace("this key", "the option")
-    hint = point_to_directive(plain, value)
+    hint = point_to_directive(word, value)
     return f"{hint.text} in the spec" if hint else ""
 
 
-def _find_path(word: str, paths: dict[str, str]) -> str:
-    return list_synonyms().get(word) or paths.get(word, "")
+def _find_fault(path: str, value: str) -> str:
+    """Return what is wrong with a value of a key, and what to write; empty if it is right."""
+    from jobgen.errors import SpecError
+    from jobgen.spec.load import load
+
+    base = {"name": "a", "resources": {"nodes": 1}, "run": {"script": "a.py"}}
+    try:
+        load(base, [f"{path}={value}"] if value else [])
+    except SpecError as error:
+        return "; ".join(filter(None, (error.problems[0].message, error.problems[0].hint)))
+    return ""
 
 
 _SWITCHES = ("resources.exclusive", "preflight", "report.usage")
