@@ -443,6 +443,7 @@ class RolePlan(NamedTuple):
     place: Spot
     ready: Ready | None
     alone: bool  # it may end well before the job does
+    notice: bool = False  # it is told before the walltime ends
 
 
 class RolePlans(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan import environment, launch, nodes, program
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import Plan, RolePlan, RolePlans
+from jobgen.plan.plan import Plan, Preflight, RolePlan, RolePlans
 from jobgen.spec import roles
 
 WITHIN = 600  # seconds that a role may take until it is ready
@@ -27,7 +27,11 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
     for loaded in context.loaded.programs():
         place, own = places[loaded.role], context._replace(loaded=loaded)
         around = nodes.decide(own, plan)
-        part = plan._replace(nodes=around.value._replace(place=place), roles=None)
+        checked = around.value.preflight
+        if checked and place.gpus is not None and context.site.can.batch:
+            checked = Preflight((place.gpus,))
+        own_nodes = around.value._replace(place=place, preflight=checked)
+        part = plan._replace(nodes=own_nodes, roles=None)
         runs = program.decide(own, part)
         part = part._replace(program=runs.value)
         start = launch.decide(own, part)
@@ -40,7 +44,10 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
         left_out += [key for one in decisions for key in one.left_out]
         asked = spec.roles[loaded.role]
         ready = asked.ready and asked.ready._replace(within=asked.ready.within or WITHIN)
-        members.append(RolePlan(loaded.role, part, place, ready, asked.ends == "alone"))
+        hears = asked.notice if asked.notice is not None else loaded.role == [*places][-1]
+        notice = hears and spec.on_walltime is not None
+        alone = asked.ends == "alone"
+        members.append(RolePlan(loaded.role, part, place, ready, alone, notice))
     problems += _find_conflicts(context, members)
     decided = RolePlans(tuple(members), tuple(_order(context, members)))
     return Decision(decided, problems=problems, notes=notes, left_out=left_out)

@@ -69,6 +69,7 @@ class RoleView(NamedTuple):
     place: Spot
     mode: str
     alone: bool
+    notice: bool
     processes: tuple[int, ...]  # on each node; one number if all have the same
     in_words: str
     ready: tuple[object, ...]  # the test that says whether it is ready, in words
@@ -216,7 +217,8 @@ def describe_roles(plan: Plan) -> ScriptView:
 def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     """Return what a role has of functions."""
     place, gpus = role.place, plan.nodes.groups[0].gpus
-    view = describe_script(role.plan)._replace(role=role.name, processes=())
+    part = role.plan._replace(walltime=plan.walltime)
+    view = describe_script(part)._replace(role=role.name, processes=())
     shared = (
         [one for one in plan.roles.members if one.place.first == place.first] if plan.roles else []
     )
@@ -228,7 +230,7 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
             group._replace(cpus=group.cpus and max(1, group.cpus * (place.gpus or 1) // among))
             for group in role.plan.nodes.groups
         )
-        shares = role.plan._replace(nodes=role.plan.nodes._replace(groups=groups))
+        shares = part._replace(nodes=part.nodes._replace(groups=groups))
         view = view._replace(plan=shares, threads_among=among)
     if gpus and (local or place.gpus is not None):
         taken = gpus if place.gpus is None else place.gpus
@@ -247,6 +249,7 @@ def _describe_role(role: RolePlan) -> RoleView:
         place=role.place,
         mode=role.plan.launch.mode,
         alone=role.alone,
+        notice=role.notice,
         processes=_shorten(role.plan.nodes.processes),
         in_words=role.plan.nodes.topology,
         ready=test,

@@ -408,6 +408,10 @@ class Role(NamedTuple):
         "job, the default: that it ends before the last role is a failure of the job; alone: it may"
         " end well before.",
     ] = None
+    notice: Annotated[
+        bool | None,
+        "Whether it is asked to stop before the walltime ends; by default only the last role is.",
+    ] = None
 
 
 class ReportInput(NamedTuple):

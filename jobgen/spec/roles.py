@@ -107,10 +107,9 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     if not spec.roles:
         yield "roles", "is empty", "name a role, or write run"
         return
-    for key in ("array", "on_walltime", "preflight"):
-        if getattr(spec, key):
-            message = "does not work with roles yet: it is for one program on all nodes"
-            yield key, message, "leave it out"
+    if spec.array:
+        message = "has values for the arguments of one program, and roles are several"
+        yield "array", message, "write a script that submits the spec with --set for each"
     for key, value in spec.launch._asdict().items():
         if value is not None and key not in _SHARED:
             yield f"launch.{key}", "is each role's own", f"write it as roles.NAME.launch.{key}"
@@ -128,12 +127,18 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     taken = {
         f"{name}_{kind}" for name in ("MASTER", "JOBGEN", "SLURM", "PBS") for kind in ("ADDR",)
     }
+    modes = [make_spec(spec, name, Spot(0, 1)).launch.mode for name in spec.roles]
+    if spec.preflight and all(mode in ONE_A_NODE for mode in modes):
+        message = "compares what torch sees on the nodes, and no role is started by torchrun"
+        yield "preflight", message, "leave it out"
     earlier: list[str] = []
     for name, role in spec.roles.items():
         path = f"roles.{name}"
         if is_taken(f"{name.upper()}_ADDR") or f"{name.upper()}_ADDR" in taken:
             message = f"{name.upper()}_ADDR would not arrive: others set it"
             yield path, message, "choose another name for the role"
+        if role.notice and spec.on_walltime is None:
+            yield f"{path}.notice", "is of on_walltime, which is not there", "add on_walltime"
         yield from _find_own(path, role, earlier)
         earlier.append(name)
         for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
@@ -195,6 +200,7 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         run=run._replace(args=args),
         roles=None,
         launch=launch,
+        preflight=None if launch.mode in ONE_A_NODE else spec.preflight,
         environment=environment._replace(variables=variables),
         resources=spec.resources._replace(nodes=place.nodes),
         after=None,

@@ -1,7 +1,14 @@
 # Roles: each runs as a job does, on its own nodes, in a folder below this job's. This script starts
 # them, waits until they are ready, and ends them all when the last one ends, or another fails.
-role='' ROLES=() ADDRESSES=()
+role='' lost='' ROLES=() ADDRESSES=()
 declare -A place_of=() pid_of=() may_end=()
+if has hash_progress; then    # what any of them has saved
+    eval "hash_files() $(declare -f hash_progress | tail -n +2)"
+    hash_progress() {
+        local all=$run_dir run_dir
+        sort -u < <(for run_dir in "$all"/roles/*; do hash_files; done)
+    }
+fi
 enter_role() {    # where this file is called for one role
     # shellcheck source=/dev/null
     . "$1/role"
@@ -20,27 +27,28 @@ if [[ $0 == */roles/*/attempts/* && -e ${0%/*}/role ]]; then enter_role "${0%/*}
 deal_nodes() {    # deal_nodes ROLE FIRST COUNT MODE PROCESSES...: what all roles know of it
     local name=${1^^} hosts=("${ADDRESSES[@]:$2:$3}") port
     port=$((20000 + 10#$job_number % 250 * 40 + ${#ROLES[@]} * 4))    # no two jobs' alike
-    ROLES+=("$1") place_of[$1]="$2 $3 $port $4 ${*:5}"
+    last=$1 ROLES+=("$1") place_of[$1]="$2 $3 $port $4 ${*:5}"
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
     printf 'export %s=%q\n' "${name}_ADDR" "${hosts[0]}" "${name}_PORT" "$port" \
         "${name}_HOSTS" "$(IFS=, && echo "${hosts[*]}")" >>"$attempt_dir/roles"
     . "$attempt_dir/roles"
 }
-start_role() {    # start_role ROLE [alone]: beside this shell; alone may end well before
+start_role() {    # start_role ROLE [alone] [notice]: it may end before; it hears of the end
     mkdir -p "$run_dir/roles/$1"
     say "$1 starts; its logs are in $run_dir/roles/$1"
-    may_end[$1]=${2-}
+    may_end[$1]="${*:2}"
     run_role "$1" >>"$run_dir/roles/$1/job.out" 2>&1 </dev/null &
     pid_of[$1]=$!
 }
 run_role() {    # run_role ROLE: in its own shell, as if it were a job
     local first count port mode processes above=$attempt_dir
     trap - EXIT USR1
+    unset -f settle_chain
     read -r first count port mode processes <<<"${place_of[$1]}"
     NODES=("${NODES[@]:first:count}") MASTER_ADDR=${ADDRESSES[first]} MASTER_PORT=$((port + 1))
     if [[ $mode != torchrun && $mode != ray ]]; then MASTER_PORT=$port; fi    # has to be free
     if [[ -n ${SLOTS+set} ]]; then SLOTS=("${SLOTS[@]:first:count}"); fi
-    role_job=$job_id job_id=$job_id/roles/$1
+    role_job=${first_job:-$job_id} job_id=$role_job/roles/$1 first_job=''
     make_run_folder
     trap 'if [[ -n $stop ]]; then make_end; fi; stop=SIGTERM' TERM INT
     if [[ -e $above/from_shell ]]; then cp -p "$above/from_shell" "$attempt_dir"; fi
@@ -76,14 +84,18 @@ answers() {    # answers HOST PORT PATH: whether a web server says that all is w
         read -r _ code _ <&3 && { timeout 2 cat <&3 >/dev/null; [[ $code == 2* ]]; }' "$@"
 }
 watch_roles() {    # whether a role has ended, and which one was the first to fail
-    local name code last=${ROLES[${#ROLES[@]} - 1]} found='' first
+    local name code found='' first
     [[ -z $stop ]] || end_roles '' ''
     for name in "${!pid_of[@]}"; do
+        if [[ -e $run_dir/STOP && ${may_end[$name]} == *notice ]]; then
+            may_end[$name]='alone notice'    # for it stops in order
+            : >"$run_dir/roles/$name/STOP"
+        fi
         if kill -0 "${pid_of[$name]}" 2>/dev/null; then continue; fi
         code=0
         wait "${pid_of[$name]}" || code=$?
         if [[ $name:$code == "$last:0" ]]; then end_roles '' ''; fi
-        if [[ ${may_end[$name]}:$code != alone:0 ]]; then found=$name; fi
+        if [[ ${may_end[$name]}:$code != alone*:0 ]]; then found=$name; fi
         [[ -n $found ]] || unset "pid_of[$name]"
     done
     if [[ -z $found ]]; then return; fi
@@ -103,9 +115,13 @@ end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
         while ((patience-- > 0)) && kill -0 "${pid_of[@]}" 2>/dev/null; do sleep 1 || :; done
         asked=("${pid_of[@]}")
     done
+    [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
     [[ -n $1 ]] || exit 0
     role=$1 why=$2 status=0
     wait "${pid_of[$1]}" || status=$?
+    find "$run_dir/roles/$1/attempts" -name failed -newer "$attempt_dir/roles" \
+        -exec cp -p {} "$attempt_dir" \;
+    lost=$(sed -n 's/^lost //p' "$attempt_dir/failed" 2>/dev/null) || :
     find_first_error() {    # the role has said it, but for what it does not know
         reason=$(sed -n 's/^jobgen: FAILED//p' "$run_dir/roles/$role/job.out" | tail -n 1)
         file=${reason##* by }

@@ -183,6 +183,38 @@ def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started) -> None:
+    resources = {"nodes": 3, "cpus_per_node": 2, "walltime": "30s"}
+    if start.kind == "slurm":  # its walltimes are minutes
+        resources["walltime"] = "5m"
+    notice = {"notice": "1m" if start.kind == "slurm" else "24s"}
+    asks = {"run": ask("--for", "100", "--stops")}
+    job = start.run({}, asks, resources=resources, on_walltime=notice)
+    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    assert not (job.run_dir / "roles/train/STOP").exists()
+    if start.cluster and start.kind == "slurm":
+        start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
+    said = start.ends("done 0")
+    assert "the program is asked to stop" in said
+    assert (job.run_dir / "roles/train/STOPPED").exists()
+    assert not (job.run_dir / "roles/server/STOP").exists()
+
+
+@pytest.mark.parametrize("kind", [KINDS[1]])
+def test_a_chain_goes_on_with_all_its_roles(start: Started) -> None:
+    chain = {"notice": "1m", "then": "requeue", "at_most": 3}
+    asks = {"run": ask("--for", "100", "--stops")}
+    server = {"run": serve("--stops"), "notice": True}
+    job = start.run(server, asks, on_walltime=chain)
+    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    assert start.cluster
+    start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
+    job.wait_for(lambda: (job.run_dir / "attempts/1/outcome").exists(), 90)
+    outcomes = [job.run_dir / f"attempts/{number}/outcome" for number in (0, 1)]
+    assert [path.read_text().split() for path in outcomes] == [["continued", "0"], ["done", "0"]]
+
+
 def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     roles = {"server": {"nodes": 1, "run": serve()}, "train": {"nodes": 2, "run": ask()}}
     content = {"name": "roles", "resources": {"nodes": 3}, "roles": roles}

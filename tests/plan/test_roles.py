@@ -101,16 +101,15 @@ def test_a_role_adds_to_the_environment_of_the_job() -> None:
     [
         ("nodes: 1", "nodes: 3", "roles: need 4, and resources.nodes says 3"),
         ("name: chat", "name: chat\nrun: {command: x}", "roles: is given together with run"),
-        ("name: chat", "name: chat\npreflight: true", "preflight: does not work with roles yet"),
         (
             "name: chat",
             "name: chat\narray: {values: {lr: [1, 2]}}",
-            "array: does not work with roles yet",
+            "array: has values for the arguments of one program",
         ),
         (
-            "name: chat",
-            "name: chat\non_walltime: {notice: 1m}",
-            "on_walltime: does not work with roles yet",
+            "    nodes: 1",
+            "    nodes: 1\n    notice: true",
+            "roles.server.notice: is of on_walltime",
         ),
         ("  server:", "  master:", "roles.master: MASTER_ADDR would not arrive"),
         ("script: grpo.py", "body: grpo.sh", "roles.train.run.body: starts its own programs"),

@@ -1,12 +1,13 @@
 """A program with a part in a job of several: it answers, asks, fails or stays, as it is told.
 
-role.py serve PORT [--dies-after S --code C] [--deaf] [--slow S]
-role.py ask URL [--for S] [--code C]
+role.py serve PORT [--dies-after S --code C] [--deaf] [--slow S] [--stops]
+role.py ask URL [--for S] [--code C] [--stops]
 """
 
 import argparse
 import http.server
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("--code", type=int, default=0)
     parser.add_argument("--slow", type=float, default=0)
     parser.add_argument("--deaf", action="store_true")
+    parser.add_argument("--stops", action="store_true")
     told = parser.parse_args()
     if told.deaf:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -31,7 +33,15 @@ def main() -> None:
     if told.part == "ask":
         with urllib.request.urlopen(told.where, timeout=10) as answer:
             print(answer.read().decode(), flush=True)
-        time.sleep(told.stays)
+        end = time.monotonic() + (0 if int(os.environ["JOBGEN_ATTEMPT"]) else told.stays)
+        folder = pathlib.Path(os.environ["JOBGEN_RUN_DIR"])
+        while time.monotonic() < end:
+            if told.stops and (folder / "STOP").exists():
+                (folder / "PROGRESS").write_text("some")
+                (folder / "STOPPED").touch()
+                print("it stops in order", file=sys.stderr)
+                return
+            time.sleep(0.1)
         print("the asking ends", file=sys.stderr)
         sys.exit(told.code)
     if told.dies_after is not None:
@@ -49,7 +59,16 @@ def main() -> None:
             self.end_headers()
             self.wfile.write(f"from {os.environ['JOBGEN_NODE']}".encode())
 
-    http.server.ThreadingHTTPServer(("", int(told.where)), Handler).serve_forever()
+    server = http.server.ThreadingHTTPServer(("", int(told.where)), Handler)
+
+    def stop() -> None:
+        while not pathlib.Path(os.environ["JOBGEN_RUN_DIR"], "STOP").exists():
+            time.sleep(0.1)
+        server.shutdown()
+
+    if told.stops:
+        threading.Thread(target=stop, daemon=True).start()
+    server.serve_forever()
 
 
 main()
