@@ -110,8 +110,9 @@ _CAUSES = (
     Cause(
         "no-space",
         _SAID,
-        r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)",
-        "a file system of a node is almost full",
+        r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)"
+        r"|error: cannot write to /tmp on (?P<node2>\S+)",
+        "a file system of a node is almost full, or may not be written",
         "make room there; `df` on the node tells which it is",
         fault="machine",
     ),
