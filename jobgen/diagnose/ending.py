@@ -203,7 +203,10 @@ def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
     """The first of the errors that stand together, the last of them being the last of all."""
     at = printed.index(reasons[0])
     begins = reasons[0].text.split()[0]
+    number = printed[at].number
     for line in () if _STAMPED.match(reasons[0].text) else reversed(printed[:at]):
+        if line.number != (number := number - 1):  # blank lines stand between
+            break
         if line in reasons and not _STAMPED.match(line.text):
             at = printed.index(line)
         elif not (_OF_STACKS.match(line.text) or line.text.startswith(begins)):

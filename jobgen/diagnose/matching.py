@@ -139,7 +139,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
         return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
     (root, _), (last, match) = own[0], own[-1]
     words = last.words[:_MOST_WORDS]
-    if root is not last:
+    if root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
     for raised, other in reversed(own[:-1]):
