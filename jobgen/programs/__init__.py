@@ -49,12 +49,16 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
     )
+    shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
+    bits = [make_remark("not-a-program.bits", words[0], 1, certain=True)] if shut else []
     if path := _find_wrapper(words):
         from jobgen.programs.wrapper import check_wrapper
 
-        return check_wrapper(path, size)
-    if plan.launch.plain or not re.fullmatch(r"python[\d.]*", os.path.basename(words.pop(0))):
+        return bits + check_wrapper(path, size)
+    if plan.launch.plain or not re.fullmatch(r"python[\d.]*|.+\.py", os.path.basename(words[0])):
         return []
+    if not words[0].endswith(".py"):
+        del words[0]
     while words and words[0][:1] == "-" and words[0] != "-m":
         del words[0]
     name, *arguments = words or [""]
@@ -62,7 +66,8 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     if name == "-m":
         return _check_module(arguments[0], size)
     path = os.path.expandvars(os.path.expanduser(name))
-    return check_program(path, size) if path.endswith(".py") or os.path.isdir(path) else []
+    named = path.endswith(".py") or os.path.isdir(path)
+    return bits + check_program(path, size) if named else bits
 
 
 def _find_wrapper(words: Sequence[str]) -> str | None:
@@ -79,7 +84,7 @@ def _check_module(module: str, size: JobSize) -> list[Remark]:
     base, top = module.replace(".", "/"), module.partition(".")[0]
     for path in (f"{base}.py", f"{base}/__main__.py"):
         if os.path.isfile(path):
-            return check_program(path, size)
+            return check_program(path, size, "")
     if os.path.isdir(base):
         return [make_remark("not-a-program.package", base, 1, certain=True)]
     if os.path.isfile(f"{top}/__init__.py"):

@@ -86,7 +86,7 @@ class Module:
     def __init__(self, path: str) -> None:
         """Read the file. Raises what `ReadProgram` does."""
         self.path, self.module = path, self
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", newline="") as file:
             self.text = file.read(MOST_BYTES)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the user's strings
@@ -165,8 +165,8 @@ class Module:
 class ReadProgram:
     """A program: the file that is started first, then the project's modules that it imports."""
 
-    def __init__(self, path: str) -> None:
-        """Read a program and what it imports from beside it.
+    def __init__(self, path: str, *roots: str) -> None:
+        """Read a program and what it imports from `roots`: from beside it, and from here.
 
         Raises OSError or UnicodeDecodeError if the file cannot be read, and SyntaxError if it does
         not parse; a module of the project that cannot be read is left out.
@@ -175,7 +175,8 @@ class ReadProgram:
         self.modules = [self.entry]
         self.missing: list[Import] = []  # modules of the project that are not there
         self.libraries: set[str] = set()  # the top-level names of the others
-        self._roots = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
+        beside = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
+        self._roots = roots or beside
         waiting, seen = self._follow(self.entry), {os.path.realpath(path)}
         room = MOST_TEXT - len(self.entry.text)
         while waiting and room > 0:

@@ -79,15 +79,16 @@ def make_remark(name: str, path: str, line: int, /, *, certain: bool, **values: 
     return Remark(path, line, name.partition(".")[0], message, hint, certain)
 
 
-def check_program(path: str, size: JobSize) -> list[Remark]:
+def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     """Return what a look into a program finds, in the order of files and lines.
 
-    A file that cannot be read is one remark. Only Python is read.
+    A file that cannot be read is one remark. Only Python is read. Modules of the project are those
+    in `roots`: by default beside the program, and in the current folder.
     """
     if os.path.isdir(path):
         return [make_remark("not-a-program", path, 1, certain=True)]
     try:
-        look = _Look(ReadProgram(path), size)
+        look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
         line = error.lineno or 1
         return [make_remark("syntax", path, line, certain=True, fault=error.msg)]

@@ -17,6 +17,7 @@ _SETS = re.compile(
     re.MULTILINE,
 )
 _SUBMITS = re.compile(r"^\s*(?:\w+=\$\()?(sbatch|qsub)\s", re.MULTILINE)
+_BACKGROUND = re.compile(r"^[^#\n]*\bpython[\d.]* [^#\n]*[^&\s]\s*(&)\s*$", re.MULTILINE)
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -29,7 +30,12 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except (JobgenError, OSError):
         return []
-    remarks = list(_find_submitters(path, wrapper.text))
+    remarks = [
+        make_remark(rule, path, wrapper.text.count("\n", 0, match.start(1)) + 1, certain=True)
+        for rule, form in (("own-launcher.jobs", _SUBMITS), ("no-wait", _BACKGROUND))
+        for match in form.finditer(wrapper.text)
+        if rule != "no-wait" or not re.search(r"\bwait\b", wrapper.text)
+    ]
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         program = launch.started.program
@@ -38,12 +44,6 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
             if script.endswith(".py"):
                 remarks += check_program(script, size)
     return remarks or list(_find_settings(path, wrapper.text, size))
-
-
-def _find_submitters(path: str, text: str) -> Iterator[Remark]:
-    for match in _SUBMITS.finditer(text):
-        line = text.count("\n", 0, match.start(1)) + 1
-        yield make_remark("own-launcher.jobs", path, line, certain=True)
 
 
 def _find_settings(path: str, text: str, size: JobSize) -> Iterator[Remark]:

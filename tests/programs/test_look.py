@@ -84,6 +84,8 @@ WRAPPERS = {
     "accelerate": ("source env.sh\naccelerate launch --multi_gpu train.py", ["own-launcher"]),
     "srun": ("srun -n 8 python train.py", ["own-launcher", "no-process-group"]),
     "the program": ("cd .\nexec python -u train.py", ["no-process-group"]),
+    "a program in the background": ("python prepare.py &\necho started", ["no-wait"]),
+    "a program that is waited for": ("python prepare.py &\nwait", []),
     "something else": ("./prepare --all", []),
     "a rendezvous of its own": (
         "export MASTER_PORT=29500\npython t.py # which is not here",
@@ -99,6 +101,7 @@ WRAPPERS = {
 def test_a_wrapper_is_looked_into(run: str, body: str, rules: list[str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ALONE)
     (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{body}\n")
+    (tmp_path / "run.sh").chmod(0o755)
     (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", run))
     with working_in(tmp_path):
         assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
@@ -167,3 +170,28 @@ def test_a_wrapper_that_submits_jobs_is_found(tmp_path: Path) -> None:
     with working_in(tmp_path):
         (remark,) = look_at(resolve(load("job.yaml")))
     assert str(remark).startswith("run.sh:2: warning: it submits jobs")
+
+
+def test_a_program_that_is_named_as_a_command_is_read(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    text = "#!/usr/bin/env python\nimport torch.distributed as d\nd.init_process_group()\n"
+    program.write_text(text, newline="\r\n")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{command: [./train.py]}"))
+    with working_in(tmp_path):
+        first, _ = look_at(resolve(load("job.yaml")))
+        assert str(first).startswith("./train.py:1: warning: is not executable; chmod +x")
+        program.chmod(0o755)
+        (remark,) = look_at(resolve(load("job.yaml")))
+        assert remark.rule == "line-ends"
+
+
+def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "pkg" / "train.py").write_text(f"from pkg.net import Net\n{ALONE}")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{module: pkg.train}"))
+    with working_in(tmp_path):
+        (remark,) = look_at(resolve(load("job.yaml")))
+        assert remark.rule == "module-missing"
+        Path("pkg/net.py").write_text("import torch.distributed as d\nd.init_process_group()")
+        assert look_at(resolve(load("job.yaml"))) == []
