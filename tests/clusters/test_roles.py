@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,13 @@ class Started:
             return [
                 line for found in self.cluster.processes("role[.]py").values() for line in found
             ]
-        shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True)
-        return [line for line in shown.stdout.splitlines() if str(PROGRAMS / "role.py") in line]
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or is another user's
+                words = (process / "cmdline").read_bytes().decode().replace("\0", " ")
+                if "role.py" in words and (process / "cwd").readlink() == self.folder:
+                    found.append(words)
+        return found
 
     def ends(self, outcome: str, within: float = 60) -> str:
         """The text that the job has printed when it has ended so, with nothing left running."""
