@@ -50,7 +50,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest dccf24999afe ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 0f2368110ff4 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -115,10 +115,10 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=": $([[ ${peer-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    local status=$1 file=''
+    local status=$1 file='' part
     set +eu
     trap '' TERM INT USR1
-    if has settle_walltime; then settle_walltime; fi
+    for part in settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
             word='done'

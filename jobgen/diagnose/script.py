@@ -270,6 +270,13 @@ _CAUSES = (
         fault="unknown",
     ),
     Cause(
+        "worlds",
+        ("script",),
+        r"FAILED: \d+ worlds of \d+, and not one of \d+",
+        "the program started torchrun or another launcher by itself on each node",
+        "name the program that it starts in run.script, and let jobgen start it",
+    ),
+    Cause(
         "tasks",
         ("script",),
         r"FAILED: \d+ of \d+ tasks",

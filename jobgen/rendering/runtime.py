@@ -15,7 +15,7 @@ from functools import cache
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
-from jobgen.rendering.view import ends_leftovers
+from jobgen.rendering.view import ends_leftovers, may_start_worlds
 
 # Raised with each release that changes a file of the runtime.
 NUMBER = 2
@@ -46,6 +46,7 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("ray", "ray"),
         ("torchrun", "torchrun"),
         ("c10d", "c10d"),
+        ("worlds", "worlds"),
         ("killed", "direct srun"),
         ("processes", "processes"),
         ("srun", "srun"),
@@ -121,6 +122,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "alone": not several and not launch.body,
         "nodes": several,
         "direct": launch.direct,
+        "worlds": may_start_worlds(plan),
         "processes": launch.direct and not launch.numbers,
         "watched": several and launch.launcher != "srun",
         "guarded": ends_leftovers(plan),
@@ -140,7 +142,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
     }
     yield from (kind for kind, has in kinds.items() if has)
     for role in plan.roles.members if plan.roles else ():
-        yield from list_kinds(role.plan)
+        yield from (kind for kind in list_kinds(role.plan) if kind != "worlds")
 
 
 def _read(path: str) -> str:

@@ -121,6 +121,11 @@ class ScriptView(NamedTuple):
         return f"_{self.role}" if self.role else ""
 
     @property
+    def worlds(self) -> bool:
+        """Whether the program is looked at for a launcher that it starts by itself."""
+        return not self.role and may_start_worlds(self.plan)
+
+    @property
     def together(self) -> bool:
         """Whether several tasks of an array share a node."""
         return self.plan.nodes.together > 1
@@ -294,6 +299,13 @@ def ends_leftovers(plan: Plan) -> bool:
         return False
     pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
     return pieces.watched or plan.launch.launcher == "mpiexec"
+
+
+def may_start_worlds(plan: Plan) -> bool:
+    """Whether a program on several nodes is no Python file or module: it may start torchrun."""
+    launch = plan.launch
+    python = plan.program.command[:2] == ("python3", "-u")
+    return not (python or launch.alone or launch.body or launch.mode in ("ray", "roles"))
 
 
 def hands_on(plan: Plan) -> bool:

@@ -61,10 +61,10 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=": $([[ ${peer-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    local status=$1 file=''
+    local status=$1 file='' part
     set +eu
     trap '' TERM INT USR1
-    if has settle_walltime; then settle_walltime; fi
+    for part in settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
             word='done'

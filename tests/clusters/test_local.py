@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -97,6 +98,36 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
     again = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
     assert again.returncode == 5
     assert "has ended already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "worlds"),
+    [
+        ("", True),
+        ("--standalone", True),
+        (
+            "--nnodes 2 --node-rank $RANK --master-addr $MASTER_ADDR"
+            " --master-port $((MASTER_PORT + 1))",
+            False,
+        ),
+    ],
+)
+def test_worlds_apart_are_counted_and_are_no_good_end(
+    tmp_path: Path, options: str, worlds: bool
+) -> None:
+    launch = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 {options}"
+    (tmp_path / "world.py").write_text("import time, torch\ntime.sleep(2)\n")
+    (tmp_path / "run.sh").write_text(f"cd {tmp_path}\nexec {launch} world.py\n")
+    (tmp_path / "job.yaml").write_text(
+        "name: worlds\nscheduler: local\nresources: {nodes: 2, walltime: 2m}\n"
+        "launch: {mode: direct}\nrun: {command: [bash, run.sh]}\n"
+    )
+    result = jobgen("submit", "job.yaml", "--wait", env=os.environ, cwd=tmp_path)
+    said = "FAILED: 2 worlds of 2, and not one of 4 processes"
+    found = (result.returncode, said in result.stderr)
+    assert found == ((7, True) if worlds else (0, False)), result.stderr
+    cause = jobgen("diagnose", env=os.environ, cwd=tmp_path).stdout
+    assert ("[worlds]" if worlds else "[healthy]") in cause
 
 
 @pytest.mark.parametrize(("nodes", "watched"), [(1, True), (2, True), (2, False)])
