@@ -23,7 +23,8 @@ from jobgen import __version__
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
 from jobgen.cli.main import LISTED, cli
-from jobgen.diagnose import machine, missing, program, scheduler, script
+from jobgen.diagnose import CAUSES, machine, missing, program, scheduler, script
+from jobgen.diagnose.cause import Cause
 from jobgen.errors import EXIT_CODES, SpecError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
@@ -408,6 +409,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resources.memory_per_node": ("180GB",),
     "resources.disk_per_node": ("100GB",),
     "resources.constraint": ("nvlink",),
+    "resources.spare_nodes": ("1", "on_failure.then=restart"),
     "resources.exclusive": ("true",),
     "resources.walltime": ("04:00:00",),
     "run.module": ("package.train", "run.script=null"),
@@ -458,6 +460,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "notify.on": ("[end, fail]",),
     "preflight": ("true",),
     "on_walltime.notice": ("10m",),
+    "on_failure.then": ("restart",),
+    "on_failure.at_most": ("5", "on_failure.then=restart"),
     "on_walltime.then": ("resubmit",),
     "on_walltime.at_most": ("5", "on_walltime.then=resubmit"),
     "report.metrics": ("outputs/metrics.csv",),
@@ -593,6 +597,55 @@ def shared() -> Iterator[tuple[str, str]]:
     yield "share/jobgen/SKILL.md", skill()
 
 
+def write_faults() -> str:
+    """What the verdict of a script goes by: rows of a verdict, a cause and a pattern.
+
+    What is in no row is the program's fault, if the program says a word at all. What one node may
+    lack counts as the program's.
+    """
+    rows: dict[str, list[str]] = {"restart preflight": ["preflight: [^ :]+: "]}
+    for cause in CAUSES:
+        if head := _find_verdict(cause):
+            rows.setdefault(head, []).extend(_split_pattern(cause.pattern))
+    lines = []
+    for head in sorted(
+        rows, key=lambda head: ("restart", "stop", "unknown").index(head.split()[0])
+    ):
+        row = head
+        for part in dict.fromkeys(rows[head]):
+            if row != head and len(row) + len(part) > 98:
+                lines.append(row)
+                row = head
+            row += f"{' ' if row == head else '|'}{part}"
+        lines.append(row)
+    about = "# By the causes that jobgen diagnose knows; made by docs/generate.py."
+    return f"{about}\nFAULTS='" + "\n".join(lines) + "'\n"
+
+
+def _find_verdict(cause: Cause) -> str:
+    """The verdict, and why, by what a process or agent says; empty if it is the program's."""
+    if not {"rank", "agent"} & {*cause.where} or cause.symptom or "preflight" in cause.pattern:
+        return ""
+    if cause.fault == "machine":
+        return f"restart {cause.id}"
+    of_program = cause.per_node and cause in program.CAUSES  # what most often all nodes lack
+    if cause.fault == "unknown" and not cause.own and not of_program:
+        return "unknown waited" if cause.waits else "unknown unclear"
+    return f"stop {cause.id}" if "scheduler" in cause.where else ""
+
+
+def _split_pattern(pattern: str) -> list[str]:
+    """The alternatives of a pattern, without names of groups, and without quotes."""
+    parts, depth = [""], 0
+    for char in re.sub(r"\?P<\w+>", "", pattern).replace("'", "."):
+        depth += (char == "(") - (char == ")")
+        if char == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
 PAGES = {
     "lint.md": lint_page,
     "causes.md": diagnose_page,
@@ -608,3 +661,4 @@ if __name__ == "__main__":
         for name, write in PAGES.items():
             (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")
         (ROOT / "SKILL.md").write_text(skill(), encoding="utf-8")
+        (ROOT / "templates" / "runtime" / "faults.sh").write_text(write_faults(), encoding="utf-8")

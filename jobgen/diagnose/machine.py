@@ -53,7 +53,6 @@ CAUSES = (
         "an environment module could not be loaded",
         "try `module load` in a job on that node; modules can differ between node types",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "environment-missing",
@@ -62,7 +61,6 @@ CAUSES = (
         "the Python environment does not exist on this node",
         "check environment.venv or conda; it must lie on a file system that all nodes share",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "container",
@@ -73,7 +71,6 @@ CAUSES = (
         "the container could not be started",
         "check environment.container: the image's path as seen by the node, and its binds",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "launcher",
@@ -118,7 +115,7 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"\bXid\b.*\d+|[Uu]ncorrectable (NVLink |double bit )?(ECC )?error|GPU is lost"
+        r"\bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU is lost"
         r"|GPU has fallen off the bus|CUDA error: hardware stack error"
         r"|Unable to determine the device handle",
         "a GPU failed",
@@ -128,12 +125,19 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"CUDA error: (unspecified launch failure|an illegal memory access|misaligned address"
-        r"|device-side assert)|HSA_STATUS_ERROR",
+        r"CUDA error: (unspecified launch failure|an illegal memory access|misaligned address)"
+        r"|HSA_STATUS_ERROR|\bXid\b.*\d+",
         "the program on a GPU failed, or the GPU",
         "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
         "that node out and tell your administrators",
         fault="unknown",
+    ),
+    Cause(
+        "gpu-error",
+        ALL,
+        r"CUDA error: device-side assert",
+        "a check in the program's GPU code failed, such as an index out of range",
+        "CUDA_LAUNCH_BLOCKING=1 shows where; on the CPU the message says more",
     ),
     Cause(
         "gpu-shared",
@@ -155,11 +159,18 @@ CAUSES = (
     Cause(
         "gpu-missing",
         ALL,
+        r"Torch not compiled with CUDA enabled|has no attribute '_cuda_"
+        r"|Unable to initialize backend '(cuda|gpu|rocm)'|Cannot access accelerator device when",
+        "torch was built without the GPUs that the program wants to use",
+        "install a torch for these GPUs in the job's environment",
+        per_node=True,
+    ),
+    Cause(
+        "gpu-missing",
+        ALL,
         r"no CUDA-capable device is detected|No CUDA GPUs are available|invalid device ordinal"
         r"|No HIP GPUs are available|[Nn]o devices were found|CUDA_ERROR_NO_DEVICE"
-        r"|Torch not compiled with CUDA enabled|needs \d+ GPUs?, (and )?sees"
-        r"|Cannot access accelerator device when none|has no attribute '_cuda_"
-        r"|Unable to initialize backend '(cuda|gpu|rocm)'",
+        r"|needs \d+ GPUs?, (and )?sees",
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
@@ -169,13 +180,31 @@ CAUSES = (
     Cause(
         "driver-mismatch",
         ALL,
+        r"Driver/library version mismatch",
+        "the node's driver was replaced, and the old one still runs",
+        "leave that node out and tell your administrators",
+        per_node=True,
+        fault="machine",
+    ),
+    Cause(
+        "driver-mismatch",
+        ALL,
         r"driver (version )?(on your system )?is (insufficient|too old)|CUDA driver version is "
-        r"insufficient|no kernel image is available|Driver/library version mismatch|forward "
+        r"insufficient|no kernel image is available|forward "
         r"compatibility was attempted|unsupported display driver",
         "the node's driver and this build of torch do not go together",
         "use a torch built for the driver's CUDA (nvidia-smi shows it), or the site's module",
         per_node=True,
-        fault="unknown",
+    ),
+    Cause(
+        "file-system",
+        ALL,
+        r"[Ss]tale (NFS )?file handle|Input/output error|Transport endpoint|transport endpoint"
+        r"|Remote I/O error|[Ee]rrno:? ?(5|107|108|116|121)\b|Host is down",
+        "a file system does not answer on this node",
+        "submit again; if the same node fails again, leave it out and tell your administrators",
+        per_node=True,
+        fault="machine",
     ),
     # The network.
     Cause(
@@ -196,7 +225,6 @@ CAUSES = (
         "the network interface does not exist, or is the wrong one",
         "set launch.interface to one that all nodes have (`ip -br addr` on a node lists them)",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "nccl-version",

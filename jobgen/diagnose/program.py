@@ -120,7 +120,6 @@ CAUSES = (
         r"|triton.*(Error|failed)|Triton .*error|ptxas .*fatal|InvalidCxxCompiler",
         "torch.compile found no compiler that works on this node",
         "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
-        fault="unknown",
     ),
     Cause(
         "bad-argument",

@@ -33,7 +33,7 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
         start = start._replace(launcher=_ITSELF)
     alone = (
         plan.nodes.place is None
-        and plan.nodes.total == 1
+        and plan.nodes.allocated == 1
         and start.launcher == _ITSELF
         and not start.direct
     )
@@ -114,7 +114,7 @@ def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: b
 
 def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
     """Whether the script itself starts the one agent there is; srun has to enter its containers."""
-    if nodes.total > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
+    if nodes.allocated > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
         return False
     if context.spec.environment.container is None:
         return True

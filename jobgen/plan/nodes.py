@@ -31,10 +31,11 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
         together=count_together(context),
         usage=spec.report.usage,
+        spare=(spec.resources.spare_nodes or 0) if context.site.can.batch else 0,
     )
     return Decision(
         nodes,
-        problems=_find_conflicts(context, nodes),
+        problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)],
         left_out=_list_left_out(context),
     )
 
@@ -119,6 +120,21 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         yield loaded.problem("resources.gpus_per_node", message)
 
 
+def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
+    """Yield why no other node could take the place of one of these."""
+    spec, why, hint = context.spec, "", "leave it out"
+    if not nodes.spare:
+        return
+    if spec.on_failure is None or spec.on_failure.then != "restart":
+        why, hint = "would wait for ever", "add on_failure: {then: restart}"
+    elif len(nodes.groups) > 1:
+        why = "cannot take the place of nodes that are not alike"
+    elif nodes.fewest is not None:
+        why = "have no use where the number of nodes is a range"
+    if why:
+        yield context.loaded.problem("resources.spare_nodes", why, hint)
+
+
 def _asks_for_disk(site: SiteProfile) -> bool:
     """Return whether the scheduler can be asked for space on a node's own disk."""
     return site.can.disk or site.pbs.disk is not None
@@ -129,6 +145,6 @@ def _list_left_out(context: Context) -> Iterator[str]:
     if context.spec.resources.disk_per_node is not None and not _asks_for_disk(context.site):
         yield "resources.disk_per_node"
     if not context.site.can.batch:
-        for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node"):
+        for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node", "spare_nodes"):
             if getattr(context.spec.resources, key) is not None:
                 yield f"resources.{key}"

@@ -89,6 +89,7 @@ class Nodes(NamedTuple):
     preflight: Preflight | None = None  # what the nodes compare before the program starts
     together: int = 1  # tasks of the array that share a node; `groups` is what one has
     usage: bool = True  # whether each node notes what the job uses
+    spare: int = 0  # nodes beside those of `groups`, in the place of which they can run
     place: Spot | None = None  # of a role: where its nodes are among the job's
 
     @property
@@ -97,9 +98,15 @@ class Nodes(NamedTuple):
         return sum(group.nodes for group in self.groups)
 
     @property
+    def allocated(self) -> int:
+        """How many nodes the scheduler gives, with those that wait."""
+        return self.total + self.spare
+
+    @property
     def asked(self) -> tuple[NodeGroup, ...]:
         """What the scheduler is asked for: the groups, for all tasks that share a node."""
-        return tuple(group.times(self.together) for group in self.groups)
+        *groups, last = (group.times(self.together) for group in self.groups)
+        return (*groups, last._replace(nodes=last.nodes + self.spare))
 
     @property
     def single(self) -> bool:
@@ -387,6 +394,7 @@ class TimeLimit(NamedTuple):
 
     seconds: int | None = None
     chain: Chain | None = None
+    restarts: int = 0  # that a verdict on a failure may lead to
 
 
 class ArrayTask(NamedTuple):

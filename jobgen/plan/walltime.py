@@ -11,14 +11,18 @@ from jobgen.spec.units import format_duration
 
 NOTICE = 300
 AT_MOST = 10
+RESTARTS = 3
 
 
 def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     """Decide the limit, and what the spec's `on_walltime` comes to on this scheduler."""
     asked, can = context.spec.on_walltime, context.site.can
     seconds = context.spec.resources.walltime
+    failure = context.spec.on_failure
+    restarts = (failure.at_most or RESTARTS) if failure and failure.then == "restart" else 0
+    refused = list(_refuse_restarts(context)) if restarts else []
     if asked is None:
-        return Decision(TimeLimit(seconds))
+        return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
     notice = asked.notice or NOTICE
     then: str = asked.then or "stop"
     left_out: list[str] = []
@@ -31,11 +35,24 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
         notice=notice,
         last_call=min(60, notice // 2),
         then=then,
-        at_most=1 if then == "stop" else asked.at_most or AT_MOST,
+        at_most=1 if then == "stop" else (asked.at_most or AT_MOST) + restarts,
         timer=can.notice is None,
     )
-    problems = _find_conflicts(context, notice)
-    return Decision(TimeLimit(seconds, chain), problems=problems, left_out=left_out)
+    problems = [*_find_conflicts(context, notice), *refused]
+    return Decision(TimeLimit(seconds, chain, restarts), problems=problems, left_out=left_out)
+
+
+def _refuse_restarts(context: Context) -> Iterator[Problem]:
+    """Yield what is not started again after a failure."""
+    spec, why = context.spec, ""
+    if spec.array is not None:
+        why = "does not work with an array; run the tasks that failed again by jobgen rerun"
+    elif spec.roles:
+        why = "does not work with roles yet: it is for one program on all nodes"
+    elif spec.run.body is not None:
+        why = "cannot start again what run.body starts itself on other nodes"
+    if why:
+        yield context.loaded.problem("on_failure", why, "leave it out")
 
 
 def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:

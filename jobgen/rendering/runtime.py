@@ -55,6 +55,8 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("mpiexec", "mpiexec"),
         ("guard", "guarded"),
         ("roles", "roles"),
+        ("faults", "restart"),
+        ("restart", "restart"),
     )
 )
 
@@ -139,6 +141,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "walltime": here and chain is None and bool(plan.walltime.seconds),
         "notice": chain is not None,
         "chain": chain is not None and chain.goes_on,
+        "restart": plan.walltime.restarts > 0,
     }
     yield from (kind for kind, has in kinds.items() if has)
     for role in plan.roles.members if plan.roles else ():

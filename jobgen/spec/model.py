@@ -70,6 +70,10 @@ class Resources(NamedTuple):
         "What the nodes must have, in the site's words: Slurm's node features; for PBS what each"
         " chunk has, as NAME=VALUE, joined by a colon.",
     ] = None
+    spare_nodes: Annotated[
+        CountOrNone | None,
+        "Nodes more than the program runs on; they wait, to take the place of one that fails.",
+    ] = None
     exclusive: Annotated[bool | None, "Whether no other job may be on the nodes."] = None
     walltime: Annotated[
         Duration | None, "How long the job may run, such as 02:00:00 or 2h; then it is ended."
@@ -358,6 +362,24 @@ class OnWalltime(NamedTuple):
             yield "at_most", "counts nothing: the job starts once", "add then: requeue, or resubmit"
 
 
+@write_short("then")
+class OnFailure(NamedTuple):
+    """What happens when the program or a node has failed."""
+
+    then: Annotated[
+        Literal["restart", "stop"] | None,
+        "restart: the program starts again where a node or the network is at fault, without the"
+        " nodes that are, and once where nobody can tell; not where the program is. stop (the"
+        " default).",
+    ] = None
+    at_most: Annotated[Count | None, "How many restarts there are in all; 3 by default."] = None
+
+    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+        """There is a restart for `at_most` to count."""
+        if self.at_most is not None and self.then != "restart":
+            yield "at_most", "counts nothing: the job starts once", "add then: restart"
+
+
 @limit_keys("http", "tcp", "file", "log", least=1, most=1)
 class Ready(NamedTuple):
     """How one knows that a role is ready for those that need it: exactly one way."""
@@ -478,6 +500,9 @@ class JobSpec(NamedTuple):
     ] = None
     on_walltime: Annotated[
         OnWalltime | None, "What happens before the end of resources.walltime."
+    ] = None
+    on_failure: Annotated[
+        OnFailure | None, "What happens when the program or a node has failed."
     ] = None
     report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
     snapshot: Annotated[

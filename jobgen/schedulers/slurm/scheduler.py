@@ -98,6 +98,10 @@ class Slurm(Scheduler):
             nodes, count = str(group.nodes), str(group.nodes * tasks)
             if plan.nodes.fewest is not None:
                 nodes = count = "$SLURM_JOB_NUM_NODES"
+            if plan.nodes.spare:
+                nodes, count = str(plan.nodes.total), str(plan.nodes.total * tasks)
+                # The step before may not be over to Slurm, of which a node is lost.
+                options += ["--overlap", ShellPath("--nodelist=$step_nodes")]
             options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
             options.append(f"--ntasks-per-node={tasks}")
             if place := plan.nodes.place:
@@ -220,6 +224,9 @@ def _write_directive(text: str, reason: str, *keys: str) -> Directive:
 
 
 def _write_notice(plan: Plan) -> Iterator[Directive]:
+    if plan.nodes.spare:
+        why = "the loss of a node does not end the job: a spare one takes its place"
+        yield _write_directive("--no-kill", why, "resources.spare_nodes")
     if plan.walltime.chain is None:
         return
     why = "Slurm signals the script this many seconds before the end; it asks the program to stop"

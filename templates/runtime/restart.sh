@@ -1,0 +1,106 @@
+# A verdict on a failure: `stop` where the program is at fault, `restart` where a node or the network
+# is, `unknown` once. Then another start takes the place of this one, on other nodes if need be.
+WALLTIME=${JOBGEN_LEFT:-${WALLTIME-}}    # what an earlier start has left of the allocation
+unset JOBGEN_LEFT
+choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the suspected ones last
+    local all=("${NODES[@]}") slots=("${SLOTS[@]-}") index
+    trap 'end_start "$?"' EXIT
+    job_number=$((10#$job_number + 3571 * attempt)) NODES=() SLOTS=()    # for another port
+    if has start_launcher; then lost=$(list_bad | xargs); fi    # what a next job does without
+    find "$run_dir" -path '*/logs/*' -printf '%s %p\n' >"$attempt_dir/sizes"
+    for index in $(weigh_nodes "$2" | sort -n | sed -n "1,$1s/.* //p" | sort -n); do
+        NODES+=("${all[index]}") SLOTS+=("${slots[index]-}")
+    done
+    idle=$(printf '%s\n' "${all[@]}" | grep -vxF "$(printf '%s\n' "${NODES[@]}")" | xargs) || :
+    if [[ -n $idle ]]; then say "idle in this start: $idle"; fi
+}
+weigh_nodes() {    # weigh_nodes KEPT: of each what verdicts say against it, and its index
+    cat "$run_dir"/{attempts/*/verdict,bad-nodes} - 2>/dev/null <<<": ${all[*]}" | awk -v kept="$1" '
+        /\t/ { n[$1] += 9 } /^(restart|unknown) / { for (i = 4; i <= NF; i++) n[$i]++ }
+        $1 == ":" { for (i = 2; i <= NF; i++) print (i - 2 < kept ? 0 : n[$i] + 0), i - 2 }'
+}
+list_bad() { cut -f 1 "$run_dir/bad-nodes" 2>/dev/null | sort -u || :; }
+show_new() {    # show_new LOG: the end of what this start has added
+    local size
+    size=$(awk -v file="$1" '{ n = $1; sub("[^ ]* ", "") } $0 == file { print n }' \
+        "$attempt_dir/sizes")
+    tail -c "+$((size + 1))" "$1" | tail -n 60
+} 2>/dev/null
+judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that they rest on
+    local code=$1 pattern text before
+    rank=- nodes=${lost-} line=''
+    IFS=$'\t' read -r file peer < <(find_first_error && printf '%s\t%s\n' "$file" "${peer-}")
+    if [[ $reason =~ :\ rank\ ([0-9]+)\ on\ ([^,]+) ]]; then    # of a shell that was killed
+        nodes=${BASH_REMATCH[2]} rank=${BASH_REMATCH[1]}
+    elif [[ -z $nodes && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
+        nodes=${BASH_REMATCH[1]} rank=${BASH_REMATCH[3]:--}
+        code=$(show_new "${file%/*}/agent.log" | awk -v rank="$rank" -v code="$1" '$1 == "rank" {
+            own = $3 == rank } $1 == "exitcode" && own { code = $3 } END { print code }')
+    fi
+    text=$(for log in "$attempt_dir/launcher.log" "$peer" "$file"; do show_new "$log"; done)
+    if [[ -n $nodes && $rank == - ]]; then text+=$'\n'"jobgen: FAILED$reason"; fi
+    while [[ -z $line ]] && read -r verdict cause pattern; do
+        line=$(grep -P -e "$pattern" <<<"$text" | tail -n 1)
+    done <<<"$FAULTS"
+    if [[ $cause == preflight && -n $line ]]; then
+        nodes=$(sed -nE 's/.*preflight: ([^: ]+): .*/\1/p' <<<"$text" | sort -u | xargs)
+    elif [[ $cause == waited && -n $line ]]; then    # for a node that has said nothing
+        nodes=$(for node in "${NODES[@]}"; do
+            for log in "$run_dir/logs/$node"/rank-*.err; do show_new "$log"; done |
+                grep -q Error || echo "$node"
+        done)
+        if (($(wc -l <<<"$nodes") > 1)); then nodes=''; fi
+    elif [[ -z $line ]]; then
+        verdict=stop cause=program line=$(grep . <<<"$text" | tail -n 1)
+        if [[ -n $peer ]] || has_lost_peer "$file"; then
+            verdict=restart cause=peer-lost nodes=''
+        elif [[ -z $line || $code == -[679] || $code == 137 ]]; then
+            verdict=unknown cause=exit-$code
+        fi
+    fi
+    read -r -a before <"$run_dir/attempts/$((attempt - 1))/verdict"
+    if [[ ($verdict:${before[0]} == unknown:unknown || "$cause $rank" == "${before[*]:1:2}") &&
+        $rank$verdict != -restart && -z $(find "$run_dir"/{checkpoints,PROGRESS} -type f -newer \
+        "$attempt_dir/sizes") ]]; then
+        verdict=stop line+=" (again, and nothing was saved in between)"
+    fi
+    printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"
+    say "verdict: $verdict, by $cause${nodes:+ on $nodes}: $line"
+} 2>/dev/null
+end_start() {    # end_start STATUS: a failure may be followed by another start, here or elsewhere
+    local node left=${WALLTIME:+$((WALLTIME - SECONDS))} had bad=0
+    set +eu
+    trap '' TERM INT USR1
+    if (($1)) && [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] &&
+        ! { has is_preempted && is_preempted; }; then
+        had=$(cat "$run_dir"/attempts/*/verdict 2>/dev/null | grep -cE '^(restart|unknown) ')
+        judge "$1"
+        for node in $([[ $verdict != restart ]] || echo "$nodes"); do
+            TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
+        done
+        for node in "${NODES[@]}" $idle; do if list_bad | grep -qxF "$node"; then ((bad++)); fi; done
+        if [[ $verdict != stop ]] && ((had >= RESTARTS)); then
+            say "it does not start again: it has had its $RESTARTS restarts"
+        elif [[ $verdict != stop ]] &&
+            ((bad > $(wc -w <<<"$idle") || ${left:-9999} < ${NOTICE-0} + 60)); then
+            lost=$(list_bad | xargs)
+            say "this allocation has no node or no time left for another start"
+        elif [[ $verdict != stop ]]; then
+            say "start $((attempt + 2)) follows in this allocation"
+            printf '%-80s\n' "continued $1" 1<>"$attempt_dir/reserved"
+            mv "$attempt_dir/reserved" "$attempt_dir/outcome"
+            grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -9
+            rm -rf "$tmp_dir" "$attempt_dir/from_shell"
+            trap - TERM INT USR1 EXIT
+            exec env -u JOBGEN_AGENT ${left:+JOBGEN_LEFT="$left"} \
+                ${first_job:+JOBGEN_CHAIN="$first_job"} ${script_pid:+JOBGEN_SUBMIT_ID="$job_id"} \
+                bash "$this_script"
+        fi
+    fi
+    (conclude "$1") | sed 's/nothing is heard any more from/a verdict is against/'
+    set -- "${PIPESTATUS[0]}"
+    if [[ ${THEN-} == requeue && -n $(list_bad) ]]; then
+        scontrol update JobId="$job_id" ExcNodeList="$(list_bad | paste -sd ,)" 2>/dev/null
+    fi
+    exit "$1"
+}

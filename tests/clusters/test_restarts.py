@@ -1,0 +1,118 @@
+"""Failures after which a run goes on, without the node at fault, on both clusters."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fixtures import Cluster, Pbs, Slurm
+from jobs import PROGRAMS, Job, spec, submit
+
+pytestmark = pytest.mark.cluster
+
+PATIENT = {"then": "restart"}
+
+
+@pytest.fixture(params=["slurm", "pbs"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+def start(cluster: Cluster, cwd: Path, kind: str, *, nodes: int = 2, **changes: Any) -> Job:
+    """Submit a job of two nodes and a spare one, of which `kind` says who is bad."""
+    (cwd / "bad").write_text(kind)
+    resources = {"nodes": nodes, "spare_nodes": 3 - nodes, "cpus_per_node": 2, "walltime": "5m"}
+    content = spec(
+        resources=resources,
+        launch={"mode": "direct", "processes_per_node": 1},
+        run={"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(cwd / "bad")]},
+        on_failure=PATIENT,
+    )
+    return submit(content | changes, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
+
+
+def verdicts(job: Job) -> list[list[str]]:
+    """The first words of each verdict, in order."""
+    files = sorted(job.run_dir.glob("attempts/*/verdict"))
+    return [file.read_text().splitlines()[0].split() for file in files]
+
+
+def bad_nodes(job: Job) -> list[str]:
+    path = job.run_dir / "bad-nodes"
+    return [line.split("\t")[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def outcomes(job: Job) -> list[str]:
+    return [path.read_text().strip() for path in sorted(job.run_dir.glob("attempts/*/outcome"))]
+
+
+def wait_for_end(job: Job, seconds: float = 120) -> list[str]:
+    job.wait_for(lambda: outcomes(job) and not outcomes(job)[-1].startswith("continued"), seconds)
+    return outcomes(job)
+
+
+@pytest.mark.parametrize("kind", ["at-once", "late", "vanishes", "hangs"])
+def test_a_spare_node_takes_the_place_of_a_bad_one(
+    cluster: Cluster, tmp_path: Path, kind: str
+) -> None:
+    job = start(cluster, tmp_path, f"n2 {kind}\n")
+    ends = wait_for_end(job)
+    assert [end.split()[0] for end in ends] == ["continued", "done"], job.everything()
+    assert (job.run_dir / "attempts/0/nodes").read_text().split() == ["n1", "n2"]
+    assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n1", "n3"]
+    (verdict, _, _, node), *_ = verdicts(job)
+    assert (verdict, node) == ("unknown" if kind in ("hangs", "vanishes") else "restart", "n2")
+    assert bad_nodes(job) == (["n2"] if verdict == "restart" else [])
+    if kind == "late":
+        assert "begins after step 20 on n3" in job.everything()
+
+
+def test_the_first_node_can_be_the_one(cluster: Cluster, tmp_path: Path) -> None:
+    job = start(cluster, tmp_path, "n1 at-once\n")
+    assert wait_for_end(job)[-1] == "done 0", job.everything()
+    assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n2", "n3"]
+
+
+@pytest.mark.parametrize(("kind", "starts"), [("wrong", 1), ("crashes", 2)])
+def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
+    cluster: Cluster, tmp_path: Path, kind: str, starts: int
+) -> None:
+    job = start(cluster, tmp_path, f"user {kind}\n")
+    assert [end.split()[0] for end in wait_for_end(job)][-1] == "failed", job.everything()
+    assert len(outcomes(job)) == starts
+    assert verdicts(job)[-1][0] == "stop"
+    assert bad_nodes(job) == []
+
+
+def test_a_lost_node_is_replaced_in_the_same_job(slurm: Slurm, tmp_path: Path) -> None:
+    job = start(slurm, tmp_path, "")
+    job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
+    began = time.monotonic()
+    slurm.fail("n2")
+    try:
+        assert wait_for_end(job, 300)[-1] == "done 0", job.everything()
+        assert verdicts(job)[0] == ["restart", "node-lost", "-", "n2"]
+        assert time.monotonic() - began < 200
+    finally:
+        slurm.heal("n2")
+
+
+@pytest.mark.parametrize("then", ["requeue", "resubmit"])
+def test_without_a_spare_another_job_goes_on_elsewhere(
+    slurm: Slurm, tmp_path: Path, then: str
+) -> None:
+    walltime = {"notice": "1m", "then": then}
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
+    job = start(slurm, tmp_path, "n2 late\n", on_walltime=walltime, resources=resources)
+    assert wait_for_end(job, 200)[-1] == "done 0", job.everything()
+    assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n1", "n3"]
+
+
+def test_on_pbs_the_next_job_goes_on(pbs: Pbs, tmp_path: Path) -> None:
+    walltime = {"notice": "1m", "then": "resubmit", "at_most": 2}
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
+    job = start(pbs, tmp_path, "n2 late\n", on_walltime=walltime, resources=resources)
+    job.wait_for(lambda: outcomes(job))
+    (tmp_path / "bad").write_text("")
+    assert wait_for_end(job, 200)[-1] == "done 0", job.everything()
