@@ -76,8 +76,11 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 @click.option(
     "--all", "everywhere", is_flag=True, help="Also list jobs submitted from other folders."
 )
+@click.option("--bad-nodes", is_flag=True, help="List the nodes that verdicts have blamed.")
 @json_option
-def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: bool) -> None:
+def list_jobs(
+    state: str | None, limit: int | None, everywhere: bool, bad_nodes: bool, as_json: bool
+) -> None:
     """List jobs submitted from this folder, newest first."""
     from typing import get_args
 
@@ -90,6 +93,13 @@ def list_jobs(state: str | None, limit: int | None, everywhere: bool, as_json: b
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
     report_recoveries()
     known, problems = list_jobs(elsewhere=everywhere)
+    if bad_nodes:
+        from jobgen.jobs import verdicts
+
+        nodes = verdicts.sum_bad_nodes(known)
+        put_out(format_json({"nodes": nodes}) if as_json else verdicts.format_records(nodes))
+        _raise_problems(problems)
+        return
     seen = get_status(known[:limit] if state is None else known)
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]

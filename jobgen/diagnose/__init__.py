@@ -27,6 +27,7 @@ from jobgen.diagnose.matching import (
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
@@ -61,6 +62,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     diagnosis = _judge(job, state, evidence, now=now)._replace(role=role)
     if role and diagnosis.cause == "unknown":
         diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
+    judged = [*read_verdicts(run_folder.list_attempts(job.run_dir)), *read_bad_nodes(job.run_dir)]
+    diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
     words = SCHEDULERS[job.scheduler].advice._asdict()
     remedy = diagnosis.remedy.format(**words)
     return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)

@@ -34,6 +34,7 @@ class Diagnosis(NamedTuple):
     waited_for: tuple[int, ...] = ()  # ranks
     followed: tuple[int, ...] = ()  # ranks that lost another, or were told to stop
     besides: tuple[str, ...] = ()  # who else failed, of another cause
+    verdicts: tuple[str, ...] = ()  # of the script on each of its failures, and the bad nodes
     warnings: tuple[str, ...] = ()  # what else preflight has warned of
     role: str = ""  # which of several programs it was
 
@@ -64,6 +65,7 @@ class Diagnosis(NamedTuple):
         if self.followed:
             lines.append(f"then failed, as a consequence: {list_ranks(self.followed)}")
         lines += [f"failed too: {who}" for who in self.besides]
+        lines += self.verdicts
         if self.remedy:
             lines.append(f"what to do: {self.remedy}")
         lines += [f"warning: {warning}" for warning in self.warnings]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.jobs.record import JobRecord, open_left, read_left
-from jobgen.jobs.run_folder import find_tracked, read_nodes
+from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes
 from jobgen.jobs.status import JobStatus
+from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_table
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -70,6 +71,8 @@ class JobRow(NamedTuple):
     rerun_of: tuple[str, ...]
     rerun_as: tuple[str, ...]
     tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs; `list` does not look for them
+    verdicts: tuple[Verdict, ...]  # on its failures, nor for these
+    bad_nodes: tuple[BadNode, ...]
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
@@ -120,6 +123,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         rerun_of=job.rerun_of,
         rerun_as=job.rerun_as,
         tracked=find_tracked(job.run_dir) if tracked and begun else (),
+        verdicts=tuple(read_verdicts(list_attempts(job.run_dir))) if tracked and begun else (),
+        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if tracked and begun else (),
     )
 
 
@@ -137,6 +142,7 @@ def format_details(one: JobRow) -> str:
     """Return all about one job beyond its state, with the tasks of an array."""
     lines = [*one.details(), *list_origins(one)]
     lines += [f"tracked at {address}" for address in one.tracked]
+    lines += [str(judged) for judged in (*one.verdicts, *one.bad_nodes)]
     for task in one.tasks:
         reason = f"  {task.reason}" if task.reason else ""
         lines.append(f"task {task.task}: {task.state}{reason}")

@@ -342,9 +342,31 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         what, why = plan.walltime.chain.in_words
         keys = ["on_walltime.notice|on_walltime", "on_walltime.then", "on_walltime.at_most"]
         yield Reason(f"before the limit: {what}", why, origins.of(keys))
+    yield from _explain_restarts(plan, origins)
     if plan.site.verified and plan.can.batch and not _knows_walltime(plan):
         why = "the profile has no limit on it; the scheduler refuses what is too long"
         yield Reason("longest walltime: not known", why, ())
+
+
+def _explain_restarts(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """Which failure leads to another start, where that is, and what spare nodes are for."""
+    chain, restarts, spare = plan.walltime.chain, plan.walltime.restarts, plan.nodes.spare
+    if restarts:
+        else_where = "else it ends, as there is no on_walltime.then to go on by"
+        if chain is not None and chain.goes_on:
+            else_where = "else as after the walltime"
+        if chain is not None and chain.held:  # by jobs that cannot leave nodes out
+            else_where += f", where {plan.can.title} may give the bad node again"
+        why = (
+            "a lost node, a GPU's own error, the network, a dead file system: again, without the "
+            "node; a hang, a kill, an unclear end: again once; the program's own error: it ends; "
+            f"in this allocation while it has good nodes, {else_where}"
+        )
+        keys = ["on_failure.at_most|on_failure"]
+        yield Reason(f"after a failure: up to {restarts} restarts", why, origins.of(keys))
+    if spare:
+        why = f"paid for, and idle until one of the other {plan.nodes.total} fails"
+        yield Reason(f"spare nodes: {spare}", why, origins.of(["resources.spare_nodes"]))
 
 
 def _knows_walltime(plan: Plan) -> bool:

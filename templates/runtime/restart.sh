@@ -1,5 +1,5 @@
-# A verdict on a failure: `stop` where the program is at fault, `restart` where a node or the network
-# is, `unknown` once. Then another start takes the place of this one, on other nodes if need be.
+# A verdict on a failure: `stop` where the program is at fault, `restart` where a node or the
+# network is, `unknown` once. Then another start takes the place of this one, on other nodes.
 WALLTIME=${JOBGEN_LEFT:-${WALLTIME-}}    # what an earlier start has left of the allocation
 unset JOBGEN_LEFT
 choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the suspected ones last
@@ -15,10 +15,10 @@ choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the
     if [[ -n $idle ]]; then say "idle in this start: $idle"; fi
 }
 weigh_nodes() {    # weigh_nodes KEPT: of each what verdicts say against it, and its index
-    cat "$run_dir"/{attempts/*/verdict,bad-nodes} - 2>/dev/null <<<": ${all[*]}" | awk -v kept="$1" '
+    cat "$run_dir"/{attempts/*/verdict,bad-nodes} - <<<": ${all[*]}" | awk -v kept="$1" '
         /\t/ { n[$1] += 9 } /^(restart|unknown) / { for (i = 4; i <= NF; i++) n[$i]++ }
         $1 == ":" { for (i = 2; i <= NF; i++) print (i - 2 < kept ? 0 : n[$i] + 0), i - 2 }'
-}
+} 2>/dev/null
 list_bad() { cut -f 1 "$run_dir/bad-nodes" 2>/dev/null | sort -u || :; }
 show_new() {    # show_new LOG: the end of what this start has added
     local size
@@ -68,7 +68,7 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
     say "verdict: $verdict, by $cause${nodes:+ on $nodes}: $line"
 } 2>/dev/null
 end_start() {    # end_start STATUS: a failure may be followed by another start, here or elsewhere
-    local node left=${WALLTIME:+$((WALLTIME - SECONDS))} had bad=0
+    local node left=${WALLTIME:+$((WALLTIME - SECONDS))} had bad
     set +eu
     trap '' TERM INT USR1
     if (($1)) && [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] &&
@@ -76,9 +76,9 @@ end_start() {    # end_start STATUS: a failure may be followed by another start,
         had=$(cat "$run_dir"/attempts/*/verdict 2>/dev/null | grep -cE '^(restart|unknown) ')
         judge "$1"
         for node in $([[ $verdict != restart ]] || echo "$nodes"); do
-            TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
-        done
-        for node in "${NODES[@]}" $idle; do if list_bad | grep -qxF "$node"; then ((bad++)); fi; done
+            TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line"
+        done >>"$run_dir/bad-nodes"
+        bad=$(tr ' ' '\n' <<<"${NODES[*]} $idle" | grep . | grep -cxF "$(list_bad)")
         if [[ $verdict != stop ]] && ((had >= RESTARTS)); then
             say "it does not start again: it has had its $RESTARTS restarts"
         elif [[ $verdict != stop ]] &&

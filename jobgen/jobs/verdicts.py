@@ -1,0 +1,103 @@
+"""What the script of a job with `on_failure` has judged of its failures, and the nodes to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from jobgen.jobs.record import JobRecord, read_left
+from jobgen.output import format_table, make_printable
+from jobgen.records import NamedTuple
+
+_KINDS = ("stop", "restart", "unknown")
+
+
+class Verdict(NamedTuple):
+    """Why a start has failed, by its script: whether the program begins again, and the evidence."""
+
+    start: int
+    verdict: str  # stop, restart or unknown
+    cause: str
+    rank: int | None
+    nodes: tuple[str, ...]  # at fault, or suspected
+    evidence: str
+
+    def __str__(self) -> str:
+        nodes = f" on {', '.join(self.nodes)}" if self.nodes else ""
+        evidence = f": {self.evidence}" if self.evidence else ""
+        return (
+            f"start {self.start} failed; verdict {self.verdict}, by {self.cause}{nodes}{evidence}"
+        )
+
+
+class BadNode(NamedTuple):
+    """A node that a verdict has blamed."""
+
+    node: str
+    cause: str
+    time: str  # of UTC, as 2026-03-01T12:00:00Z
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"bad node {self.node}: {self.cause}, {self.time}: {self.evidence}"
+
+
+def read_verdicts(attempts: Iterable[Path]) -> Iterator[Verdict]:
+    """Yield the verdicts of these starts; what is damaged is left out."""
+    for attempt in attempts:
+        try:
+            first, _, evidence = read_left(attempt / "verdict").partition("\n")
+            verdict, cause, rank, *nodes = first.split()
+        except (OSError, ValueError):
+            continue
+        if verdict in _KINDS:
+            number = int(rank) if rank.isdecimal() else None
+            words = make_printable(evidence.strip())[:300]
+            yield Verdict(int(attempt.name), verdict, cause, number, tuple(nodes), words)
+
+
+def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
+    """Yield what the file `bad-nodes` of a run folder says; what is damaged is left out."""
+    try:
+        lines = read_left(run_dir / "bad-nodes").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        parts = line.split("\t", 3)
+        if len(parts) == 4:
+            yield BadNode(*map(make_printable, parts))
+
+
+class BadRecord(NamedTuple):
+    """What all jobs of a project tell of one node."""
+
+    node: str
+    times: int
+    causes: tuple[str, ...]
+    last: str
+    evidence: str  # of the last time
+    jobs: tuple[str, ...]
+
+
+def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[BadRecord]:
+    """Return the nodes that verdicts have blamed, the worst first."""
+    found: dict[str, list[tuple[BadNode, str]]] = {}
+    for job in jobs:
+        for bad in read_bad_nodes(job.run_dir):
+            found.setdefault(bad.node, []).append((bad, job.id))
+    records = []
+    for node, told in found.items():
+        last = max((bad for bad, _ in told), key=lambda bad: bad.time)
+        causes = tuple(dict.fromkeys(bad.cause for bad, _ in told))
+        of_jobs = tuple(dict.fromkeys(id for _, id in told))
+        records.append(BadRecord(node, len(told), causes, last.time, last.evidence, of_jobs))
+    return sorted(records, key=lambda one: (-one.times, one.node))
+
+
+def format_records(records: Iterable[BadRecord]) -> str:
+    """Return a line for each node, under the names of the columns."""
+    lines: list[tuple[str, ...]] = [("NODE", "TIMES", "CAUSES", "LAST", "JOBS", "")]
+    for one in records:
+        words = (", ".join(one.causes), one.last, " ".join(one.jobs), one.evidence)
+        lines.append((one.node, str(one.times), *words))
+    return "".join(f"{line}\n" for line in format_table(lines))
