@@ -69,7 +69,7 @@ def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
 
 
 class BadRecord(NamedTuple):
-    """What all jobs of a project tell of one node."""
+    """What all jobs of a project say about one node."""
 
     node: str
     times: int

@@ -126,7 +126,7 @@ def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
     if not nodes.spare:
         return
     if spec.on_failure is None or spec.on_failure.then != "restart":
-        why, hint = "would wait for ever", "add on_failure: {then: restart}"
+        why, hint = "are never used", "add on_failure: {then: restart}"
     elif len(nodes.groups) > 1:
         why = "cannot take the place of nodes that are not alike"
     elif nodes.fewest is not None:

@@ -369,7 +369,7 @@ class OnFailure(NamedTuple):
     then: Annotated[
         Literal["restart", "stop"] | None,
         "restart: the program starts again where a node or the network is at fault, without the"
-        " nodes that are, and once where nobody can tell; not where the program is. stop (the"
+        " nodes that are, and once where the fault is unclear; not where the program is. stop (the"
         " default).",
     ] = None
     at_most: Annotated[Count | None, "How many restarts there are in all; 3 by default."] = None

@@ -89,7 +89,8 @@ end_start() {    # end_start STATUS: a failure may be followed by another start,
             say "start $((attempt + 2)) follows in this allocation"
             printf '%-80s\n' "continued $1" 1<>"$attempt_dir/reserved"
             mv "$attempt_dir/reserved" "$attempt_dir/outcome"
-            grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -9
+            grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | tr -dc '0-9\n' |
+                xargs -r kill -KILL
             rm -rf "$tmp_dir" "$attempt_dir/from_shell"
             trap - TERM INT USR1 EXIT
             exec env -u JOBGEN_AGENT ${left:+JOBGEN_LEFT="$left"} \
