@@ -81,16 +81,16 @@ class BadRecord(NamedTuple):
 
 def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[BadRecord]:
     """Return the nodes that verdicts have blamed, the worst first."""
-    found: dict[str, list[tuple[BadNode, str]]] = {}
+    by_node: dict[str, list[tuple[BadNode, str]]] = {}
     for job in jobs:
         for bad in read_bad_nodes(job.run_dir):
-            found.setdefault(bad.node, []).append((bad, job.id))
+            by_node.setdefault(bad.node, []).append((bad, job.id))
     records = []
-    for node, told in found.items():
-        last = max((bad for bad, _ in told), key=lambda bad: bad.time)
-        causes = tuple(dict.fromkeys(bad.cause for bad, _ in told))
-        of_jobs = tuple(dict.fromkeys(id for _, id in told))
-        records.append(BadRecord(node, len(told), causes, last.time, last.evidence, of_jobs))
+    for node, entries in by_node.items():
+        last = max((bad for bad, _ in entries), key=lambda bad: bad.time)
+        causes = tuple(dict.fromkeys(bad.cause for bad, _ in entries))
+        of_jobs = tuple(dict.fromkeys(id for _, id in entries))
+        records.append(BadRecord(node, len(entries), causes, last.time, last.evidence, of_jobs))
     return sorted(records, key=lambda one: (-one.times, one.node))
 
 
