@@ -247,10 +247,19 @@ _CAUSES = (
     Cause(
         "setup",
         _SAID,
-        r"a command of the spec's setup failed|the program never began on \S+;",
+        r"a command of the spec's setup failed",
         "a command of environment.setup failed",
         "the lines before it in agent.log say which",
         per_node=True,
+    ),
+    Cause(
+        "never-began",
+        _SAID,
+        r"the program never began on \S+;",
+        "the program never began",
+        "environment.setup may have left the shell (exit), or changed PATH; see agent.log",
+        per_node=True,
+        vague=True,
     ),
     Cause(
         "port-in-use",
