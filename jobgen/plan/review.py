@@ -75,6 +75,12 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{processes} processes share {gpus} GPUs on a node; NCCL takes one each"
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
+        elif 1 < processes < gpus and plan.launch.mode in ("torchrun", "direct"):
+            message = (
+                f"{processes} processes leave {gpus - processes} of {gpus} GPUs on a node idle"
+            )
+            hint = f"write processes_per_node: {gpus}, unless each takes several"
+            yield loaded.problem("launch.processes_per_node", message, hint)
         threads = plan.environment.variables.get("OMP_NUM_THREADS", "")
         if not cpus:
             continue

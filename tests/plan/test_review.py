@@ -19,6 +19,10 @@ DOUBTFUL = {
         "launch.processes_per_node: 8 processes share 4 GPUs on a node; NCCL takes one each; write"
         " processes_per_node: 4, unless they use gloo or MPS",
     ),
+    "fewer processes than GPUs": (
+        ("", "launch: {processes_per_node: 2}\n"),
+        "2 processes leave 2 of 4 GPUs on a node idle; write processes_per_node: 4, unless each",
+    ),
     "more processes than CPUs": (
         ("cpus_per_node: 16", "cpus_per_node: 2"),
         "4 processes share 2 CPUs on a node; write cpus_per_node: 4 or more",
