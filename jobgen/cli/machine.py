@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 @json_option
 @add_target_options
 def doctor(path: str | None, as_json: bool, **target: Any) -> None:
-    """Check that this machine can submit jobs; with a spec, also its queue, account and paths.
+    """Check that this machine can submit jobs, and the queue, account and paths of a spec.
 
-    Takes a few seconds. Exits with 8 if something would make jobs fail.
+    Reads job.yaml if it is in this folder. Takes a few seconds. Exits with 8 if something would
+    make jobs fail.
     """
     from jobgen.machine.checks import Check, find_worst, format_checks
     from jobgen.machine.doctor import check_machine
@@ -41,6 +42,8 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     from jobgen.programs import list_doubts
 
     plan, site = None, None
+    if path is None and os.path.exists(DEFAULT_SPEC):
+        path = DEFAULT_SPEC
     if path is not None:
         loaded, plan = load_plan(path, target)
         site = target["site"] or loaded.spec.site

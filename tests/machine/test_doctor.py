@@ -81,6 +81,7 @@ def test_a_cluster_that_is_ready(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert checks["site"]["verdict"] == "unknown"
     assert checks["site"]["message"].startswith("no profile knows this machine, ")
     assert checks["account"]["verdict"] == "unknown"  # there is no accounting to ask
+    assert list(doctor(saved(home), home, monkeypatch)[1]) == list(checks)  # it finds job.yaml
 
 
 def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +142,7 @@ def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyP
 
 def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = saved(home, "openpbs")
+    Path("job.yaml").unlink()
     _, checks, _ = doctor(cluster, home, monkeypatch)
     assert checks["job history"]["message"] == "PBS keeps ended jobs"
     server = cluster / "qstat-B-f-F-json"  # without the line it is as PBS is installed
@@ -160,10 +162,12 @@ def test_a_scheduler_that_does_not_answer(home: Path, monkeypatch: pytest.Monkey
 
 def test_a_machine_without_a_scheduler(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    os.rename("job.yaml", "other.yaml")
     plain = jobgen("doctor")
     assert plain.code == 0
     assert "warn     scheduler" in plain.out
     assert "-> go to a login node of the cluster, or load its module\n" in plain.out
+    os.rename("other.yaml", "job.yaml")
     wanted = jobgen("doctor", "job.yaml")
     assert wanted.code == 8
     assert wanted.err == "not ready: scheduler\n"
@@ -264,6 +268,7 @@ def test_what_is_in_a_container_or_archive_is_not_looked_for_here(
 
 
 def test_options_of_a_spec_need_one(home: Path) -> None:
+    Path("job.yaml").unlink()
     ended = jobgen("doctor", "--site", "lumi-g")
     assert (ended.code, ended.out) == (2, "")
     assert jobgen("doctor", "no.yaml").code != 0
