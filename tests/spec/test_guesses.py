@@ -212,12 +212,10 @@ def follow(guess: str, said: str) -> dict[str, Any] | None:
     """Return the spec with what a hint says to write; None if that is not all said."""
     match = re.search(r"(?:as in|write) (directives: \[.*\]|\w+: .+)$", said.splitlines()[0])
     text = re.sub(r"(, (or|for|that|at the|and) .*|; .*)$", "", match[1]) if match else "..."
-    if re.search(r"\.\.\.|[A-Z]{4}|\bor\b|\bon: |}, \w+: {", text):
+    if re.search(r"\.\.\.|[A-Z]{4}|\bor\b|\bon: ", text):
         return None
-    pairs = re.findall(r"\w+: ", text)
-    new = yaml.safe_load(
-        text if len(pairs) == 1 or re.match(r"\w+: [{\[]", text) else f"{{{text}}}"
-    )
+    several = re.search(r"}, \w+: {", text) or not re.match(r"\w+: [{\[]", text)
+    new = yaml.safe_load(f"{{{text}}}" if several and len(re.findall(r"\w: ", text)) > 1 else text)
     spec = yaml.safe_load(write_guess(guess))
     ((path, _),) = yaml.safe_load(f"{guess}\n").items()
     *outer, last = path.split("/")
@@ -232,6 +230,69 @@ def follow(guess: str, said: str) -> dict[str, Any] | None:
     else:
         run.setdefault("script", "train.py")
     return {key: value for key, value in spec.items() if value != {}}
+
+
+def place(guess: str, target: list[str], value: Any) -> str:
+    """Return the spec of a guess with a value at another place instead."""
+    ((path, _),) = yaml.safe_load(f"{guess}\n").items()
+    *outer, last = path.split("/")
+    spec = record = yaml.safe_load(write_guess(guess))
+    for key in outer:
+        record = record[key]
+    if target != [*outer, last]:
+        del record[last]
+    record = {}
+    for key in reversed(target):
+        value = {key: value}
+    merge(spec, value)
+    if target[0] == "run" and target[1:] != ["args"]:
+        spec["run"] = {key: spec["run"][key] for key in target[1:2]}
+    return yaml.safe_dump({key: part for key, part in spec.items() if part != {}}, sort_keys=False)
+
+
+VALUE = r"; (?:expected .*; )?write (?:e\.g\. )?([^;]+?)(?: without quotes|, |it \w.*| or .*)?$"
+
+
+def test_a_value_moves_to_the_key_that_a_hint_names() -> None:
+    """It is taken there, or what is wrong with it there is said with what to write."""
+    moved, lost = 0, {}
+    for guess, expected in GUESSES:
+        said = "" if expected == "ok" else listen(write_guess(guess)).partition("\n")[0]
+        ((path, value),) = yaml.safe_load(f"{guess}\n").items()
+        named = re.search(r"write ((?:[a-z_]+\.)*[a-z_]+)(?:,| for | at |;|$)", said)
+        near = re.search(r"did you mean '(\w+)'", said)
+        here = said.partition(": ")[2].startswith(f"{path.replace('/', '.')}: unknown key")
+        if not here or not (near or named):
+            continue
+        target = [*path.split("/")[:-1], near[1]] if near else named[1].split(".")
+        if not near and target[0] not in read_fields(JobSpec):
+            continue
+        moved += 1
+        answer = listen(place(guess, target, value))
+        faults = [line for line in answer.splitlines() if not line.startswith("note: ")]
+        parent = re.escape(".".join(target[:-1]))
+        at = re.compile(rf" {parent}[.:\[].*(; |expected )" if parent else "; ")
+        if not all(map(at.search, faults)):
+            lost[guess] = (said, answer)
+    assert not lost, "\n".join(f"{guess} | {lost[guess]}" for guess in lost)
+    assert moved > 80
+
+
+def test_a_value_that_a_hint_says_to_write_is_taken() -> None:
+    followed, refused = 0, {}
+    for guess, expected in GUESSES:
+        said = "" if expected == "ok" else listen(write_guess(guess)).partition("\n")[0]
+        ((path, _),) = yaml.safe_load(f"{guess}\n").items()
+        match = re.search(VALUE, said)
+        plain = match and re.fullmatch(r"(?!it$)[\w.:-]+|\[[\w., -]+\]", match[1])
+        if not plain or "unknown key" in said or said.split(": ")[1] != path.replace("/", "."):
+            continue
+        followed += 1
+        answer = listen(place(guess, path.split("/"), yaml.safe_load(match[1])))
+        if any(not line.startswith("note: ") for line in answer.splitlines()):
+            refused[guess] = (said, answer)
+    assert not refused
+    assert followed > 15
 
 
 def test_what_a_hint_says_to_write_is_accepted() -> None:
