@@ -50,7 +50,7 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         copied=copied,
     )
     shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
-    bits = [make_remark("not-a-program.bits", words[0], 1, certain=True)] if shut else []
+    bits = [make_remark("not-a-program.bits", words[0])] if shut else []
     if path := _find_wrapper(words):
         from jobgen.programs.wrapper import check_wrapper
 
@@ -86,7 +86,7 @@ def _check_module(module: str, size: JobSize) -> list[Remark]:
         if os.path.isfile(path):
             return check_program(path, size, "")
     if os.path.isdir(base):
-        return [make_remark("not-a-program.package", base, 1, certain=True)]
+        return [make_remark("not-a-program.package", base)]
     if os.path.isfile(f"{top}/__init__.py"):
-        return [make_remark("module-missing", top, 1, certain=True, name=module)]
+        return [make_remark("module-missing", top, name=module)]
     return []

@@ -24,7 +24,11 @@ class Call(NamedTuple):
     name: str
     node: ast.Call
     tests: tuple[ast.expr, ...]  # of each `if` that decides about it, but the one for `__main__`
-    owner: str  # the plain function that it stands in
+
+    @property
+    def certain(self) -> bool:
+        """Whether no `if` decides about it."""
+        return not self.tests
 
     @property
     def short(self) -> str:
@@ -65,6 +69,7 @@ class Import(NamedTuple):
     name: str
     taken: tuple[str, ...]  # the names that it takes from there
     optional: bool  # whether a `try` stands around it
+    certain: bool = True
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -81,7 +86,7 @@ _LEAVES = frozenset(
 class Module:
     """One file of the program, by its path as the user would write it."""
 
-    line = 1  # where a remark on all of it stands
+    line, certain = 1, True  # where a remark on all of it stands, and that no `if` decides
 
     def __init__(self, path: str) -> None:
         """Read the file. Raises what `ReadProgram` does."""
@@ -99,11 +104,11 @@ class Module:
         self._visit()
 
     def _visit(self) -> None:
-        stack: list[tuple[ast.AST, tuple[ast.expr, ...], str, bool]] = [(self.tree, (), "", False)]
+        stack: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = [(self.tree, (), False)]
         while stack:
-            node, tests, owner, tried = stack.pop()
+            node, tests, tried = stack.pop()
             if isinstance(node, ast.Call):
-                self._keep_call(node, tests, owner)
+                self._keep_call(node, tests)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 self._keep_import(node, tried)
             elif isinstance(node, ast.Assign):
@@ -111,15 +116,12 @@ class Module:
                     self._keep_assigned(target, node.value, tests)
             elif isinstance(node, ast.If) and main_test(node) is None:
                 tests = (*tests, node.test)
-            elif isinstance(node, ast.FunctionDef):
-                method = [one.arg for one in node.args.args[:1]] == ["self"]
-                owner = "" if method or node.decorator_list else node.name
             tried = tried or isinstance(node, ast.Try)
             inner = [one for one in ast.iter_child_nodes(node) if type(one) not in _LEAVES]
-            stack += [(one, tests, owner, tried) for one in reversed(inner)]
+            stack += [(one, tests, tried) for one in reversed(inner)]
 
-    def _keep_call(self, node: ast.Call, tests: tuple[ast.expr, ...], owner: str) -> None:
-        call = Call(self, node.lineno, self._name(node.func), node, tests, owner)
+    def _keep_call(self, node: ast.Call, tests: tuple[ast.expr, ...]) -> None:
+        call = Call(self, node.lineno, self._name(node.func), node, tests)
         self.calls.append(call)
         if call.name == "os.environ.update":
             for name, value in call.given.items():
@@ -162,6 +164,9 @@ class Module:
         return ".".join(reversed(parts))
 
 
+Place = Call | Setting | Import | Module
+
+
 class ReadProgram:
     """A program: the file that is started first, then the project's modules that it imports."""
 
@@ -199,7 +204,9 @@ class ReadProgram:
         """Return the files of the project that a module imports: from beside it, or from here."""
         files: list[str] = []
         for one in module.imports:
-            root = next((root for root in self._roots if _is_own(one.name, root)), None)
+            root = next(
+                (root for root in self._roots if _is_own(one.name, os.path.abspath(root))), None
+            )
             if root is None:
                 self.libraries.add(one.name.partition(".")[0])
                 continue

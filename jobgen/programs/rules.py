@@ -14,16 +14,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.programs.reader import (
-    Call,
-    Import,
-    Module,
-    ReadProgram,
-    Setting,
-    classify,
-    main_test,
-    read_table,
-)
+from jobgen.programs.reader import Call, Place, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
 
@@ -73,9 +64,16 @@ def _read_texts() -> dict[str, list[str]]:
     return {name: texts for name, *texts in rows}
 
 
-def make_remark(name: str, path: str, line: int, /, *, certain: bool, **values: object) -> Remark:
-    """Return a remark, with the words that `remarks.txt` has for it and these values in them."""
-    message, hint = (Template(text).substitute(values, path=path) for text in _read_texts()[name])
+def make_remark(
+    name: str, path: str, line: int = 1, /, *, certain: bool = True, **values: object
+) -> Remark:
+    """Return a remark, with the words that `remarks.txt` has for it and these values in them.
+
+    `certain` tells whether one that is `likely` is a warning.
+    """
+    level, *texts = _read_texts()[name]
+    message, hint = (Template(text).substitute(values, path=path) for text in texts)
+    certain = certain if level == "likely" else level == "warning"
     return Remark(path, line, name.partition(".")[0], message, hint, certain)
 
 
@@ -86,12 +84,11 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     in `roots`: by default beside the program, and in the current folder.
     """
     if os.path.isdir(path):
-        return [make_remark("not-a-program", path, 1, certain=True)]
+        return [make_remark("not-a-program", path)]
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        line = error.lineno or 1
-        return [make_remark("syntax", path, line, certain=True, fault=error.msg)]
+        return [make_remark("syntax", path, error.lineno or 1, fault=error.msg)]
     except (OSError, ValueError):
         return []
     look.find_form()
@@ -122,41 +119,26 @@ _IGNORE = re.compile(r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]")
 _ADDS_OPTIONS = re.compile(r"parse_known\w*|add_(?!argument$|argument_group$)\w*arg\w*")
 
 
-Place = Call | Setting | Import | Module
-
-
 class _Look:
     """One look into a program, for the job that starts it."""
 
     def __init__(self, program: ReadProgram, size: JobSize) -> None:
         self.program, self.size = program, size
         self.remarks: list[Remark] = []
-        makers = [call for call in program.calls if "makes" in call.kinds]
-        self.idle = [call for call in makers if not self._is_reached(call)]
+        kinds = {kind for call in program.calls for kind in call.kinds}
         # A library's class may be made from a file of settings.
-        kinds = [call.kinds for call in makers] + [one.kinds for one in program.imports]
-        self.placed = any({"makes", "places"} <= kind for kind in kinds)
-        self.grouped = self.placed or len(makers) > len(self.idle)
-        self.spawns = any("spawns" in call.kinds for call in program.calls)
+        uses = [call.kinds for call in program.calls] + [one.kinds for one in program.imports]
+        self.placed = any({"makes", "places"} <= kind for kind in uses)
+        self.grouped, self.spawns = self.placed or "makes" in kinds, "spawns" in kinds
+        self.trains = "trains" in kinds
 
-    def _is_reached(self, call: Call) -> bool:
-        """Whether the function that a call stands in is named anywhere else."""
-        return not call.owner or len(re.findall(rf"\b{call.owner}\b", self.program.text)) > 1
-
-    def _warn(self, name: str, at: Place, /, **values: Any) -> None:
-        self._say(name, at, certain=True, **values)
-
-    def _note(self, name: str, at: Place, /, **values: Any) -> None:
-        self._say(name, at, certain=False, **values)
-
-    def _say(
-        self, name: str, at: Place, /, *, certain: bool, line: int = 0, **values: object
-    ) -> None:
+    def _say(self, name: str, at: Place, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
-        line = line or at.line
         alone = f"each of the job's {self.size.world_size} processes runs the whole program alone"
-        values = {"alone": f"{alone}, and all write the same files"} | self.size._asdict() | values
-        remark = make_remark(name, at.module.path, line, certain=certain, **values)
+        given: dict[str, Any] = {"alone": f"{alone}, and all write the same files"}
+        given |= {"certain": at.certain} | self.size._asdict() | values
+        line = given.pop("line", at.line)
+        remark = make_remark(name, at.module.path, line, **given)
         (text, *_) = at.module.text.splitlines()[line - 1 : line] or [""]
         match = _IGNORE.search(text)
         if match is None or remark.rule not in re.split(r"[, ]+", match[1]):
@@ -168,31 +150,30 @@ class _Look:
         """A file that does nothing when it is started, or does not find its own modules."""
         entry = self.program.entry
         for one in self.program.missing:
-            self._warn("module-missing", one, name=one.name)
+            self._say("module-missing", one, name=one.name)
         copied = self.size.copied
         for module in self.program.modules if copied is not None else ():
             path = os.path.normpath(module.path)
             if not any(path == one or path.startswith(f"{one}/") for one in copied or ()):
-                self._warn("module-untracked", module)
+                self._say("module-untracked", module)
         body = [node for node in entry.tree.body if not _is_text(node)]
         for node in body:
             if (name := main_test(node)) not in (None, "__main__"):
-                self._warn("main-not-called.test", entry, line=node.lineno, name=repr(name))
+                self._say("main-not-called.test", entry, line=node.lineno, name=repr(name))
         first = entry.text.partition("\n")[0]
         if first.startswith("#!") and first.endswith("\r"):
-            self._note("line-ends", entry)
-        if not body:
-            self._warn("empty", entry)
+            self._say("line-ends", entry)
         # What a file of imports alone starts is in what it imports.
-        elif not any(map(_acts, body)) and not all(
-            isinstance(node, ast.Import | ast.ImportFrom) for node in body
-        ):
-            named = [node for node in body if isinstance(node, ast.FunctionDef)]
-            mains = [node for node in named if re.fullmatch(r"main\w*|train|run", node.name)]
-            for main in mains[:1]:
-                self._warn("main-not-called", entry, line=main.lineno, name=main.name)
-            if not mains:
-                self._warn("empty.names", entry)
+        rest = [node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
+        mains = [
+            node for node in rest if re.match(r"(main|train$|run$)", getattr(node, "name", ""))
+        ]
+        if not body:
+            self._say("empty", entry)
+        elif rest and not any(map(_acts, rest)):
+            rule, main = ("main-not-called", mains[0]) if mains else ("empty.names", body[0])
+            line = main.lineno if mains else 1
+            self._say(rule, entry, line=line, name=getattr(main, "name", ""))
 
     def find_arguments(self) -> None:
         """Options of the job that the program's own parser does not have."""
@@ -203,23 +184,19 @@ class _Look:
             return
         for call in calls:
             handed = {node.id for node in call.node.args if isinstance(node, ast.Name)}
-            if _ADDS_OPTIONS.fullmatch(call.short) or (
-                handed & parsers and call.name.partition(".")[0] in libraries
-            ):
+            strange = handed & parsers and call.name.partition(".")[0] in libraries
+            computed = call in added and len(call.words) < len(call.node.args)
+            if strange or computed or _ADDS_OPTIONS.fullmatch(call.short):
                 return
-        if any(len(call.words) < len(call.node.args) for call in added):
-            return  # a name is computed
         known = sorted({str(word) for call in added for word in call.words})
-        for word in self.size.arguments:
-            option = word.partition("=")[0]
-            if re.match(r"--(?!no-|help$)\w", option) and not any(
-                one.startswith(option) for one in known
-            ):
+        options = [word.partition("=")[0] for word in self.size.arguments]
+        for option in filter(re.compile(r"--(?!no-|help$)\w").match, options):
+            if not any(one.startswith(option) for one in known):
                 from jobgen.spec.words import find_near
 
                 near = find_near(option, known)
                 write = f"write {near}" if near else f"it knows {', '.join(known)}"
-                self._warn("unknown-argument", self.program.entry, option=option, write=write)
+                self._say("unknown-argument", self.program.entry, option=option, write=write)
 
     # --- processes ---
 
@@ -230,32 +207,25 @@ class _Look:
             return
         plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
         strange = ", ".join(sorted(program.libraries - plain)[:3])
-        if self.idle:
-            self._note("no-process-group.uncalled", self.idle[0], name=self.idle[0].owner)
-        elif mpi := program.libraries & {"horovod", "mpi4py"}:
+        if mpi := program.libraries & {"horovod", "mpi4py"}:
             if self.size.agents:
-                self._note("other-launcher", entry, library=" and ".join(sorted(mpi)))
-        elif any("trains" in call.kinds for call in program.calls) or not (
-            strange or program.partial or program.variables & _OWN_PART
-        ):
-            if strange:
-                self._note("no-process-group.unseen", entry, libraries=strange)
-            else:
-                self._say("no-process-group", entry, certain=not program.partial)
+                self._say("other-launcher", entry, library=" and ".join(sorted(mpi)))
+        elif self.trains or not (strange or program.partial or program.variables & _OWN_PART):
+            rule, certain = "no-process-group" + ".unseen" * bool(strange), not program.partial
+            self._say(rule, entry, certain=certain, libraries=strange)
 
     def find_processes(self) -> None:
         """Processes and GPUs that the program takes by itself, under a launcher that did so."""
         for call in self.program.calls:
-            certain = not call.tests
             if "submits" in call.kinds:
-                self._warn("own-launcher.jobs", call)
+                self._say("own-launcher.jobs", call)
             elif "spawns" in call.kinds and _is_likely(call):
-                self._say("own-processes", call, certain=certain, name=call.short)
+                self._say("own-processes", call, name=call.short)
             elif "parallel" in call.kinds:
                 if self.size.processes > 1 and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)
             elif "starts" in call.kinds and (name := _find_launcher(call)):
-                self._say("own-launcher", call, certain=certain, name=name)
+                self._say("own-launcher", call, name=name)
 
     # --- GPUs ---
 
@@ -268,13 +238,13 @@ class _Look:
             count = len([part for part in shown.split(",") if part.strip()])
             few = 0 < count < self.size.processes and shown != "-1"
             if few and one.name == "CUDA_VISIBLE_DEVICES":
-                self._say("visible-devices", one, certain=one.certain, count=count)
+                self._say("visible-devices", one, count=count)
         if not self.grouped:
             return  # one cause is enough
         for call in self.program.calls:
             value = getattr(call.given.get("device_map"), "value", "")
             if value in ("auto", "balanced", "sequential"):
-                self._say("device-map", call, certain=not call.tests, value=value)
+                self._say("device-map", call, value=value)
         if self.placed:
             self._find_local_rank()
             self._find_counts()
@@ -287,19 +257,19 @@ class _Look:
                 self._find_local_rank()
             else:
                 groups = filter(_starts_group, self.program.calls)
-                self._note("first-gpu", next(groups, self.program.entry))
+                self._say("first-gpu", next(groups, self.program.entry))
 
     def _find_counts(self) -> None:
         """Devices and nodes that Lightning is given; it refuses others than the job's."""
         for call in self.program.calls:
             given = call.given
             cpu = getattr(given.get("accelerator"), "value", "") == "cpu"
-            if "counts" not in call.kinds or None in given or cpu:
+            if "counts" not in call.kinds or call.tests or None in given or cpu:
                 continue
             devices = _count(given.get("devices"), self.size.processes)
             number = _count(given.get("num_nodes"), 1)
             if devices and number and devices * number != self.size.world_size:
-                self._note("devices", call, devices=devices, number=number)
+                self._say("devices", call, devices=devices, number=number)
 
     def _find_chosen(self, call: Call) -> None:
         """A GPU that is the same for all processes of a node, or that a node does not have."""
@@ -312,26 +282,23 @@ class _Look:
             fixed = [f"{call.short}({call.words[0]})"]
         passive = ("load", "add_argument", "load_state_dict", "autocast")
         if fixed and not call.tests and call.short not in passive:
-            self._note("fixed-gpu", call, gpu=fixed[0])
+            self._say("fixed-gpu", call, gpu=fixed[0])
         elif call.short == "set_device" and self.size.nodes > 1 and call.node.args:
             first = call.node.args[0]
             name = first.id if isinstance(first, ast.Name) else ""
             if all(map(_is_global, call.module.assigned.get(name, [first]))):
-                self._note("global-rank", call)
+                self._say("global-rank", call)
 
     def _find_local_rank(self) -> None:
         """A group of torch's own beside an option that the older launcher passed."""
-        calls = self.program.calls
-        own = any(map(_starts_group, calls))
+        own = any(map(_starts_group, self.program.calls))
         if not own or self.program.variables & {"LOCAL_RANK", "SLURM_LOCALID", "RANK"}:
             return
-        for call in calls:
-            option = call.short == "add_argument" and {"--local_rank", "--local-rank"} & {
-                *call.words
-            }
-            default = call.given.get("default", ast.Constant(0))
-            if option and getattr(default, "value", 0) is not None:
-                self._note("local-rank", call)
+        for call in self.program.calls:
+            default = getattr(call.given.get("default"), "value", 0)
+            option = {"--local_rank", "--local-rank"}.intersection(map(str, call.words))
+            if option and call.short == "add_argument" and default is not None:
+                self._say("local-rank", call)
                 return
 
     # --- rendezvous ---
@@ -345,11 +312,11 @@ class _Look:
         if ranks and self.grouped and not self.placed and not reads & {"RANK", "LOCAL_RANK"}:
             module = next(one for one in self.program.modules if ranks[0] in one.text)
             line = module.text.partition(ranks[0])[0].count("\n") + 1
-            self._note("slurm-rank", module, line=line, variable=ranks[0])
+            self._say("slurm-rank", module, line=line, variable=ranks[0])
         for one in self.program.settings:
             near = one.name == "MASTER_ADDR" and self.size.nodes == 1
             if one.name in _RENDEZVOUS and one.certain and one.literal is not None and not near:
-                self._warn("own-rendezvous", one, name=one.name, value=one.literal)
+                self._say("own-rendezvous", one, name=one.name, value=one.literal)
         for call in self.program.calls:
             if _starts_group(call) and not call.tests:
                 self._find_meeting(call)
@@ -358,13 +325,13 @@ class _Look:
         """What a call of init_process_group is given."""
         given = {name: getattr(node, "value", None) for name, node in call.given.items()}
         if "nccl" in (given.get("backend"), *call.words[:1]) and not self.size.gpus:
-            self._warn("no-gpu", call)
+            self._say("no-gpu", call)
         for name, value in given.items():
             number = name in ("rank", "world_size") and isinstance(value, int) and value >= 0
             if number or (name == "init_method" and str(value).startswith("tcp://")):
-                self._warn("own-rendezvous.call", call, name=name, value=repr(value))
+                self._say("own-rendezvous.call", call, name=name, value=repr(value))
             elif re.match(r"file://(/tmp|/dev/shm)\b", str(value)) and self.size.nodes > 1:
-                self._warn("own-rendezvous.file", call, value=value)
+                self._say("own-rendezvous.file", call, value=value)
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -31,7 +31,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     except (JobgenError, OSError):
         return []
     remarks = [
-        make_remark(rule, path, wrapper.text.count("\n", 0, match.start(1)) + 1, certain=True)
+        make_remark(rule, path, wrapper.text.count("\n", 0, match.start(1)) + 1)
         for rule, form in (("own-launcher.jobs", _SUBMITS), ("no-wait", _BACKGROUND))
         for match in form.finditer(wrapper.text)
         if rule != "no-wait" or not re.search(r"\bwait\b", wrapper.text)
@@ -52,9 +52,9 @@ def _find_settings(path: str, text: str, size: JobSize) -> Iterator[Remark]:
         line, count = text.count("\n", 0, match.start(1)) + 1, value.count(",") + 1
         values = size._asdict() | {"name": name, "value": value, "count": count}
         if not name.startswith("CUDA"):
-            yield make_remark("own-rendezvous", path, line, certain=True, **values)
+            yield make_remark("own-rendezvous", path, line, **values)
         elif count < size.processes:
-            yield make_remark("visible-devices", path, line, certain=True, **values)
+            yield make_remark("visible-devices", path, line, **values)
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
@@ -73,4 +73,4 @@ def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Itera
         direct = "; or write launch: {mode: direct, processes_per_node: 1}"
         values = size._asdict() | {"name": name, "otherwise": direct * (size.nodes == 1)}
         line = launch.place.line
-        yield make_remark(f"own-launcher.{kind}", path, line, certain=True, **values)
+        yield make_remark(f"own-launcher.{kind}", path, line, **values)

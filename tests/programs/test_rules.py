@@ -158,10 +158,6 @@ WRONG = {
         GROUP + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         ["main-not-called"],
     ),
-    "a group that is never made": (
-        "import torch\ndef setup():\n    torch.distributed.init_process_group()\nloss.backward()",
-        ["no-process-group"],
-    ),
     "one device of Lightning": (
         "import lightning as L\nL.Trainer(devices=1, num_nodes=2).fit(model)",
         ["devices"],

@@ -146,6 +146,15 @@ def test_every_node_runs_one_agent(subtests: pytest.Subtests) -> None:
                 assert '--master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"' in agent
 
 
+def test_one_node_may_meet_statically() -> None:
+    text = next(path for path in EXAMPLES if path.stem == "slurm-2x8").read_text()
+    script = render(plan_of(text, "resources.nodes=1", "launch.rendezvous=static"))
+    (agent,) = lines_with("--nproc-per-node", script)
+    assert '--node-rank="$node_rank"' in agent
+    assert "MASTER_ADDR=127.0.0.1" in script
+    assert "rendezvous_id" not in script
+
+
 def test_nothing_relies_on_the_torchrun_command_or_on_localhost(subtests: pytest.Subtests) -> None:
     for name, script in SCRIPTS.items():
         with subtests.test(name):
