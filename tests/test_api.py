@@ -187,7 +187,7 @@ def test_a_spec_may_be_text_or_keys_and_values_and_overrides_values() -> None:
     prepared = jobgen.prepare(data, overrides={"resources.nodes": 3, "run.args.tag": tag})
     assert jobgen.load(MINIMAL, {"run.args.tag": tag}).spec.run.args == {"tag": tag}
     assert "3 nodes" in prepared.text
-    with pytest.raises(SpecError, match=re.escape("job.yaml:3:10: resources.nodes: 0 is less")):
+    with pytest.raises(SpecError, match=re.escape("the spec: resources.nodes: 0 is less")):
         jobgen.load({"name": "a", "resources": {"nodes": 0}, "run": {"module": "m"}})
 
 

@@ -128,7 +128,10 @@ def check_queue(
     for one, record in named:
         if record is None and queues and one in loaded.spec.queue:
             message = f"the profile of {profile.title or 'this site'} has no queue {one!r}"
-            hint = f"it has {', '.join(queues)}"
+            from jobgen.spec.words import find_near  # only a fault needs it
+
+            near = find_near(one, queues)
+            hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"
             yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
     if profile.walltime_required and size.walltime is None:
         about = cite_source(profile, (profile.cited or {}).get("walltime_required"))

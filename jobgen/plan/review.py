@@ -14,6 +14,7 @@ from jobgen.errors import Problem
 from jobgen.plan.limits import count
 from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import Resources
 
 _GIB = 1024**2  # in KiB
 # Each node has its own.
@@ -160,6 +161,11 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Tasks of an array that write into one place."""
     if plan.array is None:
         return
+    for name in (loaded.spec.array.values or {}) if loaded.spec.array else ():
+        if name in Resources._fields:
+            message = f"{name} is an argument of the program here: its tasks get --{name}"
+            hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
+            yield loaded.problem(f"array.values.{name}", message, hint)
     words = plan.program.command
     for option, value in itertools.pairwise((*words, "")):
         option, joined, after = option.partition("=")

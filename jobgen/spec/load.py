@@ -130,7 +130,10 @@ def load(
         defaults += [own] if added else []
     try:
         spec, positions = bind(root, JobSpec)
-    except SpecError:
+    except SpecError as error:
+        if isinstance(source, collections.abc.Mapping):
+            nowhere = Position("the spec")  # there is no file whose lines could be named
+            raise SpecError([one._replace(where=nowhere) for one in error.problems]) from None
         if not {"run", "roles", "extends"} & root.items.keys():
             yaml_nodes.refuse_other_files(path, text)
         raise

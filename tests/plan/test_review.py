@@ -23,6 +23,10 @@ DOUBTFUL = {
         ("", "launch: {processes_per_node: 2}\n"),
         "2 processes leave 2 of 4 GPUs on a node idle; write processes_per_node: 4, unless each",
     ),
+    "a sweep over what all tasks share": (
+        ("", "array: {values: {nodes: [1, 2]}}\n"),
+        "nodes is an argument of the program here: its tasks get --nodes; all tasks have the job's",
+    ),
     "more processes than CPUs": (
         ("cpus_per_node: 16", "cpus_per_node: 2"),
         "4 processes share 2 CPUs on a node; write cpus_per_node: 4 or more",
