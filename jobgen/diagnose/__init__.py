@@ -64,7 +64,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
     judged = [*read_verdicts(run_folder.list_attempts(job.run_dir)), *read_bad_nodes(job.run_dir)]
     diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
-    words = SCHEDULERS[job.scheduler].advice._asdict()
+    advice = SCHEDULERS[job.scheduler].advice
+    words = advice._replace(release=advice.release.replace("ID", job.id))._asdict()
     remedy = diagnosis.remedy.format(**words)
     return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)
 

@@ -148,12 +148,12 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         rest = ", ".join(name for name in names if name not in heads)
         yield f"{word!r} is of the command, and no module", f"write modules: [{rest}]"
     for word in names:
-        others = ", ".join(name for name in names if name != word)
         if ";" in word:
             plain = ", ".join(name for each in names for name in each.split(";") if name)
             yield f"{word!r} is more than a name", f"write modules: [{plain}]"
             return
         if word in ("purge", "reset", "use", "swap", "switch", "unload", "rm"):
+            others = ", ".join(name for name in names if name != word)
             first = {"purge": "first: purge, ", "reset": "first: reset, "}.get(word, "")
             hint = f"write modules: {{{first}load: [{others}]}}"
             if word == "use":
