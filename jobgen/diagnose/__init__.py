@@ -23,6 +23,7 @@ from jobgen.diagnose.matching import (
     find_cause,
     find_verdict,
     read_names,
+    read_own_words,
 )
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import run_folder
@@ -311,7 +312,7 @@ def _name_cause(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evid
         lines.append(report)
     return about._replace(
         cause=cause.id,
-        title=cause.title,
+        title=(line and read_own_words(line)) or cause.title,
         remedy=cause.remedy,
         node=node,
         evidence=tuple(map(format_line, lines)),

@@ -44,7 +44,8 @@ class Diagnosis(NamedTuple):
         if len(self.ranks) > 1:
             if len(self.ranks) == self.world:
                 return f"all {self.world} ranks"
-            where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else f" of {self.world}"
+            world = f" of {self.world}" if self.world else ""  # unknown where none has begun
+            where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else world
             return f"{list_ranks(self.ranks)}{where}"
         if self.node is None:
             return ""

@@ -214,7 +214,7 @@ def _explain_node(failure: Failure) -> Explained:
         at = failure.lines.index(match[1])
         before = [line for line in failure.lines[:at] if not _is_own(line)]
         tail = (*before[-2:], match[1]) if match[0].own else (match[1],)
-        return Explained(failure, *match, tail=tail)
+        return Explained(failure, *match, tail=tail, words=read_own_words(match[1]))
     raised = [one for one in find_tracebacks(failure.lines) if not _OF_AGENT.search(one.words)]
     if raised:
         return _explain_exception(failure, raised[-1].chain)
@@ -231,6 +231,11 @@ def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:
     groups = {name: text for name, text in match.groupdict().items() if text} if match else {}
     node = next((groups[name] for name in groups if name.startswith("node")), None)
     return node, groups.get("key")
+
+
+def read_own_words(line: Line) -> str:
+    """Return what an error of jobgen's script says; nothing of any other line."""
+    return line.text.partition(f"{_OWN}error: ")[2].strip()[:_MOST_WORDS]
 
 
 def _is_own(line: Line) -> bool:

@@ -316,7 +316,7 @@ def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> Non
     run.write("attempts/0/node-0.started", "")
     found = run.diagnose()
     assert (found.cause, found.node) == ("module-missing", "n2")
-    assert found.title.endswith("seen on n2 alone, of 2 nodes")
+    assert found.title == "module load failed on n2: cuda/99.9; seen on n2 alone, of 2 nodes"
 
 
 def test_clocks_that_differ_do_not_turn_first_and_last_around(run: Run) -> None:
