@@ -115,9 +115,9 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"\bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU is lost"
-        r"|GPU has fallen off the bus|CUDA error: hardware stack error"
-        r"|Unable to determine the device handle",
+        r"\bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST"
+        r"|GPU is lost|fallen off the bus|CUDA error: hardware stack error"
+        r"|Unable to determine the device handle|system not yet initialized",
         "a GPU failed",
         "leave that node out and tell your administrators",
         fault="machine",
@@ -126,7 +126,7 @@ CAUSES = (
         "gpu-error",
         ALL,
         r"CUDA error: (unspecified launch failure|an illegal memory access|misaligned address)"
-        r"|HSA_STATUS_ERROR|\bXid\b.*\d+",
+        r"|HSA_STATUS_ERROR|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error",
         "the program on a GPU failed, or the GPU",
         "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
         "that node out and tell your administrators",
@@ -247,7 +247,7 @@ CAUSES = (
         ALL,
         r"client socket has (timed out|failed to connect)|RendezvousTimeoutError|No route to host"
         r"|Timed out after \d+ seconds waiting for clients|(connect|connection) to .*timed out"
-        r"|failed to connect to .*:\d+|[Cc]onnection refused",
+        r"|failed to connect to .*:\d+|[Cc]onnection refused|connectFullMesh failed",
         "a node could not reach the rendezvous, or not all came to it",
         "look at the agent.log of the node that is missing; if none is, it is a firewall or the "
         "wrong interface: set launch.interface",

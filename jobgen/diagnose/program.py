@@ -204,7 +204,8 @@ CAUSES = (
     Cause(
         "nccl",
         RANK,
-        r"ncclSystemError|ncclUnhandledCudaError|ncclInternalError|ncclInvalidUsage|NCCL error in",
+        r"ncclSystemError|ncclUnhandledCudaError|ncclInternalError|ncclInvalidUsage|NCCL error"
+        r"|NCCL WARN .*(failed|closed)",
         "NCCL has failed",
         "set NCCL_DEBUG=INFO in environment.variables: NCCL's last WARN line says why",
         vague=True,

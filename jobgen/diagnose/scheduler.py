@@ -48,7 +48,8 @@ CAUSES = (
         (*SCHEDULER, "agent"),
         r"Task launch for \S+ failed on node (?P<node1>\S+?): "
         r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)|Prolog error"
-        r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd",
+        r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
+        r"|slurmstepd: error: execve\(\): \S+/slurm_script: ",
         "the scheduler could not start the job on it",
         "the scheduler's words above say why; {leave_out}, and tell your administrators",
         fault="machine",
