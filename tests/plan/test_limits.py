@@ -279,7 +279,7 @@ def test_a_queue_that_the_profile_does_not_know_is_warned_of() -> None:
     (warning,) = warnings("cscs-clariden", "queue=norml")
     assert warning == (
         "queue: the profile of CSCS Alps, Clariden (Switzerland) has no queue 'norml'; "
-        "it has normal, debug, low, xfer (the list may be incomplete)"
+        "did you mean normal? it has normal, debug, low, xfer (the list may be incomplete)"
     )
 
 
