@@ -34,16 +34,19 @@ else:
         """A tuple whose items have names, and some of them a default."""
 
         def __new__(cls, *values: Any, **named: Any) -> NamedTuple:
-            given, all_fields = len(values), len(cls._fields)
-            if given != all_fields:
-                rest = tuple(map(named.pop, cls._fields[given:], cls._starts[given:]))
-                if _REQUIRED in rest[: all_fields - len(cls._field_defaults)]:
-                    missing = cls._fields[given + rest.index(_REQUIRED)]
-                    raise TypeError(f"{cls.__name__}() lacks {missing}")
-                values += rest
-            if named or given > all_fields:
-                raise TypeError(f"{cls.__name__}() takes {', '.join(cls._fields)}, each once")
+            if named or len(values) != len(cls._fields):
+                values = cls._complete(values, named)
             return tuple.__new__(cls, values)
+
+        @classmethod
+        def _complete(cls, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+            given, fields = len(values), cls._fields
+            values += tuple(map(named.pop, fields[given:], cls._starts[given:]))
+            if named or given > len(fields):
+                raise TypeError(f"{cls.__name__}() takes {', '.join(fields)}, each once")
+            if _REQUIRED in values[given : len(fields) - len(cls._field_defaults)]:
+                raise TypeError(f"{cls.__name__}() lacks {fields[values.index(_REQUIRED)]}")
+            return values
 
         @classmethod
         def _make(cls, values: Any) -> NamedTuple:
