@@ -14,8 +14,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
-from jobgen.rendering.released import RELEASED
-from jobgen.rendering.render import render
+from jobgen.rendering.render import find_template_folder, render
 from jobgen.rendering.runtime import NUMBER, split_script
 from jobgen.schedulers import SCHEDULERS
 from jobgen.spec import yaml_nodes
@@ -58,7 +57,7 @@ class RenderedScript:
         note = edits = ""
         if runtime is None or current is None:
             own, fresh = self.text, fresh + (current.as_text() if current else "")
-        elif not runtime.edited and runtime.number < NUMBER and runtime.digest in RELEASED:
+        elif not runtime.edited and runtime.number < NUMBER and runtime.digest in read_released():
             loaded = load(str(spec_path), self.header.overrides)
             note = (
                 f"{self.path}: runtime {runtime.number}, current is {current.number}: render again "
@@ -215,6 +214,12 @@ def read_script(path: Path) -> RenderedScript:
             f" jobgen lint {path}; to make a spec of it: jobgen import {path}"
         )
     return RenderedScript(path, text, own_header)
+
+
+def read_released() -> list[str]:
+    """Return the digests of Part 2 in scripts of older runtimes, of every kind released."""
+    text = Path(find_template_folder(), "released.txt").read_text()
+    return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def is_script(path: str) -> bool:

@@ -327,7 +327,7 @@ class TestCheck:
         assert runtime is not None
         body = f"# of another release\n{runtime.text}"
         old = Runtime(runtime.number - 1, digest_text(body), body)
-        monkeypatch.setattr("jobgen.rendering.check.RELEASED", {old.digest})
+        monkeypatch.setattr("jobgen.rendering.check.read_released", lambda: [old.digest])
         Path("job.sh").write_text(first.replace("# of every process", "#") + old.as_text())
         note = "job.sh: runtime 1, current is 2: render again when convenient\n"
         assert jobgen("check") == (0, "", note)
