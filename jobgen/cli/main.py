@@ -263,4 +263,4 @@ def _name_script(path: str, plan: Plan) -> str:
     stem = os.path.splitext(os.path.basename(path))[0]
     if plan.program.task_given:
         stem += "-" + plan.name.rpartition("-")[2]
-    return stem + schedulers.get_scheduler(plan.scheduler).suffix
+    return stem + schedulers.SCHEDULERS[plan.scheduler].suffix

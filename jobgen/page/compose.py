@@ -187,7 +187,7 @@ def _render(loaded: LoadedSpec) -> dict[str, Any]:
     plan = resolve(loaded)
     script = render(plan)
     explanation = explain(loaded, plan)
-    file = f"job{schedulers.get_scheduler(plan.scheduler).suffix}"
+    file = f"job{schedulers.SCHEDULERS[plan.scheduler].suffix}"
     return {
         "script": script,
         "title": header.format_title(plan),

@@ -415,7 +415,7 @@ def _list_software(plan: Plan, origins: _Origins) -> Iterator[Reason]:
 def _list_directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:
     written = enumerate(loaded.spec.directives)
     own = (number for number, line in written if line in plan.requests.directives)
-    for line in schedulers.get_scheduler(plan.scheduler).directives(plan):
+    for line in schedulers.SCHEDULERS[plan.scheduler].directives(plan):
         if isinstance(line, Directive):
             yield Reason(line, line.reason, origins.of(line.keys))
         else:

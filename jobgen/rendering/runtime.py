@@ -114,7 +114,7 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
 def list_kinds(plan: Plan) -> Iterator[str]:
     """Yield the kinds of jobs that `plan` is of: by launcher, mode, and what it has."""
     launch, chain, environment = plan.launch, plan.walltime.chain, plan.environment
-    pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
+    pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     here, several = pieces.ends_itself, not launch.alone
     kinds = {
         launch.launcher: True,

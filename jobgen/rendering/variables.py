@@ -28,7 +28,7 @@ _RAY = (
 
 def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Name, value, reason and deciding keys of what the templates export."""
-    launcher, pieces = plan.launch.launcher, schedulers.get_scheduler(plan.scheduler).launch(plan)
+    launcher, pieces = plan.launch.launcher, schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     in_slurm = bool(pieces.node_lists)
     if launcher == "srun" or (launcher == "mpiexec" and in_slurm):
         why = "srun hands on the environment also if it was submitted with --export=NONE"

@@ -170,7 +170,7 @@ class ScriptView(NamedTuple):
 
 def describe_script(plan: Plan) -> ScriptView:
     """Put together what Part 1 of `plan`'s script says."""
-    scheduler = schedulers.get_scheduler(plan.scheduler)
+    scheduler = schedulers.SCHEDULERS[plan.scheduler]
     pieces = scheduler.launch(plan)
     nodes, launch = plan.nodes, plan.launch
     local = pieces.ends_itself
@@ -297,7 +297,7 @@ def ends_leftovers(plan: Plan) -> bool:
     """Whether the script itself ends what an agent leaves behind; Slurm does for its own steps."""
     if plan.launch.body:
         return False
-    pieces = schedulers.get_scheduler(plan.scheduler).launch(plan)
+    pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     return pieces.watched or plan.launch.launcher == "mpiexec"
 
 

@@ -32,8 +32,3 @@ SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
 def is_local(name: str) -> bool:
     """Return whether jobs of the scheduler called `name` are processes of this machine."""
     return not SCHEDULERS[name].can.batch
-
-
-def get_scheduler(name: str) -> Scheduler:
-    """Return the scheduler called `name`."""
-    return SCHEDULERS[name]

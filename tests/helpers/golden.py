@@ -98,7 +98,7 @@ SITES: dict[str, list[str]] = {
     "uf-hipergator": [],
 }
 FOLDER = ROOT / "tests" / "scripts" / "golden" / "sites"
-SUFFIX = {name: schedulers.get_scheduler(name).suffix for name in ("slurm", "pbs", "local")}
+SUFFIX = {name: schedulers.SCHEDULERS[name].suffix for name in ("slurm", "pbs", "local")}
 
 
 def golden(site: str) -> Path:

@@ -23,7 +23,7 @@ UNEQUAL = ("{nodes: 2,", "{gpus_per_node: [2, 1], cpus_per_gpu: 1,")
 
 def directives(text: str, scheduler: str) -> list[str]:
     """The directives of a spec, without #SBATCH or #PBS."""
-    lines = schedulers.get_scheduler(scheduler).directives(plan_of(text, scheduler=scheduler))
+    lines = schedulers.SCHEDULERS[scheduler].directives(plan_of(text, scheduler=scheduler))
     return [line.split(" ", 1)[1] for line in lines]
 
 

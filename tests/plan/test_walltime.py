@@ -101,7 +101,7 @@ def test_what_cannot_be_done(text: str, scheduler: str, message: str) -> None:
     ],
 )
 def test_directives(walltime: str, scheduler: str, lines: list[str]) -> None:
-    of = schedulers.get_scheduler(scheduler).directives
+    of = schedulers.SCHEDULERS[scheduler].directives
     plain = of(plan_of(LIMITED, scheduler=scheduler))
     assert [
         line for line in of(plan_of(spec(walltime), scheduler=scheduler)) if line not in plain

@@ -265,7 +265,7 @@ def test_directives_and_variables_are_those_of_the_script_each_with_a_reason(
             assert all(reason.why and reason.origin for reason in found.directives)
             names = [reason.what.partition("=")[0] for reason in found.variables]
             assert sorted(names) == sorted(exported(script))
-            lines = schedulers.get_scheduler(plan.scheduler).directives(plan)
+            lines = schedulers.SCHEDULERS[plan.scheduler].directives(plan)
             own = [line for line in lines if not isinstance(line, Directive)]
             assert len(own) == len(plan.requests.directives)
             for key in (key for line in lines if line not in own for key in line.keys):

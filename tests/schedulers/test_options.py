@@ -88,7 +88,7 @@ def test_no_option_stands_twice(subtests: pytest.Subtests) -> None:
                 except SpecError:
                     continue
                 rendered += 1
-                lines = list(schedulers.get_scheduler(plan.scheduler).directives(plan))
+                lines = list(schedulers.SCHEDULERS[plan.scheduler].directives(plan))
                 for counts in components(lines):
                     assert [option for option, times in counts.items() if times > 1] == []
     assert rendered > 16 * len(SITES)
@@ -153,7 +153,7 @@ def test_what_no_key_says_is_for_a_directive_of_ones_own(
 ) -> None:
     text = edited(("", f'directives: ["{directive}"]\n'))
     plan = resolve(load(text), scheduler=scheduler)
-    lines = list(schedulers.get_scheduler(scheduler).directives(plan))
+    lines = list(schedulers.SCHEDULERS[scheduler].directives(plan))
     assert lines[-1] == directive
     assert not [line for line in lines if line.startswith(gone)]
 

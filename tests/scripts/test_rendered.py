@@ -89,7 +89,7 @@ def test_the_bytes_are_the_same_for_everybody(tmp_path: Path) -> None:
             subprocess.run(argv, cwd=copies, env=environment, check=True)
         scripts.append({path.name: path.read_bytes() for path in (copies / seed).iterdir()})
     here = {
-        path.with_suffix(schedulers.get_scheduler(scheduler).suffix).name: render(
+        path.with_suffix(schedulers.SCHEDULERS[scheduler].suffix).name: render(
             resolve(load(str(path)), site=site)
         ).encode()
         for path, (site, scheduler) in product(EXAMPLES, SITES.items())

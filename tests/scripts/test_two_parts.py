@@ -117,7 +117,7 @@ def test_no_value_of_a_spec_is_in_part_2() -> None:
 
 
 def test_the_suffix_of_each_scheduler_has_an_example() -> None:
-    suffixes = {schedulers.get_scheduler(name).suffix for name in set(SITES.values())}
+    suffixes = {schedulers.SCHEDULERS[name].suffix for name in set(SITES.values())}
     assert suffixes <= {path.suffix for path in (ROOT / "examples").iterdir()}
 
 

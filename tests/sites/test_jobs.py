@@ -9,7 +9,7 @@ from support import EXAMPLES, load
 from jobgen.errors import SpecError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
-from jobgen.schedulers import get_scheduler
+from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 
 PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text()
@@ -39,7 +39,7 @@ def plan_job(site: str, *, nodes: int = 2, gpus: int = 4, time: str = "1h") -> P
 
 def list_directives(plan: Plan) -> str:
     """Its directives, one a line."""
-    return "\n".join(get_scheduler(plan.scheduler).directives(plan))
+    return "\n".join(SCHEDULERS[plan.scheduler].directives(plan))
 
 
 @pytest.mark.parametrize("site", SITES)

@@ -15,7 +15,7 @@ from jobgen.batchscript.lint import check
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.plan.resolve import resolve
-from jobgen.schedulers import get_scheduler
+from jobgen.schedulers import SCHEDULERS
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.load import LoadedSpec
@@ -112,7 +112,7 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
         plan = resolve(LoadedSpec(spec, "job.yaml", "", positions), limits=False)
     except SpecError:
         return
-    lines = get_scheduler(plan.scheduler).directives(plan)
+    lines = SCHEDULERS[plan.scheduler].directives(plan)
     written = Script("job", "\n".join(["#!/bin/bash", *lines, ""])).directives
     rendered_options = {(item.option, item.value) for item in written}
     for item in script.directives:
