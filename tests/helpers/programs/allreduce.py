@@ -16,6 +16,9 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+# As gloo says it.
+LOST = "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1"
+
 
 class Sockets:
     """A process group of plain sockets: rank 0 listens at the master's port, all others call."""
@@ -86,7 +89,7 @@ def _send(peer: socket.socket, value: float) -> None:
     try:
         peer.sendall(struct.pack("d", value))
     except OSError as error:
-        raise RuntimeError("Connection closed by peer") from error
+        raise RuntimeError(LOST) from error
 
 
 def _receive(peer: socket.socket) -> float:
@@ -97,7 +100,7 @@ def _receive(peer: socket.socket) -> float:
         except OSError:
             piece = b""
         if not piece:
-            raise RuntimeError("Connection closed by peer")
+            raise RuntimeError(LOST)
         data += piece
     return float(struct.unpack("d", data)[0])
 
