@@ -59,7 +59,7 @@ class Raised(NamedTuple):
         own = [line.text.strip() for line in self.message]
         if any(text.startswith("Original Traceback") for text in own):
             return own[-1]
-        return own[0] if own else ""
+        return " ".join(own[: 2 if own[0].endswith(":") else 1]) if own else ""
 
 
 class Traceback(NamedTuple):

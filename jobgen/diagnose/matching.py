@@ -152,10 +152,9 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
 
 def _find_known(raised: Raised) -> Match | None:
     """The cause that an exception's own words show."""
-    first = [line for line in raised.message if line.text.strip() == raised.words]
-    match = find_cause(first, "rank")
-    leads_on = raised.of_group or raised.words.endswith(":")
-    if leads_on if match is None else match[0].vague or match[0].symptom:
+    telling = [line for line in raised.message if line.text.strip() in raised.words]
+    match = find_cause(telling, "rank")
+    if raised.of_group if match is None else match[0].vague or match[0].symptom:
         match = find_cause(raised.message, "rank")
     if match and (match[0].symptom or match[0].of_group):
         return match if raised.of_group and not _has_own(raised) else None
@@ -214,13 +213,19 @@ def _explain_node(failure: Failure) -> Explained:
         at = failure.lines.index(match[1])
         before = [line for line in failure.lines[:at] if not _is_own(line)]
         tail = (*before[-2:], match[1]) if match[0].own else (match[1],)
-        return Explained(failure, *match, tail=tail, words=read_own_words(match[1]))
+        words = read_own_words(match[1])
+        last = find_last_words(before) if match[0].id in _OF_SHELLS else None
+        if last:
+            words = f"{words or match[0].title}, and said: {last.text.strip()[:_MOST_WORDS]}"
+        return Explained(failure, *match, tail=tail, words=words)
     raised = [one for one in find_tracebacks(failure.lines) if not _OF_AGENT.search(one.words)]
     if raised:
         return _explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))
 
 
+# What follows from what a module or the spec's setup has printed.
+_OF_SHELLS = ("never-began", "setup")
 # What torchrun raises because one of its processes has failed.
 _OF_AGENT = re.compile(r"ChildFailedError|SignalException")
 
