@@ -314,7 +314,8 @@ def _list_resources(
     if node.default_memory and not node.memory_per_gpu:
         memory = node.memory or 16 * 1024**2
         yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
-    longest = _find_longest(profile, queue)
+    record = (profile.queues or {}).get(queue or "")
+    longest = record.longest if record else None
     walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
     yield SpecLine(part, "walltime", walltime, "then the job is ended")
 
@@ -328,13 +329,6 @@ def _find_gpu_range(profile: SiteProfile, queue: str | None) -> tuple[int | None
     fewest = min((end[0] for end in ends), default=0)
     bounded = ends and all(len(end) == 2 for end in ends)
     return fewest or None, max(end[-1] for end in ends) or None if bounded else None
-
-
-def _find_longest(profile: SiteProfile, queue: str | None) -> int | None:
-    """The longest walltime of a queue, in seconds."""
-    limits = profile.queues[queue].limits if profile.queues and queue in profile.queues else ()
-    times = [limit.times[1] for limit in limits]
-    return None if None in times else max((time for time in times if time), default=None)
 
 
 def _list_environment(machine: Machine, profile: SiteProfile) -> Iterator[SpecLine]:

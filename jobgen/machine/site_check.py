@@ -74,7 +74,7 @@ def _merge(node: Node, other: Node) -> Node:
 
 def _compare_limits(name: str, queue: SiteQueue, live: SiteQueue) -> Iterator[Difference]:
     place = f"queues.{name}"
-    mine, theirs = _find_longest(queue), _find_longest(live)
+    mine, theirs = queue.longest, live.longest
     if mine and theirs and mine != theirs:
         words = format_time(theirs)
         change = _nest(name, {"limits": [{"walltime": words}]})
@@ -93,11 +93,6 @@ def _compare_limits(name: str, queue: SiteQueue, live: SiteQueue) -> Iterator[Di
 
 def _nest(queue: str, change: dict[str, Any]) -> dict[str, Any]:
     return {"queues": {queue: change}}
-
-
-def _find_longest(queue: SiteQueue) -> int | None:
-    times = [limit.times[1] for limit in queue.limits]
-    return None if None in times else max((time for time in times if time), default=None)
 
 
 def _find_most_nodes(limits: Iterable[Limit]) -> int | None:

@@ -259,9 +259,8 @@ def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
         facts.append(f"{node.gpus} x {node.gpu} a node")
     elif queue.gpu_types:
         facts.append(" or ".join(queue.gpu_types))
-    longest = [limit.times[1] for limit in queue.limits]
-    if longest and None not in longest:
-        facts.append(f"to {format_time(max(time for time in longest if time))}")
+    if queue.longest:
+        facts.append(f"to {format_time(queue.longest)}")
     return f"{name} ({', '.join(facts)})" if facts else name
 
 

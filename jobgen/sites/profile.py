@@ -268,6 +268,12 @@ class SiteQueue(NamedTuple):
     note: Annotated[str | None, "What else to know of it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
+    @property
+    def longest(self) -> int | None:
+        """The longest walltime, in seconds; None if it is not known or not bounded."""
+        times = [limit.times[1] for limit in self.limits]
+        return None if None in times else max(filter(None, times), default=None)
+
 
 class Account(NamedTuple):
     """What an account looks like."""

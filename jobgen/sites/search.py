@@ -11,7 +11,7 @@ from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile as SiteProfile
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
-from jobgen.spec.user_config import refuse_strangers
+from jobgen.spec.user_config import find_upwards, name_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Scalar, merge
 
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
@@ -43,28 +43,16 @@ def list_folders() -> list[str]:
 def _list_candidates() -> list[str]:
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
     folders = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
-    folders.append(_find_own_folder())
-    here = os.getcwd()
-    while True:
-        project = os.path.join(here, ".jobgen", "sites")
-        if os.path.isdir(project):
-            return [*folders, project]
-        above = os.path.dirname(here)
-        if above == here or os.path.exists(os.path.join(here, ".git")):
-            return folders
-        here = above
-
-
-def _find_own_folder() -> str:
-    user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(user, "jobgen", "sites")
+    folders.append(name_user_file("sites"))
+    project = find_upwards(".jobgen/sites", os.getcwd(), fits=os.path.isdir)
+    return [*folders, project] if project else folders
 
 
 def name_own_file(name: str) -> str:
     """Where the user's own profile called `name` is kept; raises UsageError for no name."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
         raise UsageError(f"{name!r} cannot name a site; use letters, digits and any of _ . + -")
-    return os.path.join(_find_own_folder(), f"{name}.yaml")
+    return os.path.join(name_user_file("sites"), f"{name}.yaml")
 
 
 def list_names() -> list[str]:

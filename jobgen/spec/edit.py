@@ -9,7 +9,7 @@ import yaml
 
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
-from jobgen.spec.yaml_nodes import Resolver
+from jobgen.spec.yaml_nodes import PlainComposer
 from jobgen.spec.yaml_text import serialize, set_style
 
 
@@ -74,22 +74,9 @@ def list_values(text: str) -> dict[str, str]:
     return values
 
 
-class _NodeReader(
-    yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, Resolver
-):
-    """Text to nodes with their marks."""
-
-    def __init__(self, text: str) -> None:
-        yaml.reader.Reader.__init__(self, text)
-        yaml.scanner.Scanner.__init__(self)
-        yaml.parser.Parser.__init__(self)
-        yaml.composer.Composer.__init__(self)
-        Resolver.__init__(self)
-
-
 def _compose(text: str) -> Any:
     try:
-        return _NodeReader(text).get_single_node()
+        return PlainComposer(text).get_single_node()
     except yaml.YAMLError as error:
         raise UsageError(f"the text is not YAML: {error}") from None
 

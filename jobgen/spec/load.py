@@ -17,7 +17,7 @@ from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec import roles, yaml_nodes
 from jobgen.spec.bind import Positions, bind
 from jobgen.spec.model import JobSpec
-from jobgen.spec.user_config import UserConfig, find_user_file, refuse_strangers
+from jobgen.spec.user_config import UserConfig, find_upwards, find_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, merge
 
 
@@ -286,17 +286,11 @@ def _find_project_file(path: str) -> str | None:
     `.git`. Returns None if no folder has one, and raises SpecError if it is a stranger's.
     """
     folder = os.path.dirname(os.path.abspath(path))
-    while True:
-        file = os.path.join(folder, ".jobgen.yaml")
-        if os.path.isfile(file):
-            if os.path.samefile(file, path):
-                return None
-            refuse_strangers(file)
-            return os.path.relpath(file)
-        above = os.path.dirname(folder)
-        if above == folder or os.path.exists(os.path.join(folder, ".git")):
-            return None
-        folder = above
+    file = find_upwards(".jobgen.yaml", folder, fits=os.path.isfile)
+    if file is None or os.path.samefile(file, path):
+        return None
+    refuse_strangers(file)
+    return os.path.relpath(file)
 
 
 def _compute_digest(root: Mapping) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from typing import Annotated
 
 from jobgen.errors import Position, Problem, SpecError
@@ -26,16 +27,29 @@ class UserConfig(NamedTuple):
     ] = ()
 
 
-def name_user_file() -> str:
-    """Return where the user's own config is, or would be."""
+def name_user_file(name: str = "config.yaml") -> str:
+    """Return where the user's own config is, or would be, or what is called `name` beside it."""
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(folder, "jobgen", "config.yaml")
+    return os.path.join(folder, "jobgen", name)
 
 
 def find_user_file() -> str | None:
     """Return the path of the user's own config, or None if it does not exist."""
     file = name_user_file()
     return file if os.path.isfile(file) else None
+
+
+def find_upwards(name: str, folder: str, *, fits: Callable[[str], bool]) -> str | None:
+    """Return what is called `name`, and fits, in a folder or the nearest above it.
+
+    The last to be searched is that of `.git`.
+    """
+    while not fits(path := os.path.join(folder, name)):
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = above
+    return path
 
 
 def refuse_strangers(path: str) -> None:

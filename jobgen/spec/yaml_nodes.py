@@ -73,22 +73,24 @@ for _tag, _pattern, _first in (
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
     )
 
+
+class PlainComposer(
+    yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, Resolver
+):
+    """Text to PyYAML's nodes, by its parser in Python."""
+
+    def __init__(self, text: str) -> None:
+        yaml.reader.Reader.__init__(self, text)
+        yaml.scanner.Scanner.__init__(self)
+        yaml.parser.Parser.__init__(self)
+        yaml.composer.Composer.__init__(self)
+        Resolver.__init__(self)
+
+
 try:
     from yaml._yaml import CParser
 except ImportError:  # PyYAML built without libyaml: slower, the same trees
-    from yaml.composer import Composer
-    from yaml.parser import Parser
-    from yaml.reader import Reader
-    from yaml.scanner import Scanner
-
-    class _Composer(Reader, Scanner, Parser, Composer, Resolver):
-        def __init__(self, text: str) -> None:
-            Reader.__init__(self, text)
-            Scanner.__init__(self)
-            Parser.__init__(self)
-            Composer.__init__(self)
-            Resolver.__init__(self)
-
+    _Composer = PlainComposer
 else:
 
     class _Composer(CParser, Resolver):  # type: ignore[no-redef]
