@@ -286,11 +286,13 @@ def logs(
     help="Write the page to FILE (`-`: stdout; default: report.html in the run folder).",
 )
 @click.option("--text", "as_text", is_flag=True, help="Print text and write no page.")
+@click.option("--all", "everything", is_flag=True, help="Report all jobs submitted from here.")
 @json_option
 def report(
     jobs: tuple[str, ...],
     output: str | None,
     as_text: bool,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Write an HTML report of a run (default: the latest job), and print its path.
@@ -301,14 +303,17 @@ def report(
     import time
     from pathlib import Path
 
-    from jobgen import find, make_report
+    from jobgen import find, list_jobs, make_report
     from jobgen.jobs.record import write_run_file
     from jobgen.output import format_json, write_file
 
     if as_text and as_json:
         raise click.UsageError("--text and --json exclude each other")
     report_recoveries()
-    named = [find(word) for word in dict.fromkeys(jobs)] or [find()]
+    if everything and jobs:
+        raise click.UsageError("--all and names of jobs exclude each other")
+    named = list_jobs()[0] if everything else [find(word) for word in dict.fromkeys(jobs)]
+    named = list(named) or [find()]
     result = make_report(named)
     if as_json:
         put_out(format_json(result))

@@ -15,6 +15,7 @@ from jobgen.report.accounting import read_accounting
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report
 from jobgen.report.gather import expand_arrays, gather
+from jobgen.report.ledger import sum_ledgers
 from jobgen.report.summary import summarise_runs
 
 
@@ -27,8 +28,9 @@ def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
         for job, state, *_ in look(asked).jobs
     )
     if len(runs) == 1:
-        return Report(runs[0].title, runs[0].summary, __version__, runs, None)
+        return Report(runs[0].title, runs[0].summary, __version__, runs, None, runs[0].ledger)
     comparison = compare(runs)
     names = list(dict.fromkeys(run.name for run in runs))
     title = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}: {len(runs)} runs"
-    return Report(title, summarise_runs(runs, comparison), __version__, runs, comparison)
+    summary, ledger = summarise_runs(runs, comparison), sum_ledgers(run.ledger for run in runs)
+    return Report(title, summary, __version__, runs, comparison, ledger)

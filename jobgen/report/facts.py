@@ -43,6 +43,17 @@ class Attempt(NamedTuple):
     exit_code: int | None
 
 
+class Ledger(NamedTuple):
+    """Seconds by kind, and the productive share of the time since the first start, or of all."""
+
+    seconds: dict[str, float]
+    wall: float
+    ettr: float | None  # None where no training tells
+    ettr_queued: float | None  # of all time, in the queue too
+    node_hours: float
+    kwh: float | None  # of the GPUs, by samples of their power
+
+
 class Place(NamedTuple):
     """One node with the global ranks that ran there in the last attempt."""
 
@@ -189,6 +200,7 @@ class RunFacts(NamedTuple):
     waited: float | None  # in the queue, before the first start
     ran: float | None  # all starts together
     attempts: tuple[Attempt, ...]
+    ledger: Ledger | None
     places: tuple[Place, ...]
     cause: Diagnosis | None
     training: Training | None
@@ -268,3 +280,4 @@ class Report(NamedTuple):
     version: str  # jobgen's
     runs: tuple[RunFacts, ...]
     comparison: Comparison | None
+    ledger: Ledger | None = None  # of all runs

@@ -21,9 +21,10 @@ from jobgen.report import efficiency
 from jobgen.report.facts import Attempt, Charged, RunFacts
 from jobgen.report.folder import Folder
 from jobgen.report.history import History
+from jobgen.report.ledger import keep_ledger
 from jobgen.report.settings import collect_settings, find_varied, list_task_words
 from jobgen.report.summary import summarise_run
-from jobgen.report.usage import gather_usage
+from jobgen.report.usage import gather_usage, measure_energy
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.load import load
@@ -82,6 +83,14 @@ def gather(
         waited=waited,
         ran=ran,
         attempts=attempts,
+        ledger=keep_ledger(
+            attempts,
+            history.lines,
+            job.run_dir,
+            submitted=job.submitted,
+            until=now if not state.ended else history.last,
+            kwh=measure_energy(job.run_dir),
+        ),
         places=places,
         cause=cause,
         training=training,

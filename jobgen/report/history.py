@@ -88,6 +88,12 @@ class History:
                 ready.setdefault(int(attempt), time)
         return ready
 
+    @property
+    def last(self) -> float:
+        """When the last line was written; 0 without lines."""
+        times = (read_number(line.get("time")) for some in self.lines.values() for line in some)
+        return max((time for time in times if time is not None), default=0.0)
+
     def training(self) -> Training | None:
         """Return what was trained, and how fast; None if no step was written down."""
         lines = _list_numbered(self.lines.get("step", []))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.output import format_table
 from jobgen.report.efficiency import describe_use
-from jobgen.report.facts import AllReduce, Comparison, Report, RunFacts
+from jobgen.report.facts import AllReduce, Comparison, Ledger, Report, RunFacts
 from jobgen.report.figures import (
     UNKNOWN,
     format_count,
@@ -25,6 +25,7 @@ _MOST_ROWS = 16
 def format_text(report: Report) -> str:
     """Return what the page says, without charts, spec and script."""
     lines = [report.title, report.summary]
+    lines += _format_section("Where the time went", list(_describe_ledger(report.ledger)))
     if report.comparison:
         lines += _describe_comparison(report.comparison)
         notes = dict.fromkeys(note for run in report.runs for note in run.notes)
@@ -52,6 +53,16 @@ def _describe_run(run: RunFacts) -> Iterator[str]:
         ("Cost", _describe_cost(run)),
     ):
         yield from _format_section(title, list(rows))
+
+
+def _describe_ledger(ledger: Ledger | None) -> Iterator[str]:
+    if ledger is None:
+        return
+    for kind, seconds in ledger.seconds.items():
+        yield f"{kind:<16} {format_share(seconds / ledger.wall):>6}  {format_span(seconds)}"
+    yield f"{'productive':<16} {format_share(ledger.ettr):>6}  of the time since the first start"
+    kwh = UNKNOWN if ledger.kwh is None else f"{ledger.kwh:.3g} kWh by the GPUs"
+    yield f"{'used':<16} {ledger.node_hours:.3g} node hours; energy: {kwh}"
 
 
 def _describe_cause(run: RunFacts) -> Iterator[str]:

@@ -58,6 +58,21 @@ def gather_usage(run_dir: Path) -> Usage | None:
     )
 
 
+def measure_energy(run_dir: Path) -> float | None:
+    """Return the kWh of all GPUs by the samples of their power; None without any.
+
+    Between two samples the power is taken to change evenly; pauses count nothing.
+    """
+    joules: list[float] = []
+    for node in [*_list_gpu_moments(read_usage(run_dir).values()), *_read_csv_files(run_dir)]:
+        for before, after in pairwise(node):
+            watts = [_list_known(one.gpus, "power") for one in (before, after)]
+            seconds = after.time - before.time
+            if all(watts) and 0 < seconds <= _LONGEST_PAUSE:
+                joules.append(sum(map(sum, watts)) / 2 * seconds)
+    return sum(joules) / 3.6e6 if joules else None
+
+
 class _Timing:
     """The time from the first sample to the last, in stretches of one length."""
 
@@ -132,7 +147,7 @@ def _read_gpu_use(node: list[GpuMoment]) -> Iterator[tuple[float, float]]:
             yield one.time, use
 
 
-def _list_gpu_moments(processes: list[list[Sample]]) -> Iterator[list[GpuMoment]]:
+def _list_gpu_moments(processes: Iterable[list[Sample]]) -> Iterator[list[GpuMoment]]:
     """Yield what the older form says of each node that has GPUs."""
     for node in processes:
         if any(sample.gpus for sample in node):

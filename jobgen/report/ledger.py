@@ -1,0 +1,200 @@
+"""Where the time of a run went: each second of it is of exactly one kind.
+
+An attempt is cut at the moments that its files and the trainer's metrics tell, in their order, so
+the kinds add up to the wall clock. What no file tells is `not known`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobgen.diagnose.reading import get_mtime
+from jobgen.report.facts import Attempt, Ledger
+from jobgen.report.figures import find_median
+
+#: in the order in which a run has them
+KINDS = (
+    "queued",
+    "starting",
+    "preflight",
+    "first step",
+    "productive",
+    "evaluation",
+    "checkpoint stall",
+    "lost steps",
+    "hang",
+    "ending",
+    "idle to walltime",
+    "not known",
+)
+_TO_THE_LIMIT = 120.0  # seconds before the end of the walltime that count as its end
+
+
+def keep_ledger(
+    attempts: Sequence[Attempt],
+    lines: dict[str, list[dict[str, Any]]],
+    run_dir: Path,
+    *,
+    submitted: float | None,
+    until: float,
+    kwh: float | None,
+) -> Ledger | None:
+    """Return the ledger of a run up to the moment `until`; None if no attempt has begun."""
+    begun = [one for one in attempts if one.began is not None]
+    if not begun:
+        return None
+    seconds: defaultdict[str, float] = defaultdict(float)
+    node_seconds, at = 0.0, submitted or begun[0].began or 0.0
+    for one, following in zip(begun, [*begun[1:], None], strict=True):
+        began = max(at, one.began or at)
+        seconds["queued"] += began - at
+        at = max(began, one.ended or (following and following.began) or until)
+        node_seconds += (at - began) * len(one.nodes)
+        known = [line for line in _list_lines(lines, one.number) if began <= line["time"] <= at]
+        folder = run_dir / "attempts" / str(one.number)
+        for kind, span in _split_attempt(one, known, folder, began, at, again=bool(following)):
+            seconds[kind] += span
+    return _make_ledger(seconds, node_seconds / 3600, kwh)
+
+
+def _make_ledger(seconds: dict[str, float], node_hours: float, kwh: float | None) -> Ledger:
+    kept = {kind: seconds[kind] for kind in KINDS if seconds.get(kind, 0) > 0}
+    wall = sum(kept.values())
+    ran, productive = wall - kept.get("queued", 0.0), kept.get("productive")
+    known = productive is not None and ran > 0
+    return Ledger(
+        seconds=kept,
+        wall=wall,
+        ettr=(productive or 0.0) / ran if known else None,
+        ettr_queued=(productive or 0.0) / wall if known else None,
+        node_hours=node_hours,
+        kwh=kwh,
+    )
+
+
+def _split_attempt(
+    one: Attempt,
+    lines: list[dict[str, Any]],
+    folder: Path,
+    began: float,
+    ended: float,
+    *,
+    again: bool,
+) -> Iterator[tuple[str, float]]:
+    """Yield the spans of an attempt; they add up to the time from `began` to `ended`."""
+    cuts: list[tuple[float, str]] = []  # until when, and what it was
+    launched = max(map(get_mtime, folder.glob("node-*.started")), default=0.0)
+    answered = [get_mtime(path) for path in folder.parent.parent.glob("preflight/*.json")]
+    cuts.append((launched, "starting"))
+    if answered and began <= max(answered) <= ended:
+        cuts.append((max(answered), "preflight"))
+    start = next((line["time"] for line in lines if line["kind"] == "start"), None)
+    steps = [line for line in lines if line["kind"] == "step"]
+    if start is not None:
+        cuts.append((start, "starting"))
+    at = began
+    for until, kind in cuts:
+        until = min(max(until, at), ended)
+        yield kind, until - at
+        at = until
+    if start is None or not steps:
+        failed = min(max(get_mtime(folder / "failed"), at), ended)
+        yield "starting" if start is None and one.first_step else "not known", failed - at
+        yield "ending" if failed > at else "not known", ended - failed
+        return
+    yield from _split_training(steps, lines, at)
+    at = max(at, steps[-1]["time"])
+    yield from _split_end(one, folder, at, ended, again=again)
+
+
+def _split_training(
+    steps: list[dict[str, Any]], lines: list[dict[str, Any]], began: float
+) -> Iterator[tuple[str, float]]:
+    """Yield the spans from `began`, when all was ready, to the last line of a step."""
+    usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
+    stalls = [(line["time"], _read(line, "val_s")) for line in lines if line["kind"] == "val"]
+    before, done = began, next((line["step"] for line in lines if line["kind"] == "start"), 0)
+    for number, line in enumerate(steps):
+        span = max(0.0, line["time"] - before)
+        evaluated = min(span, sum(took for time, took in stalls if before < time <= line["time"]))
+        stalled = min(span - evaluated, _read(line, "ckpt_s"))
+        left = span - evaluated - stalled
+        trained = left
+        if number == 0:  # what the first steps took beyond the usual: compilation, warm-up
+            trained = min(left, usual * max(1, line["step"] - done))
+            yield "first step", left - trained
+        yield "evaluation", evaluated
+        yield "checkpoint stall", stalled
+        yield "productive", trained
+        before, done = max(before, line["time"]), line["step"]
+
+
+def _split_end(
+    one: Attempt, folder: Path, at: float, ended: float, *, again: bool
+) -> Iterator[tuple[str, float]]:
+    """Yield the spans after the last step that counts: what was lost, and how it ended."""
+    failed = get_mtime(folder / "failed")
+    if at <= failed <= ended:
+        try:
+            waited = (folder / "verdict").read_text().split()[1:2] == ["waited"]
+        except OSError:
+            waited = False
+        what = "hang" if waited else "lost steps" if again else "not known"
+        yield what, failed - at
+        yield "ending", ended - failed
+        return
+    try:
+        limit = float((folder / "end").read_text())
+    except (OSError, ValueError):
+        limit = None
+    at_limit = limit is not None and ended >= limit - _TO_THE_LIMIT
+    stopped = one.outcome == "done" or (one.outcome == "continued" and not at_limit)
+    if at_limit and not stopped:
+        yield "idle to walltime", ended - at
+    else:
+        yield "ending" if one.outcome else "not known", ended - at
+
+
+def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[dict[str, Any]]:
+    """Return the lines of an attempt that have a moment, in its order."""
+    own = [
+        line
+        for kind in ("start", "step", "val")
+        for line in lines.get(kind, [])
+        if line.get("attempt") == attempt
+        and isinstance(line.get("time"), int | float)
+        and isinstance(line.get("step"), int)
+    ]
+    return sorted(own, key=lambda line: line["time"])
+
+
+def _read(line: dict[str, Any], key: str) -> float:
+    value = line.get(key)
+    return max(0.0, float(value)) if isinstance(value, int | float) and value == value else 0.0
+
+
+def draw_ledger(ledger: Ledger) -> list[tuple[str, str, float, float]]:
+    """Return the kinds with how they look, and where each begins and how wide it is, of 1000."""
+    bar, at = [], 0.0
+    for kind, span in ledger.seconds.items():
+        width = 1000 * span / ledger.wall
+        bar.append((kind, f"l{KINDS.index(kind)}", round(at, 2), round(width, 2)))
+        at += width
+    return bar
+
+
+def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
+    """Return the ledger of several runs together; kWh only where all of them tell."""
+    known = [one for one in ledgers if one is not None]
+    if not known:
+        return None
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for one in known:
+        for kind, span in one.seconds.items():
+            seconds[kind] += span
+    kwh = [one.kwh for one in known]
+    whole = None if None in kwh else sum(each or 0.0 for each in kwh)
+    return _make_ledger(seconds, sum(one.node_hours for one in known), whole)
