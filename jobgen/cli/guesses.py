@@ -34,14 +34,14 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     """Return the message for a word, with others after it, that is none of the commands `known`."""
     table, known = load_table(), tuple(known)
     message = f"no such command {args[0]!r}"
-    word, *rest = (re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args)
+    plain = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
+    kinds = ("pod", "pods")  # which say nothing before a name
+    following = zip(plain, [*plain[1:], ""], strict=True)
+    word, *rest = [one for one, after in following if not after or one not in kinds]
     while word in table["tools"].split() and rest and not rest[0].startswith("-"):
         word, *rest = rest
-    parts = [
-        part
-        for part in reversed(re.split("[-_:.]", word.lower()))
-        if part not in table["nouns"].split()
-    ]
+    nouns = table["nouns"].split()
+    parts = [part for part in re.split("[-_:.]", word.lower())[::-1] if part not in nouns]
     parts.sort(key=lambda part: part not in known or part in ("list", "run"))
     for reading in (word.lower(), *parts):
         if reading in known and (reading != word.lower() or len(rest) < len(args) - 1):
@@ -162,7 +162,7 @@ def _find_fault(path: str, value: str) -> str:
 
     base = {"name": "a", "resources": {"nodes": 1}, "run": {"script": "a.py"}}
     try:
-        load(base, [f"{path}={value}"] if value else [])
+        load(base, [f"{path}={value}"] if value else [], alone=True)
     except SpecError as error:
         return "; ".join(filter(None, (error.problems[0].message, error.problems[0].hint)))
     return ""

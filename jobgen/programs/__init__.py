@@ -55,7 +55,9 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         from jobgen.programs.wrapper import check_wrapper
 
         return bits + check_wrapper(path, size)
-    if plan.launch.plain or not re.fullmatch(r"python[\d.]*|.+\.py", os.path.basename(words[0])):
+    if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
+        size = size._replace(world_size=1)
+    if not re.fullmatch(r"python[\d.]*|.+\.py", os.path.basename(words[0])):
         return []
     if not words[0].endswith(".py"):
         del words[0]

@@ -220,7 +220,8 @@ class _Look:
             if "submits" in call.kinds:
                 self._say("own-launcher.jobs", call)
             elif "spawns" in call.kinds and _is_likely(call):
-                self._say("own-processes", call, name=call.short)
+                rule = "own-processes.ray" if "rays" in call.kinds else "own-processes"
+                self._say(rule, call, name=call.short)
             elif "parallel" in call.kinds:
                 if self.size.processes > 1 and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)

@@ -180,6 +180,7 @@ WRONG = {
         + "words = ['accelerate', 'launch']\nsubprocess.run(words + ['work.py'])",
         ["own-launcher"],
     ),
+    "Ray": ("import ray\nray.init()\nray.train.torch.TorchTrainer(f).fit()", ["own-processes"]),
     "jax": ("import jax\nstep = jax.grad(loss)", ["no-process-group"]),
     "a library, not a program": (
         "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n",
