@@ -109,7 +109,8 @@ _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 # What a program counts before it starts one process for each.
 _COUNTS = re.compile(r"gpu|device_count|world_size|nprocs|n_?procs", re.I)
 _LAUNCHERS = re.compile(
-    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|sbatch|qsub)\b"
+    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|sbatch|qsub"
+    r"|(srun|mpirun|mpiexec|horovodrun) (?=-|python))"
 )
 _CHOOSES_GPU = re.compile(
     r"local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b", re.I
@@ -209,7 +210,7 @@ class _Look:
         strange = ", ".join(sorted(program.libraries - plain)[:3])
         if mpi := program.libraries & {"horovod", "mpi4py"}:
             if self.size.agents:
-                self._say("other-launcher", entry, library=" and ".join(sorted(mpi)))
+                self._say("other-launcher", entry, library=min(mpi))
         elif self.trains or not (strange or program.partial or program.variables & _OWN_PART):
             rule, certain = "no-process-group" + ".unseen" * bool(strange), not program.partial
             self._say(rule, entry, certain=certain, libraries=strange)
@@ -265,30 +266,30 @@ class _Look:
         for call in self.program.calls:
             given = call.given
             cpu = getattr(given.get("accelerator"), "value", "") == "cpu"
-            if "counts" not in call.kinds or call.tests or None in given or cpu:
+            others = cpu or None in given or "horovod" in self.program.libraries
+            if "counts" not in call.kinds or call.tests or others:
                 continue
-            devices = _count(given.get("devices"), self.size.processes)
+            devices = _count(given.get("devices", given.get("gpus")), self.size.processes)
             number = _count(given.get("num_nodes"), 1)
             if devices and number and devices * number != self.size.world_size:
                 self._say("devices", call, devices=devices, number=number)
 
     def _find_chosen(self, call: Call) -> None:
         """A GPU that is the same for all processes of a node, or that a node does not have."""
+        gpus = call.node.args[:1] if call.short in ("set_device", "cuda", "to", "device") else []
+        gpus += getattr(call.given.get("device_ids"), "elts", [])
+        values = [getattr(one, "value", "") for one in gpus]
+        fixed = [f"GPU {value}" for value in values if type(value) is int]
         arguments = [*call.node.args, *call.given.values()]
         for one in list(arguments):
             arguments += [one.body, one.orelse] if isinstance(one, ast.IfExp) else []
-        texts = [one.value for one in arguments if isinstance(one, ast.Constant)]
-        fixed = [one for one in texts if re.fullmatch(r"cuda:\d+", str(one))]
-        if call.short in ("set_device", "cuda") and call.words and isinstance(call.words[0], int):
-            fixed = [f"{call.short}({call.words[0]})"]
+        texts = [str(getattr(one, "value", "")) for one in arguments]
+        fixed += [text for text in texts if re.fullmatch(r"cuda:\d+", text)]
         passive = ("load", "add_argument", "load_state_dict", "autocast")
         if fixed and not call.tests and call.short not in passive:
             self._say("fixed-gpu", call, gpu=fixed[0])
-        elif call.short == "set_device" and self.size.nodes > 1 and call.node.args:
-            first = call.node.args[0]
-            name = first.id if isinstance(first, ast.Name) else ""
-            if all(map(_is_global, call.module.assigned.get(name, [first]))):
-                self._say("global-rank", call)
+        elif self.size.nodes > 1 and any(_is_global(one, call.module.assigned) for one in gpus):
+            self._say("global-rank", call)
 
     def _find_local_rank(self) -> None:
         """A group of torch's own beside an option that the older launcher passed."""
@@ -370,10 +371,16 @@ def _is_likely(call: Call) -> bool:
     return all(isinstance(one, ast.Compare) and _COUNTS.search(ast.unparse(one)) for one in tests)
 
 
-def _is_global(node: ast.expr) -> bool:
-    """Whether an expression is the rank among all processes."""
+def _is_global(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
+    """Whether an expression is the rank among all processes, also by names that stand for it."""
+    if isinstance(node, ast.Name):
+        values = assigned.get(node.id, [])
+        return bool(values) and all(_is_global(value, {}) for value in values)
     text = ast.unparse(node)
-    return bool(re.search(r"get_rank\(\)|['\"]RANK['\"]", text)) and not re.search("%|LOCAL", text)
+    names = [one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in assigned]
+    inner = isinstance(node, ast.JoinedStr) and any(_is_global(one, assigned) for one in names)
+    rank = re.search(r"get_rank\(\)|['\"]RANK['\"]", text)
+    return inner or (rank is not None and not re.search("%|LOCAL|if", text))
 
 
 def _count(node: ast.expr | None, default: int) -> int:
@@ -391,4 +398,4 @@ def _find_launcher(call: Call) -> str:
         nodes += call.module.assigned.get(inner.id, ()) if isinstance(inner, ast.Name) else ()
     constants = [one for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)]
     match = _LAUNCHERS.search(" ".join(str(one.value) for one in constants))
-    return match[0] if match else ""
+    return match[0].strip() if match else ""

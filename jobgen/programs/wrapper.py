@@ -17,7 +17,11 @@ _SETS = re.compile(
     re.MULTILINE,
 )
 _SUBMITS = re.compile(r"^\s*(?:\w+=\$\()?(sbatch|qsub)\s", re.MULTILINE)
+_CONTAINER = re.compile(
+    r"^\s*(?:exec +|sudo +)?(docker|podman) run (?!.*(?:-e|--env\S*) )", re.MULTILINE
+)
 _BACKGROUND = re.compile(r"^[^#\n]*\bpython[\d.]* [^#\n]*[^&\s]\s*(&)\s*$", re.MULTILINE)
+_FAULTS = (("own-launcher.jobs", _SUBMITS), ("container", _CONTAINER), ("no-wait", _BACKGROUND))
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -32,7 +36,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         return []
     remarks = [
         make_remark(rule, path, wrapper.text.count("\n", 0, match.start(1)) + 1)
-        for rule, form in (("own-launcher.jobs", _SUBMITS), ("no-wait", _BACKGROUND))
+        for rule, form in _FAULTS
         for match in form.finditer(wrapper.text)
         if rule != "no-wait" or not re.search(r"\bwait\b", wrapper.text)
     ]

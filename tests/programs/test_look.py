@@ -85,6 +85,8 @@ WRAPPERS = {
     "srun": ("srun -n 8 python train.py", ["own-launcher", "no-process-group"]),
     "the program": ("cd .\nexec python -u train.py", ["no-process-group"]),
     "a program in the background": ("python prepare.py &\necho started", ["no-wait"]),
+    "a container without variables": ("docker run --gpus all i python t.py", ["container"]),
+    "a container with variables": ("docker run --gpus all --env-file e i python t.py", []),
     "a program that is waited for": ("python prepare.py &\nwait", []),
     "something else": ("./prepare --all", []),
     "a rendezvous of its own": (

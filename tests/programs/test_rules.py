@@ -170,6 +170,19 @@ WRONG = {
         GROUP + "rank = dist.get_rank()\ntorch.cuda.set_device(rank)",
         ["global-rank"],
     ),
+    "the rank of all nodes in a device's name": (
+        GROUP + "rank = dist.get_rank()\nmodel.to(f'cuda:{rank}')",
+        ["global-rank"],
+    ),
+    "the rank of all nodes in device_ids": (
+        GROUP + OWN_GPU + "DDP(model, device_ids=[dist.get_rank()])",
+        ["global-rank"],
+    ),
+    "the first GPU in device_ids": (GROUP + "DDP(model, device_ids=[0])", ["fixed-gpu"]),
+    "srun in a subprocess": (
+        GROUP + OWN_GPU + "import subprocess\nsubprocess.run('srun -n 8 python x.py', shell=True)",
+        ["own-launcher"],
+    ),
     "a file of each node to meet in": (
         "import torch.distributed as dist\n"
         + "dist.init_process_group(init_method='file:///tmp/x', rank=r, world_size=w)",
@@ -234,7 +247,7 @@ def test_a_comment_silences_one_rule(tmp_path: Path) -> None:
 def test_a_finding_says_where_what_and_what_to_write(tmp_path: Path) -> None:
     (remark,) = look(tmp_path, GROUP + "torch.cuda.set_device(0)")
     assert str(remark) == (
-        f"{tmp_path}/train.py:4: note: set_device(0) is the same GPU for every process of a node;"
+        f"{tmp_path}/train.py:4: note: GPU 0 is the same for every process of a node;"
         ' take the GPU from int(os.environ["LOCAL_RANK"]) [fixed-gpu]'
     )
 
