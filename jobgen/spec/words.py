@@ -78,7 +78,7 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
     if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
         return Hint(f"write its keys here, without {key}")
     is_job = hasattr(root, "renamed")  # and not a profile, or the user's own config
-    same = _list_parts(root).get(_split_parts(key), word) if is_job else word
+    same = _list_parts(root).get(frozenset(_list_words(key)), word) if is_job else word
     for name in dict.fromkeys((word, same)):
         hint = _translate(key, name, node, path, known) if is_job else None
         inside = [other for other in list_paths(root) if other.rpartition(".")[2] == name]
@@ -140,16 +140,18 @@ def _guess_late(key: str, word: str, node: Node, *, path: str, root: type, known
 
 def _find_like(key: str, root: type) -> Iterator[str]:
     """Yield the words of the table that a key is taken for: of its parts, or spelt nearly so."""
-    parts, known = _split_parts(key), _list_parts(root)
+    whole, known = frozenset(_list_words(key)), _list_parts(root)
     # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
-    within = [other for other in known if other < parts and 3 * len(other) >= 2 * len(parts)]
+    within = [other for other in known if other < whole and 3 * len(other) >= 2 * len(whole)]
     yield from (known[other] for other in within if len(within) == 1)
     if near := find_near(normalize(key), known.values(), cutoff=0.85):
         yield near
     keys = list_synonyms().keys() | {path.rpartition(".")[2] for path in list_paths(root)}
-    words = [known.get(frozenset([part]), "") for part in reversed(_list_words(key))]
-    vague = load_table()["vague"].split()
-    yield from (word for word in words if word in keys and word not in vague)
+    parts = [
+        part for part in reversed(_list_words(key)) if part not in load_table()["vague"].split()
+    ]
+    words = [known.get(frozenset([part]), "") for part in parts]
+    yield from (word for word in words if word in keys)
 
 
 @cache
@@ -158,12 +160,7 @@ def _list_parts(root: type) -> dict[frozenset[str], str]:
     names = [path.rpartition(".")[2] for path in list_paths(root)]
     answers = [word for row in load_table()["answers"] for word in row["words"].split()]
     words = [*names, *list_synonyms(), *(word for word in answers if "." not in word)]
-    return {parts: word for word in reversed(words) if (parts := _split_parts(word))}
-
-
-def _split_parts(word: str) -> frozenset[str]:
-    """Return the parts of a word, but not the tool's name, nor that it is a number."""
-    return frozenset(_list_words(word))
+    return {parts: word for word in reversed(words) if (parts := frozenset(_list_words(word)))}
 
 
 def _list_words(key: str) -> list[str]:
