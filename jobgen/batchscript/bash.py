@@ -139,9 +139,14 @@ class Command(NamedTuple):
         return [word.text for word in self.words]
 
     @property
+    def all_words(self) -> tuple[Word, ...]:
+        """Its assignments and its words."""
+        return (*self.assignments, *self.words)
+
+    @property
     def place(self) -> Word:
         """The word at which the command begins."""
-        return (*self.assignments, *self.words)[0]
+        return self.all_words[0]
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""

@@ -20,6 +20,7 @@ NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _ELEMENT = re.compile(r"\$\{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|\d+)\]\}", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
+_ARGUMENT = re.compile(r"\$\{[1-9]:?[-=](\w*)\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 # The path of what starts programs is its name as well; that of another command may be an argument.
@@ -168,7 +169,7 @@ class PlainVariables:
         if match := _ARITHMETIC.fullmatch(text):
             number = self._compute(match[1])
             return _make_field(str(number)) if number is not None else None
-        if match := _WHICH.fullmatch(text):
+        if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
         for form, answer in self.answers if text[:2] == "$(" or text[:1] == "`" else ():
             if form.search(text):

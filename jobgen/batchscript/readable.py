@@ -65,6 +65,10 @@ def refuse_unreadable(script: Script) -> None:
         if _NQSV.match(f"{item.option} {item.value}"):
             message = f"{item.text} belongs to NQSV, not to PBS"
             raise ImportRefusedError(script, item.line, message)
+    for item in read:
+        if item.option in ("hetjob", ":"):
+            message = "this is a heterogeneous job, each part of which has directives of its own"
+            raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
     submits = [item for item in script.commands if item.name in _SUBMITTERS]
     if submits and not read:
         message = f"this script submits others by {submits[0].name}, and is not a job itself"

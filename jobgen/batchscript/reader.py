@@ -20,6 +20,9 @@ MAX_LINES = 20_000
 MAX_LINE = 20_000  # characters
 MAX_OPTIONS = 1_000  # of directives
 MAX_LAUNCHED = 3_000  # commands that are more than an assignment
+# A number, after the kind of a GPU: not every kind has a name.
+COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
+GRES = re.compile(r"gpu(?::([A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 _PREFIX = {
     can.name: re.compile((r"[ \t]*" if can.indented else "") + can.sign + r"(?=\s|$)")
     for can in list_capabilities()
@@ -44,6 +47,20 @@ class DirectiveOption(NamedTuple):
     value: str
     text: str  # the whole line
     read: bool
+
+
+class Request(NamedTuple):
+    """How much the directives ask for; tasks, GPUs and CPUs are those of each node.
+
+    It is `sure` where the scheduler gives so many nodes and no more, and the nodes may be `alike`.
+    """
+
+    nodes: int = 1
+    sure: bool = False
+    tasks: int = 1
+    gpus: int = 0
+    cpus: int = 0
+    alike: bool = True
 
 
 class LaunchCommand(NamedTuple):
@@ -193,25 +210,23 @@ class Script:
     @cached_property
     def answers(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """What commands print that count the nodes or GPUs of the job."""
-        answers = []
-        nodes = self.nodes or self.given.get("SLURM_NNODES")
-        if nodes:
-            ranks = re.search(r"mpiprocs=(\d{1,4})", self.resource("select") or "", re.ASCII)
-            lines = int(ranks[1]) if ranks else 1
-            answers += [
-                (re.compile(r"scontrol\s+show\s+host.*\|\s*wc\s+-l\s*[)`]$"), str(nodes)),
+        answers, request = [], self.request
+        if request.sure:
+            lines = request.nodes * (request.tasks if self.can.chunks else 1)
+            answers = [
+                (re.compile(r"scontrol\s+show\s+host.*\|\s*wc\s+-l\s*[)`]$"), str(request.nodes)),
                 (
                     re.compile(r"NODEFILE.*(sort -u|uniq).*wc\s+-l|(sort -u|uniq).*NODEFILE.*wc"),
-                    str(nodes),
+                    str(request.nodes),
                 ),
                 (
                     re.compile(r"wc\s+-l\s*<?\s*\S*NODEFILE|cat\s+\S*NODEFILE\S*\s*\|\s*wc\s+-l"),
-                    str(int(nodes) * lines),
+                    str(lines),
                 ),
             ]
-        if self.gpus_per_node:
+        if request.gpus:
             form = r"nvidia-smi\s+(-L|--list-gpus|--query-gpu.*)\s*\|\s*wc|device_count\(\)"
-            answers.append((re.compile(form), str(self.gpus_per_node)))
+            answers.append((re.compile(form), str(request.gpus)))
         return tuple(answers)
 
     @cached_property
@@ -219,61 +234,68 @@ class Script:
         """The variables of Slurm that follow from the directives."""
         if not self.scheduler or self.can.chunks:
             return {}
-        nodes, tasks, each = (
-            self.nodes,
-            self._count("--ntasks"),
-            self._count("--ntasks-per-node"),
-        )
-        nodes = nodes or (None if self.value("--nodes") or tasks else 1)
-        if (
-            tasks is None
-            and nodes
-            and not (self.value("--ntasks") or self.value("--nodes") is None)
-        ):
-            tasks = nodes * each if each else None if self.value("--ntasks-per-node") else nodes
-        elif tasks is None and nodes == 1:
-            tasks = each or 1
-        gpus = self.gpus_per_node
+        request = self.request
+        nodes = request.nodes if request.sure else None
         numbers = {
             "SLURM_NNODES": nodes,
             "SLURM_JOB_NUM_NODES": nodes,
-            "SLURM_NTASKS": tasks,
-            "SLURM_NPROCS": tasks,
-            "SLURM_NTASKS_PER_NODE": each,
-            "SLURM_CPUS_PER_TASK": self._count("--cpus-per-task"),
-            "SLURM_CPUS_PER_GPU": self._count("--cpus-per-gpu"),
-            "SLURM_GPUS_PER_TASK": self._count("--gpus-per-task"),
-            "SLURM_GPUS_ON_NODE": gpus,
-            "SLURM_GPUS_PER_NODE": self._count("--gpus-per-node"),
-            "SLURM_GPUS": self._count("--gpus"),
+            "SLURM_NTASKS": self.count("--ntasks") or (nodes and nodes * request.tasks),
+            "SLURM_NTASKS_PER_NODE": self.count("--ntasks-per-node"),
+            "SLURM_CPUS_PER_TASK": self.count("--cpus-per-task"),
+            "SLURM_CPUS_PER_GPU": self.count("--cpus-per-gpu"),
+            "SLURM_GPUS_PER_TASK": self.count("--gpus-per-task"),
+            "SLURM_GPUS_ON_NODE": request.gpus,
+            "SLURM_GPUS_PER_NODE": self.count("--gpus-per-node"),
+            "SLURM_GPUS": self.count("--gpus"),
         }
+        numbers["SLURM_NPROCS"] = numbers["SLURM_NTASKS"]
         return {name: str(number) for name, number in numbers.items() if number}
 
-    def _count(self, option: str) -> int | None:
-        text = self.value(option) or ""
-        match = re.fullmatch(r"(?:\w[\w.-]*:)?(\d{1,6})", text, re.ASCII)
-        return int(match[1]) if match else None
+    def count(self, option: str) -> int | None:
+        """The number that an option gives, after the kind of a GPU; None where it is none."""
+        match = (GRES if option == "--gres" else COUNT).fullmatch(self.value(option) or "")
+        return int(match[2] or 1) if match else None
 
     @cached_property
-    def gpus_per_node(self) -> int | None:
-        """How many GPUs the directives ask for on each node; None where they do not say."""
-        if self.can.chunks:
-            text = self.resource("select") or self.resource("nodes") or ""
-            chunk = re.search(r"\b(?:ngpus|gpus)=(\d{1,4})", text, re.ASCII)
-            all_gpus = self.resource("ngpus") or ""
-            if chunk or not all_gpus.isdecimal():
-                return int(chunk[1]) if chunk else None
-            return int(all_gpus) // (self.nodes or 1)
-        gres = re.search(r"\bgpu(?::[\w.-]+)??:(\d{1,4})\b", self.value("--gres") or "", re.ASCII)
-        nodes = self.nodes or 1
-        each = self._count("--ntasks-per-node") or (self._count("--ntasks") or nodes) // nodes or 1
-        per_task, total = self._count("--gpus-per-task"), self._count("--gpus")
-        return (
-            self._count("--gpus-per-node")
-            or (int(gres[1]) if gres else None)
-            or (per_task * each if per_task else None)
-            or (total // nodes if total else None)
+    def request(self) -> Request:
+        """How much the directives ask for."""
+        return self._read_chunks() if self.can.chunks else self._read_tasks()
+
+    def _read_tasks(self) -> Request:
+        """Slurm's numbers, which are of tasks."""
+        nodes, tasks, each = map(self.count, ("--nodes", "--ntasks", "--ntasks-per-node"))
+        gpus = self.count("--gpus-per-node") or self.count("--gres")
+        all_gpus = self.count("--gpus")
+        sure = bool(nodes)
+        if nodes and tasks and not each:
+            nodes = min(nodes, tasks)  # Slurm gives no more nodes than there are tasks
+        elif not nodes:
+            shares = [(tasks, each), (all_gpus, gpus)]
+            nodes = max(-(-total // share) if total and share else 1 for total, share in shares)
+            sure = self.value("--nodes") is None and bool((tasks or 1) == 1 or each)
+        most = -(-(tasks or (each or 1) * nodes) // nodes)
+        each = min(each or most, most)
+        gpus = gpus or (self.count("--gpus-per-task") or 0) * each or (all_gpus or 0) // nodes
+        cpus = (self.count("--cpus-per-task") or (each > 1)) * each
+        return Request(nodes, sure, each, gpus, (self.count("--cpus-per-gpu") or 0) * gpus or cpus)
+
+    def _read_chunks(self) -> Request:
+        """The numbers of PBS, which are of nodes or, where there is no select, of the job."""
+        select = self.resource("select") or self.resource("nodes")
+        if select is None:
+            cpus, gpus = (_read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
+            return Request(1, cpus < 2, 1, gpus, cpus)
+        chunks = [chunk.strip().partition(":") for chunk in select.split("+")]
+        numbers = [_read_number(count) for count, _, _ in chunks]
+        nodes = sum(number or 1 for number in numbers)
+        pairs = dict(pair.partition("=")[::2] for pair in chunks[0][2].split(":"))
+        tasks, cpus, gpus = (
+            max(_read_number(pairs.get(key)) for key in keys)
+            for keys in (("mpiprocs",), ("ncpus", "ppn"), ("ngpus", "gpus"))
         )
+        gpus = gpus or _read_number(self.resource("ngpus")) // nodes
+        alike = len(chunks) == 1 and all(numbers)
+        return Request(nodes, True, tasks or 1, gpus, cpus, alike)
 
     @cached_property
     def launches(self) -> list[LaunchCommand]:
@@ -305,19 +327,14 @@ class Script:
 
         return re.sub(r"\$\w+|\$\{\w+\}", put, text, flags=re.ASCII)
 
-    @cached_property
+    @property
     def nodes(self) -> int | None:
         """How many nodes the job has; None where the script does not say it plainly."""
-        if not self.can.chunks:
-            nodes, tasks = self._count("--nodes"), self._count("--ntasks")
-            each = self.value("--ntasks-per-node")
-            # Slurm gives no more nodes than there are tasks.
-            return min(nodes, tasks) if nodes and tasks and not each else nodes
-        select = self.resource("select") or self.resource("nodes")
-        if select:
-            counts = [re.match(r"(\d{1,6})(?=:|$)", chunk.strip()) for chunk in select.split("+")]
-            return sum(int(count[1]) if count else 1 for count in counts)
-        return None
+        return self.request.nodes if self.directives and self.request.sure else None
+
+
+def _read_number(text: str | None) -> int:
+    return int(text) if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
 
 
 def read(path: str) -> Script:

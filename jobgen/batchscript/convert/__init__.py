@@ -51,7 +51,7 @@ def import_script(script: Script) -> Imported:
     refuse_unreadable(script)
     draft = Draft()
     draft.put("scheduler", script.target)
-    settle(script, draft, nodes=script.nodes)
+    settle(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     _put_name(script, draft)
@@ -59,7 +59,6 @@ def import_script(script: Script) -> Imported:
     clean = draft.copy()
     try:
         write_clean(script, clean)
-        clean.values.pop("tasks", None)
         _check(clean, script, drop=False)
         body, comments, draft = "", [], clean
     except NotStraightError as error:

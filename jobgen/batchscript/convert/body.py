@@ -47,13 +47,10 @@ def name_body(path: str) -> str:
 def write_body(script: Script, draft: Draft) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     draft.put("run.body", name_body(script.path))
-    draft.values.pop("tasks", None)
     setup = draft.values.pop("environment.setup", "")
     if starts_at_home(script) and not _leaves_home(script):
         setup += "cd    # PBS starts a script in the home folder\n"
     draft.put("environment.setup", setup or None)
-    # Chunks that a spec cannot say are said by the directive itself.
-    draft.left = [left for left in draft.left if not left.reason.startswith("not the same for")]
     _note_losses(script, draft)
     asked = {item.option for item in script.directives if item.read}
     if script.scheduler and not script.can.chunks and "--cpus-per-task" not in asked:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
-from jobgen.batchscript.convert.launch import JobShape, LaunchedProgram, read_launch, read_shape
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, read_statements
+from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
+from jobgen.batchscript.convert.straight import (
+    NotStraightError,
+    Statement,
+    list_pure,
+    read_statements,
+    takes_arguments,
+)
 from jobgen.batchscript.convert.values import Reader
+from jobgen.batchscript.directives import ARRAYS
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.readable import find_shell
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.reader import Request, Script
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 40  # lines of a spec
+_FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
+# Kinds of statements that do nothing for anybody after the program has ended.
+_IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
 
 
 def write_clean(script: Script, draft: Draft) -> None:
@@ -20,7 +30,8 @@ def write_clean(script: Script, draft: Draft) -> None:
     if find_shell(script) not in ("bash", "sh", "env"):
         raise NotStraightError(1, f"it is a script for {find_shell(script)}")
     for item in script.directives:
-        if item.read and item.option in ("--signal", "hetjob"):
+        unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
+        if item.read and (item.option == "--signal" or unsaid):
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
     statements = read_statements(script)
     before, launch, after = _split(script, statements)
@@ -34,6 +45,13 @@ def write_clean(script: Script, draft: Draft) -> None:
     _start_at_home(script, before)
     for path, value in read.values.items():
         draft.put(path, value)
+    if read.logged:
+        draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
+    for word in (word for item in script.commands if not item.function for word in item.all_words):
+        if takes_arguments(word.active):
+            draft.lose(word.line, word.raw, "an argument of the script; write those in run.args")
+    for name in sorted(reader.asked.union(*(before.asked for before in readers))):
+        draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     prelude.careful = prelude.careful or " -e" in script.lines[0]
     prelude.write(reader.variables.loose)
     for statement in after:
@@ -58,12 +76,10 @@ def _split(
 
 def _check_after(after: list[Statement]) -> None:
     for statement in after:
-        module = statement.kind == "module" and statement.first.texts[1:2] in (
-            ["unload"],
-            ["purge"],
-        )
-        leaves = statement.first.name == "deactivate" or "deactivate" in statement.first.texts[1:2]
-        if statement.kind not in ("prints", "ends", "sets") and not module and not leaves:
+        pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
+        if "deactivate" in statement.first.texts[:2]:
+            continue
+        if statement.kind not in _IDLE or (statement.kind not in ("prints", "ends") and not pure):
             raise NotStraightError(statement.line, "commands follow the program")
 
 
@@ -84,7 +100,7 @@ def _read_prelude(
     before: list[Statement],
     readers: list[Reader],
     launch: LaunchedProgram,
-    shape: JobShape,
+    shape: Request,
     draft: Draft,
 ) -> Prelude:
     """Return what stands before the launch, with the plain variables that its lines need."""

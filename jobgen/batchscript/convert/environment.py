@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.launch import JobShape, LaunchedProgram
+from jobgen.batchscript.convert.launch import LaunchedProgram
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
     is_pure,
     list_substituted,
+    takes_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
@@ -23,11 +24,12 @@ from jobgen.batchscript.expand import (
     list_names,
     split_segments,
 )
+from jobgen.batchscript.reader import Request
 from jobgen.spec.value_types import TAKEN
 
 # Files that make an environment, and touch no variable of the script.
 _FAMILIAR = re.compile(
-    r"activate|conda|mamba|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
+    r"activate|conda|mamba|(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
 )
 # What a job or its modules export already: a plain assignment changes what programs see.
 _EXPORTED = re.compile(
@@ -56,7 +58,7 @@ class Prelude:
     """What stands before the launch, read in order."""
 
     def __init__(
-        self, draft: Draft, *, launch: LaunchedProgram, shape: JobShape, needed: set[str]
+        self, draft: Draft, *, launch: LaunchedProgram, shape: Request, needed: set[str]
     ) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, shape, needed
         self.modules: dict[str, Any] = {}
@@ -264,7 +266,13 @@ class Prelude:
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
-        words = [w for item in statement.commands for w in (*item.assignments, *item.words)]
+        words = [word for item in statement.commands for word in item.all_words]
+        own = [item for item in statement.commands if not item.function]
+        if any(takes_arguments(word.active) for item in own for word in item.all_words):
+            raise NotStraightError(statement.line, "the script takes arguments")
+        unset = {word.text for item in own if item.name == "unset" for word in item.words}
+        if unset & (self.launch.names | self.needed):
+            raise NotStraightError(statement.line, "'unset' of a variable is left to bash")
         for word in words if not self.alone else ():
             inner = list_substituted(word.raw)
             changes = re.search(r"\$\{?(RANDOM|SECONDS|BASHPID)|\$\$", word.active)
@@ -304,7 +312,9 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
     for command in statement.commands:
         if statement.kind in ("assigns", "export"):
             follow(command, variables)
-        elif command.name in ("source", ".") and not _FAMILIAR.search(" ".join(command.texts[1:2])):
+        elif command.name in ("source", ".", "eval") and not _FAMILIAR.search(
+            " ".join(command.texts[1:2])
+        ):
             variables.forget(variables.assigned)
             variables.joined.clear()
             reader.sourced = True

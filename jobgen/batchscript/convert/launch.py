@@ -6,21 +6,31 @@ import re
 from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
-from jobgen.batchscript.convert.straight import NotStraightError, Statement
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
 from jobgen.batchscript.convert.values import Reader, fold_arguments, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import Launcher, Started, Torchrun, read_torchrun, unwrap
-from jobgen.batchscript.reader import Script
-from jobgen.records import NamedTuple
+from jobgen.batchscript.launchers import (
+    Launcher,
+    Started,
+    Torchrun,
+    find_agent,
+    list_inner,
+    read_torchrun,
+    unwrap,
+)
+from jobgen.batchscript.reader import Request, Script
+from jobgen.spec.launchers import SHELLS
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
 _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_FLAGS = re.compile(
     r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
-    r"|--job-name|--overlap|--exclusive|-ul|-lu"
+    r"|--job-name|--overlap|--exclusive|-ul|-lu|--comment"
 )
+_SRUN_OTHERS = [("--export", "ALL"), ("--mpi", "none"), ("--mem", "0"), ("--accel-bind", "gn")]
+_SRUN_OTHERS += [(name, how) for name in ("--cpu-bind", "--cpu_bind") for how in ("v", "verbose")]
 _SRUN_NUMBERS = {
     "-n": "tasks",
     "--ntasks": "tasks",
@@ -44,14 +54,6 @@ _TORCHRUN = {
 }
 
 
-class JobShape(NamedTuple):
-    """What the job has: nodes, tasks of each as the scheduler counts them, GPUs of each."""
-
-    nodes: int
-    tasks: int
-    gpus: int
-
-
 class LaunchedProgram(NamedTuple):
     """How the program of a script starts: the values of `run` and `launch`, and what goes along.
 
@@ -63,23 +65,24 @@ class LaunchedProgram(NamedTuple):
     container: dict[str, Any] | None
     variables: tuple[tuple[str, str, bool], ...]
     names: frozenset[str]  # variables that the line expands in the job
+    logged: bool = False  # whether the script sends its output elsewhere than jobgen's logs
 
 
-def read_shape(script: Script, draft: Draft) -> JobShape:
-    """Return the shape of the job; raise NotStraightError where only the scheduler knows it."""
-    nodes = draft.values.get("resources.nodes", 1)
-    gpus = draft.values.get("resources.gpus_per_node") or 0
-    if not isinstance(nodes, int) or not isinstance(gpus, int):
+def read_shape(script: Script, draft: Draft) -> Request:
+    """Return what the job has; raise NotStraightError where only the scheduler knows it."""
+    request = script.request
+    nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
+    if not request.alike or (script.value("--nodes") and not request.sure):
         raise NotStraightError(1, "its nodes are not alike, or their number is open")
-    tasks = draft.values.get("tasks", 1)
-    if script.scheduler and not script.can.chunks and "SLURM_NNODES" not in script.given:
+    if script.scheduler and not script.can.chunks and not request.sure:
         if nodes != 1:
             raise NotStraightError(1, "without --nodes, Slurm may spread its tasks")
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
     bound = re.search(r"--(gpus-per-task|ntasks-per-gpu|gpu-bind)", _list_options(script))
     if bound and (tasks != 1 or nodes != 1):
         raise NotStraightError(1, "Slurm gives each task its own GPUs")
-    return JobShape(nodes, tasks, gpus)
+    gpus = draft.values.get("resources.gpus_per_node", 0)
+    return request._replace(nodes=nodes, tasks=tasks, gpus=gpus)
 
 
 def _list_options(script: Script) -> str:
@@ -91,7 +94,7 @@ def read_launch(
     statement: Statement,
     *,
     reader: Reader,
-    shape: JobShape,
+    shape: Request,
     moved: bool,
     bare: bool,
 ) -> LaunchedProgram:
@@ -100,8 +103,7 @@ def read_launch(
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python.
     """
-    command = expand_command(statement.first, reader.variables)
-    started = unwrap(command.words)
+    command, started = _read_command(statement, reader)
     if not started.program:
         raise NotStraightError(statement.line, "no program was found")
     if any(item.end == "&" or item.heredocs for item in statement.commands):
@@ -128,6 +130,27 @@ def read_launch(
     return line.launch_processes(container, moved=moved)
 
 
+def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Started]:
+    """Return the command that starts the program, out of the shell that may run it."""
+    command = expand_command(statement.first, reader.variables)
+    if takes_arguments(command.words[-1].text):  # of which a job has none
+        command = command._replace(words=command.words[:-1])
+        program = unwrap(command.words).program
+        agent = read_torchrun(program)
+        if len(agent.program if agent else program[1:]) < 1 or program[-1].text[0] == "-":
+            raise NotStraightError(statement.line, "the script takes arguments")
+    started = unwrap(command.words)
+    inner = list_inner(started, command) if started.launchers or command.name == "eval" else []
+    plain = not started.assignments and not started.wrapper and not command.heredocs
+    if len(inner) == 1 and plain and not inner[0].redirects and inner[0].words:
+        within = unwrap(inner[0].words)
+        command = inner[0]._replace(
+            redirects=command.redirects, assignments=(*command.assignments, *inner[0].assignments)
+        )
+        return command, within._replace(launchers=started.launchers + within.launchers)
+    return command, started
+
+
 class _Line:
     """One launch line, and what the job around it has."""
 
@@ -138,11 +161,12 @@ class _Line:
         command: Command,
         started: Started,
         reader: Reader,
-        shape: JobShape,
+        shape: Request,
     ) -> None:
         self.script, self.statement, self.command = script, statement, command
         self.started, self.reader, self.shape = started, reader, shape
         self.tasks = shape.tasks  # of each node
+        self.logged = False
 
     def refuse(self, reason: str) -> NotStraightError:
         return NotStraightError(self.statement.line, reason)
@@ -163,9 +187,11 @@ class _Line:
                 numbers[_SRUN_NUMBERS[option]] = self.count(number)
             elif option in ("--container-image", "--container-mounts"):
                 container[option] = value
+            elif option in ("-o", "--output", "-e", "--error"):
+                self.logged = True
             elif (
                 not _SRUN_FLAGS.fullmatch(option)
-                and (option, value) not in (("--export", "ALL"), ("--mpi", "none"), ("--mem", "0"))
+                and (option, value) not in _SRUN_OTHERS
                 and not (option == "--jobid" and re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value))
             ):
                 raise self.refuse(f"srun's {option} is left to bash")
@@ -217,7 +243,7 @@ class _Line:
     ) -> LaunchedProgram | None:
         """One torchrun on each node; None where one node can run it as it is."""
         try:
-            self._refuse_output()
+            self._drop_output()
             return self._launch_understood_agents(torchrun, container, moved=moved)
         except NotStraightError:
             if self.shape.nodes == 1 and self.tasks == 1 and container is None:
@@ -270,9 +296,9 @@ class _Line:
 
     def launch_processes(self, container: dict[str, Any] | None, *, moved: bool) -> LaunchedProgram:
         """Processes that srun starts, each told its rank."""
-        self._refuse_output()
+        self._drop_output()
         container = container or self._enter_container()
-        if not re.fullmatch(r"python[\d.]*", self.started.name):
+        if self.started.name in SHELLS or find_agent(self.started.program):
             raise self.refuse(f"'{self.started.name}' is left to bash")
         if self.started.assignments or set(self.started.wrappers) - {"exec", "nohup", "time"}:
             raise self.refuse("the program is started by another command")
@@ -291,7 +317,9 @@ class _Line:
             name = option.lstrip("-")
             if name in _MPI_NUMBERS:
                 numbers[_MPI_NUMBERS[name]] = self.count(value)
-            elif not (_MPI_HOSTS.fullmatch(name) and "PBS_NODEFILE" in value):
+            elif name not in ("v", "verbose") and not (
+                _MPI_HOSTS.fullmatch(name) and "PBS_NODEFILE" in value
+            ):
                 raise self.refuse(f"{mpi.name}'s {option} is left to bash")
         tasks = numbers.get("tasks", 0)
         each = numbers.get("each", tasks // self.shape.nodes)
@@ -303,14 +331,16 @@ class _Line:
 
     def launch_one(self, *, moved: bool, bare: bool) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
-        if len(self.statement.commands) > 1 or self.command.redirects:
-            return self._launch_by_bash("its output goes to files")
+        written = len(self.statement.commands) > 1 or self.command.redirects
         try:
-            return self._launch_command(moved=moved, bare=bare)
+            return self._launch_by_bash() if written else self._launch_command(moved, bare)
         except NotStraightError as error:
-            return self._launch_by_bash(error.reason)
+            try:
+                return self._launch_command(moved, bare) if written else self._launch_by_bash()
+            except NotStraightError as other:
+                raise other if written else error from None
 
-    def _launch_by_bash(self, reason: str) -> LaunchedProgram:
+    def _launch_by_bash(self) -> LaunchedProgram:
         """A short line that bash reads in the job as it read it in the script."""
         text = re.sub(r"^(time|nohup|exec)\s+", "", self.statement.text)
         own = _list_all_names(text)
@@ -326,12 +356,13 @@ class _Line:
             or (functions and calls)
             or any(unwrap(item.words).launchers for item in self.statement.commands)
         ):
-            raise self.refuse(reason)
+            raise self.refuse("only bash can read its line, which is long")
         pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
         values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
         return self._finish("plain", values | {"launch.mode": "plain"}, None)
 
-    def _launch_command(self, *, moved: bool, bare: bool) -> LaunchedProgram:
+    def _launch_command(self, moved: bool, bare: bool) -> LaunchedProgram:
+        self._drop_output()
         started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
             if words[0] is not started.launchers[0].word:
@@ -350,9 +381,14 @@ class _Line:
         values["launch.mode"] = "plain"
         return self._finish("plain", values, container)
 
-    def _refuse_output(self) -> None:
-        if len(self.statement.commands) > 1 or self.command.redirects:
-            raise self.refuse("its output goes to files")
+    def _drop_output(self) -> None:
+        """Leave the program's output to jobgen's logs; refuse where it is read by anything."""
+        reads = [item for item in self.command.redirects if "<" in item.operator]
+        others = self.statement.commands[1:]
+        if reads or any(item.name != "tee" for item in others):
+            raise self.refuse("its input or output is that of another command")
+        quiet = all(item.target.text in ("1", "2", "&1", "&2") for item in self.command.redirects)
+        self.logged = self.logged or bool(others) or not quiet
 
     def _try_container(self) -> dict[str, Any] | None:
         try:
@@ -430,7 +466,9 @@ class _Line:
             names |= list_names(value["value"]) if isinstance(value, dict) else set()
         if values.get("run.command", [""])[0] == "bash":
             names |= _list_all_names(self.statement.text)
-        return LaunchedProgram(mode, values, container, tuple(variables), frozenset(names))
+        return LaunchedProgram(
+            mode, values, container, tuple(variables), frozenset(names), self.logged
+        )
 
 
 def _list_all_names(text: str) -> set[str]:

@@ -31,7 +31,7 @@ _KINDS = {
 # Only bash knows what comes after them.
 _LEFT = re.compile("trap|getopts|shift|eval|exec|sbatch|qsub|scancel|qdel|coproc|return")
 _HOOK = re.compile(
-    r'eval "?(\$\(|`)\s*("?\$?\{?[\w/.]*\}?"?/)?(conda|mamba|micromamba) (shell|init)\S* '
+    r'eval "?(\$\(|`)\s*("?\$?\{?[\w/.~]*\}?"?/)?(conda|mamba|micromamba) (shell|init)\S* '
     r'(hook|bash)\b[^)`]*(\)|`)"?'
 )
 # Interpreters that are asked for no more than what they have.
@@ -40,6 +40,9 @@ _ASKS = re.compile(
     r"|-c (?=.*print\()(?!.*(open|write|save|remove|download|os\.system|subprocess)\b).*)",
     re.DOTALL,
 )
+_ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
+_DEFAULT = re.compile(r"\$\{[1-9]:?[-=]\w*\}")
+_ALL_ARGUMENTS = re.compile(r'"?\$(\{[@*]\}|[@*])"?')
 _LISTS = re.compile(
     r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
     r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
@@ -100,22 +103,26 @@ def read_statements(script: Script) -> list[Statement]:
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     line = command.place.line
-    if _LEFT.fullmatch(command.name) and not is_hook(command):
-        runs = command.name == "exec" and len(command.words) > 1
+    if _LEFT.fullmatch(command.name):
+        runs = command.name in ("exec", "eval") and len(command.words) > 1
         if not runs:
             raise NotStraightError(line, f"'{command.name}' is left to bash")
-    if command.name == "unset" or (command.name == "printf" and command.texts[1:2] == ["-v"]):
-        names = [word.text for word in command.words[1:] if word.text.isidentifier()]
-        if command.name == "printf" or not all(name.startswith("SLURM_") for name in names):
-            raise NotStraightError(line, f"'{command.name}' of a variable is left to bash")
+    if command.name == "printf" and command.texts[1:2] == ["-v"]:
+        raise NotStraightError(line, "'printf' of a variable is left to bash")
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
-    for word in (*command.words, *command.assignments):
+    for word in command.all_words:
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
-        bare = re.sub(r"'[^']*'", "", word.active)
-        if not command.function and re.search(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])", bare):
+        every = word is command.words[-1] if command.words else False
+        every = every and bool(_ALL_ARGUMENTS.fullmatch(word.raw))
+        if not command.function and not every and takes_arguments(_DEFAULT.sub("", word.active)):
             raise NotStraightError(line, "the script takes arguments")
+
+
+def takes_arguments(text: str) -> bool:
+    """Whether bash would put in the arguments of the script."""
+    return bool(_ARGUMENT.search(re.sub(r"'[^']*'", "", text)))
 
 
 def is_hook(command: Command) -> bool:
@@ -130,35 +137,41 @@ def _read_group(script: Script, group: list[Command], functions: set[str]) -> It
     kinds = [_classify(command, functions) for command in group]
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, kinds), tuple(group), text)
-    elif len(group) == 1 or _is_list(group, kinds):
-        for command, kind in zip(group, kinds, strict=True):
-            and_ = " || exit" if command.end == "&&" and kind != "launch" else ""
-            own = text if len(group) == 1 else _write(command) + and_
-            yield Statement(kind, (command,), own)
-    elif "launch" in kinds:
-        yield Statement("launch", tuple(group), text)
-    else:
-        yield Statement(_classify_all(kinds), tuple(group), text)
+        return
+    parts = _split_list(group, kinds)
+    for part in parts:
+        own = text if len(parts) == 1 else " ".join(_write(command) for command in part)
+        of_part = [kinds[group.index(command)] for command in part]
+        if len(part) == 1:
+            and_ = " || exit" if part[0].end == "&&" and of_part != ["launch"] else ""
+            yield Statement(of_part[0], (part[0],), own + and_)
+        else:
+            kind = "launch" if "launch" in of_part else _classify_all(of_part)
+            yield Statement(kind, tuple(part), own)
 
 
-def _is_list(group: list[Command], kinds: list[str]) -> bool:
-    """Whether commands in one line run one after the other, as in separate lines.
+def _split_list(group: list[Command], kinds: list[str]) -> list[list[Command]]:
+    """Commands of a line that run one after the other, as in separate lines.
 
     `a && program` does so too, where the script ends if `a` fails.
     """
-    ends = [command.end for command in group]
     if any(command.heredocs for command in group):
-        return False
-    if all(end in (";", "\n") for end in ends):
-        return True
-    chain = all(end == "&&" for end in ends[:-1]) and ends[-1] in (";", "\n")
+        return [group]
     at = kinds.index("launch") if kinds.count("launch") == 1 else -1
-    return chain and at >= 0 and not set(kinds[at + 1 :]) - {"prints"}
+    chain = at >= 0 and not set(kinds[at + 1 :]) - {"prints"}
+    chain = chain and not {item.end for item in group} - {"&&", ";", "\n"}
+    parts: list[list[Command]] = [[]]
+    for command in group:
+        parts[-1].append(command)
+        if command.end in ((";", "\n", "&&") if chain else (";", "\n")):
+            parts.append([])
+    return [part for part in parts if part]
 
 
 def _write(command: Command) -> str:
-    words = [word.raw for word in (*command.assignments, *command.words)]
-    return " ".join(words + [item.operator + item.target.raw for item in command.redirects])
+    words = [word.raw for word in command.all_words]
+    ends = [command.end] if command.end in ("|", "|&", "||", "&") else []
+    return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
 
 
 def _classify_block(group: list[Command], kinds: list[str]) -> str:
@@ -197,7 +210,8 @@ def _classify(command: Command, functions: set[str]) -> str:
     kind = _classify_quiet(command, functions)
     if command.end == "&" and kind not in ("prints", "launch"):
         raise NotStraightError(command.place.line, "a command runs in the background")
-    writes = not all(map(_is_quiet, command.redirects)) or command.heredocs
+    writes = not all(map(_is_quiet, command.redirects))
+    writes = writes or (bool(command.heredocs) and command.name != "cat")
     return "once" if writes and kind != "launch" else kind
 
 
@@ -207,6 +221,8 @@ def _classify_quiet(command: Command, functions: set[str]) -> str:
     name, text = command.name, " ".join(command.texts)
     if is_hook(command):
         return "hook"
+    if name == "eval":
+        return "repeats" if list(list_substituted(command.words[-1].raw)) else "launch"
     if name in functions:
         return "once"
     if _LISTS.fullmatch(text) or text == "time":
@@ -215,11 +231,11 @@ def _classify_quiet(command: Command, functions: set[str]) -> str:
         last, more = command.texts[-1], len(command.words) == 3
         venv = last.endswith("/bin/activate") and not more
         return "venv" if venv else "conda" if command.texts[1] == "activate" else "repeats"
-    if re.match(r"(conda|mamba|micromamba) (activate|deactivate)\b|deactivate$", text):
+    if re.match(r"(conda|mamba|micromamba) (activate|deactivate)\b", text):
         return "conda" if re.fullmatch(r"conda activate \S+", text) else "repeats"
     if name in _KINDS or (name in ("declare", "typeset") and command.texts[1:2] == ["-x"]):
         return _KINDS.get(name, "export")
-    if name in REPEATS or re.fullmatch(r"mkdir -p\b[^;&|<>]*", text):
+    if name in (*REPEATS, "deactivate") or re.fullmatch(r"mkdir -p\b[^;&|<>]*", text):
         return "repeats"
     return _classify_program(command)
 
@@ -227,17 +243,19 @@ def _classify_quiet(command: Command, functions: set[str]) -> str:
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
     rest = " ".join(word.text for word in started.program[1:])
+    name = started.name if started.runner else command.name
     if started.name in PRINTS or (not started.program and started.launchers):
         return "prints" if list_pure(command) else "once"
     if started.name.startswith("python") and _ASKS.fullmatch(rest):
         return "prints"
-    return "once" if {command.name, started.name} & _PREPARES else "launch"
+    return "once" if {name, started.name} & _PREPARES else "launch"
 
 
 def _is_quiet(redirect: Redirect) -> bool:
     """Whether output goes nowhere, or only from one stream to the other."""
     quiet = redirect.target.text in ("/dev/null", "&1", "&2", "1", "2")
-    return quiet and redirect.operator.lstrip("012&") in (">", ">>", ">&", "")
+    quiet = quiet or redirect.operator.startswith("<<")
+    return quiet and redirect.operator.lstrip("012&") in (">", ">>", ">&", "", "<<", "<<-", "<<<")
 
 
 def list_pure(command: Command) -> bool:

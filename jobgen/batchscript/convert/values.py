@@ -14,7 +14,7 @@ from jobgen.spec.value_types import make_words
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 # What every job has, on every node.
 _EVERYWHERE = re.compile(
-    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
+    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|(CPUS|GPUS)_ON_NODE|(JOB_)?NODELIST|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
     r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME)|SLURM_TMPDIR|PBS_(JOBID|O_WORKDIR|JOBNAME|QUEUE|NCPUS|NGPUS)"
 )
 # What a task of srun has for itself, and the script's own shell has of the first node.
@@ -23,6 +23,11 @@ _OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NO
 _FOLDER = re.compile(
     r"(?!SLURM_|PBS_)[A-Z0-9_]*(SCRATCH|WORK|PROJECT|STORE|TMP|DATA|HOME|DIR|ROOT)"
 )
+# May be set where a job is submitted: what bash and the schedulers set is left to them.
+_OUTSIDE = re.compile(
+    r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Z][A-Z0-9_]*"
+)
+_LONGEST = 200  # of a value with blanks
 _COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
 
 
@@ -36,6 +41,7 @@ class Reader:
     def __init__(self, variables: PlainVariables, *, sourced: bool) -> None:
         self.variables = variables
         self.sourced = sourced  # whether a file of somebody's may have set any variable
+        self.asked: set[str] = set()  # the variables that only the folder of submission may have
 
     def read_word(self, word: Word) -> tuple[str, bool]:
         """Return the text of one word, and whether the job has to expand it."""
@@ -67,6 +73,8 @@ class Reader:
             raise NotStraightError(line, "a value holds a dollar sign beside a variable")
         if "\n" in text or not text.isprintable():
             raise NotStraightError(line, "a value has several lines")
+        if len(text) > _LONGEST and " " in text:
+            raise NotStraightError(line, "a value is longer than a line")
         return text, expands
 
     def _list_free(self) -> set[str]:
@@ -101,18 +109,26 @@ class Reader:
             raise NotStraightError(line, f"only bash knows what ${name} comes to")
         if _EVERYWHERE.fullmatch(name) or (_FOLDER.fullmatch(name) and not self.sourced):
             return f"${name}"
-        raise NotStraightError(line, f"the script does not say what ${name} is")
+        if self.sourced or not _OUTSIDE.fullmatch(name):
+            raise NotStraightError(line, f"the script does not say what ${name} is")
+        self.asked.add(name)
+        return f"${name}"
 
     def _is_one_word(self, name: str) -> bool:
         """Whether a variable of the script is one word for sure where it stands without quotes."""
         if name in self.variables.loose:
             return False
         return all(
-            bool(_ONE_WORD.fullmatch(part.text) or _EVERYWHERE.fullmatch(part.text.strip("${}")))
+            bool(_ONE_WORD.fullmatch(part.text) or _is_place(part.text.strip("${}")))
             if part.live
             else not re.search(r"[\s*?\[]", part.text)
             for part in self.variables.joined.get(name, (Segment(" ", False, False),))
         )
+
+
+def _is_place(name: str) -> bool:
+    """Whether a variable of the job or site is one word for everybody."""
+    return bool(_EVERYWHERE.fullmatch(name) or _FOLDER.fullmatch(name))
 
 
 def make_value(text: str, expands: bool) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.launchers import find_agent, unwrap
-from jobgen.batchscript.lint.launching import count_nodes
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, Rule
 from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.readable import PLACEHOLDER, find_template
@@ -101,7 +100,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
 
 
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
-    if count_nodes(script) == 1:
+    if script.nodes == 1:
         return
     for command in script.commands:
         for name, word, raw in command.variables():
@@ -160,7 +159,7 @@ def _find_visible_devices(script: Script) -> Iterator[Fault]:
         and re.fullmatch(r"[\"']?[0-9][0-9,]*[\"']?", raw)
     ]
     for name, word, indices in by_hand[:1]:
-        every = [str(index) for index in range(script.gpus_per_node or 0)]
+        every = [str(index) for index in range(script.request.gpus)]
         more = f", as {len(by_hand) - 1} more do" if len(by_hand) > 1 else ""
         message = f"{name} names GPUs by hand{more}; the scheduler may give others"
         yield Fault(word.line, word.column, message, indices.split(",") == every)
@@ -169,10 +168,10 @@ def _find_visible_devices(script: Script) -> Iterator[Fault]:
 def _find_default_port(script: Script) -> Iterator[Fault]:
     if script.value("--exclusive") is not None or not script.directives:
         return
-    if "excl" in (script.resource("place") or "") or count_nodes(script) != 1:
+    if "excl" in (script.resource("place") or "") or script.nodes != 1:
         return
     named = re.search(r"\$\{?MASTER_PORT|main_process_port", script.text)
-    gpus = script.gpus_per_node
+    gpus = script.request.gpus
     for launch in script.launches:
         agent = launch.torchrun
         stated = (
@@ -182,38 +181,6 @@ def _find_default_port(script: Script) -> Iterator[Fault]:
         if agent and not stated and not named and not open_ and gpus and gpus < 4:
             message = "without --standalone or a port, every such job on the node wants port 29500"
             yield Fault(launch.place.line, launch.place.column, message)
-
-
-def _check_array(script: Script) -> Iterator[Fault]:
-    array = next(
-        (item for item in script.directives if item.option in ("--array", "-J", "-t")), None
-    )
-    if array is None or not array.read or re.fullmatch(r"(\d+)(-\1)?", array.value):
-        return
-    if array.option == "-t" and not script.can.chunks:
-        return
-    body = "\n".join(line for line in script.lines if not re.match(r"\s*#(SBATCH|PBS)", line))
-    if not re.search(r"ARRAY|TASK_ID", body) and "%" not in array.value:
-        message = "no task knows its index, so all do the same, unless the program reads it"
-        yield Fault(array.line, array.column, message)
-
-
-def _find_no_wait(script: Script) -> Iterator[Fault]:
-    if re.search(r"(?m)^[^#\n]*\bwait\b|while\s", script.text):
-        return
-    steps = [item for item in script.commands if item.words and not item.function]
-    behind = [item for item in steps if item.end == "&" and unwrap(item.words).launchers]
-    behind = [item for item in behind if unwrap(item.words).name not in HARMLESS | {"ray"}]
-    if not behind:
-        return
-    last = steps[-1]
-    after = [item for item in steps if item.line > behind[-1].last_line]
-    if any(unwrap(item.words).launchers for item in after):
-        return
-    if last is behind[-1] or (last.line > behind[-1].line and last.name in HARMLESS):
-        command = behind[-1]
-        message = "the script ends, and with it the job, while this runs in the background"
-        yield Fault(command.place.line, command.place.column, message)
 
 
 def _find_twice(script: Script) -> Iterator[Fault]:
@@ -315,22 +282,6 @@ RULES = (
         "add --standalone, or a port that follows from the job's id",
         TORCHRUN,
         _find_default_port,
-    ),
-    Rule(
-        "array-unused",
-        "An array whose index is not used",
-        "Every task runs the same commands with the same arguments, and may write the same files.",
-        "use $SLURM_ARRAY_TASK_ID or $PBS_ARRAY_INDEX, or take the array out",
-        SBATCH,
-        _check_array,
-    ),
-    Rule(
-        "no-wait",
-        "A launch in the background, and no wait",
-        "When the script ends the scheduler ends the job, and kills what still runs.",
-        "write wait at the end",
-        BASH,
-        _find_no_wait,
     ),
     Rule(
         "directive-twice",

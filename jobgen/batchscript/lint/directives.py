@@ -12,8 +12,6 @@ from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.schedulers import SCHEDULERS
 
 # Look like a space or a hyphen, and are none to any program.
-_DASHES = "\u2010-\u2015\u2212"
-_LOOKALIKES = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff\u2010-\u2015\u2212]")
 
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -34,15 +32,6 @@ def _find_variables(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, match.start() + 1, message)
 
 
-def _find_lookalikes(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines, 1):
-        match = _LOOKALIKES.search(line)
-        meant = re.match(rf"\s*#\s*(SBATCH|PBS)[\s{_LOOKALIKES.pattern[1:-1]}]+[-{_DASHES}]", line)
-        if match and meant:
-            message = f"U+{ord(match[0]):04X} in a directive looks like a plain character"
-            yield Fault(number, match.start() + 1, message)
-
-
 def _find_late(script: Script) -> Iterator[Fault]:
     late = {item.line: item.text for item in script.directives if not item.read}
     for line, text in list(late.items())[:1]:  # one command is the cause of all
@@ -50,12 +39,6 @@ def _find_late(script: Script) -> Iterator[Fault]:
         come = "come" if more else "comes"
         message = f"'{text}'{more} {come} after the first command, in line {script.body_line}"
         yield Fault(line, 1, message)
-
-
-def _find_spaced(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines[: script.body_line], 1):
-        if match := re.match(r"#\s+(SBATCH|PBS)\s+-", line):
-            yield Fault(number, 1, f"'# {match[1]}' is a comment, not a directive")
 
 
 def _check_output_folder(script: Script) -> Iterator[Fault]:
@@ -120,28 +103,12 @@ RULES = (
         _find_variables,
     ),
     Rule(
-        "directive-lookalike",
-        "A no-break space or a dash in a directive",
-        "Copied from a web page or a PDF, it separates no words and begins no option.",
-        "type the space or the hyphen again",
-        SBATCH,
-        _find_lookalikes,
-    ),
-    Rule(
         "late-directive",
         "A directive after the first command",
         "sbatch and qsub stop reading directives at the first line that is a command, silently.",
         "move it up, before all commands",
         SBATCH,
         _find_late,
-    ),
-    Rule(
-        "spaced-directive",
-        "A directive with a space after its #",
-        "'# SBATCH' and '# PBS' are comments to the scheduler, and it does not say so.",
-        "take the space out, or write ## to switch it off on purpose",
-        SBATCH,
-        _find_spaced,
     ),
     Rule(
         "output-folder",

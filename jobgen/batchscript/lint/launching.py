@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import Launcher, list_inner, unwrap
-from jobgen.batchscript.lint.rule import BASH, PBSDSH, SRUN, TORCHRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, Fault, Rule
 from jobgen.batchscript.reader import LaunchCommand, Script
 
 # Programs that nobody minds to run on one CPU, or to fail.
@@ -18,7 +17,6 @@ _HELPER = re.compile(
 )
 # Other programs are MPI's, whose library may end them all by itself.
 _MAY_BE_TORCH = re.compile(r"torch|python|accelerate|deepspeed|\.(py|sh)\b|^\$|^(ba)?sh ")
-_SILENT = {"wait", "done", "fi", "}", "esac", "echo", "date", "sleep", "sync", "rm"}
 _MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
 
 
@@ -51,17 +49,17 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         if {"function", "heredoc"} & set(launch.command.inside):
             continue
         count = script.expand(agent.value("--nnodes") or "")
-        if script.scheduler and count_nodes(script) == 1:
+        if script.scheduler and script.nodes == 1:
             continue
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
-        if several or (not count and (count_nodes(script) or 1) > 1):
+        if several or (not count and (script.nodes or 1) > 1):
             nodes = count if count.isdigit() else script.nodes or "several"
             message = f"torchrun starts on the first of {nodes} nodes alone"
             yield Fault(launch.place.line, launch.place.column, message)
 
 
 def _find_each_alone(script: Script) -> Iterator[Fault]:
-    nodes = count_nodes(script)
+    nodes = script.nodes
     names_them = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
     if nodes in (None, 0, 1) or names_them:
         return
@@ -110,74 +108,13 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 def _has_one_task(script: Script, srun: Launcher) -> bool:
     tasks = srun.value("-n", "--ntasks") or script.value("--ntasks")
     if tasks and re.search(r"\$\{?SLURM_(JOB_NUM_|N)NODES\b", tasks):
-        tasks = str(count_nodes(script))
+        tasks = str(script.nodes)
     if not script.directives and srun.value("-n", "--ntasks") is None:
         return False
     per_node = srun.value("--ntasks-per-node") or script.value("--ntasks-per-node")
     nodes = srun.value("-N", "--nodes") or str(script.nodes or "")
     one_node = nodes == "1" or (not nodes and script.directives)
     return tasks == "1" or (tasks is None and bool(one_node) and per_node in (None, "1"))
-
-
-def count_nodes(script: Script) -> int | None:
-    """How many nodes the job has; 1 where it asks for no more than what one node gives."""
-    if script.nodes or not script.directives:
-        return script.nodes
-    tasks, each = script.value("--ntasks") or "", script.value("--ntasks-per-node") or ""
-    if re.fullmatch(r"\d{1,6}", tasks) and re.fullmatch(r"[1-9]\d{0,5}", each):
-        return -(-int(tasks) // int(each))
-    asked = script.value("--nodes") or script.value("--ntasks") or script.resource("ncpus")
-    return None if asked and asked != "1" else 1
-
-
-def _find_one_gpu_per_task(script: Script) -> Iterator[Fault]:
-    agents = [launch for launch in script.launches if launch.torchrun]
-    if not any(
-        agent.torchrun and agent.torchrun.value("--nproc-per-node") not in (None, "1")
-        for agent in agents
-    ):
-        return
-    for item in script.directives:
-        one = item.option == "--gpus-per-task" and re.fullmatch(r"(\w+:)?1", item.value)
-        if item.read and one:
-            message = "torchrun's task is given 1 GPU for all its processes"
-            yield Fault(item.line, item.column, message)
-    for launch in agents:
-        for launcher in launch.started.launchers:
-            if re.fullmatch(r"(\w+:)?1", launcher.value("--gpus-per-task") or ""):
-                word = launcher.word
-                yield Fault(
-                    word.line, word.column, "torchrun's task is given 1 GPU for all its processes"
-                )
-
-
-def _find_foreground(script: Script) -> Iterator[Fault]:
-    traps = [
-        command
-        for command in script.commands
-        if command.name == "trap"
-        and len(command.words) > 2
-        and command.texts[1] not in ("", "-")
-        and {word.upper().removeprefix("SIG") for word in command.texts[2:]}
-        & {"TERM", "USR1", "USR2", "INT", "HUP", "CONT", "10", "12", "15"}
-    ]
-    if not traps:
-        return
-    commands = script.commands
-    for index, command in enumerate(commands):
-        launches = [launcher.name for launcher in unwrap(command.words).launchers]
-        if command.name == "exec" and "function" in command.inside:
-            continue  # such a function is for a process of its own, which has no traps
-        if command.line > traps[0].line and {"srun", "mpiexec", "mpirun"} & set(launches):
-            last = index
-            while commands[last].end in ("|", "|&", "&&", "||") and last + 1 < len(commands):
-                last += 1
-            helper = _HELPER.fullmatch(unwrap(command.words).name)
-            alike = commands[index].inside == commands[last].inside
-            if commands[last].end != "&" and alike and not helper:
-                message = f"the trap in line {traps[0].line} does not run while this does"
-                yield Fault(command.place.line, command.place.column, message)
-                return
 
 
 def _find_early(script: Script) -> Iterator[Fault]:
@@ -203,37 +140,6 @@ _INNER = re.compile(r"\$\([^()]*(\([^()]*\)[^()]*)*\)|`[^`]*`")
 def _hide_quoted(inner: re.Match[str]) -> str:
     """A command in a word, without what is in single quotes there."""
     return re.sub(r"'[^']*'", "", inner[0])
-
-
-def _check_pbsdsh_status(script: Script) -> Iterator[Fault]:
-    commands = [item for item in script.commands if "heredoc" not in item.inside]
-    for index, command in enumerate(commands):
-        started = unwrap(command.words)
-        if not any(launcher.name == "pbsdsh" for launcher in started.launchers):
-            continue
-        inner = [unwrap(item.words).name for item in list_inner(started, command)]
-        if all(_HELPER.fullmatch(name) for name in inner or [started.name]):
-            continue
-        after = commands[index + 1 :]
-        asked = command.end in ("&&", "||") or any(
-            word in ("if", "elif", "while", "until", "!") for word in command.keywords
-        )
-        asked = asked or any(
-            "$?" in word.active for item in after[:1] for word in _list_words(item)
-        )
-        if asked or all(_hides_status(item) for item in after):
-            message = "pbsdsh returns 0 whatever its tasks return, so a failure goes unnoticed"
-            yield Fault(command.place.line, command.place.column, message)
-
-
-def _hides_status(command: Command) -> bool:
-    if command.name == "exit":
-        return len(command.words) == 1 or command.texts[1] == "$?"
-    return command.name in _SILENT
-
-
-def _list_words(command: Command) -> tuple[Word, ...]:
-    return (*command.assignments, *command.words)
 
 
 def _find_tee(script: Script) -> Iterator[Fault]:
@@ -290,24 +196,6 @@ RULES = (
         _check_srun_kill,
     ),
     Rule(
-        "one-gpu-per-task",
-        "--gpus-per-task=1 under torchrun",
-        "Each task sees one GPU. torchrun starts several processes in its task, and all but the "
-        "first fail with 'invalid device ordinal'.",
-        "use --ntasks-per-node=1 and --gpus-per-node",
-        SRUN,
-        _find_one_gpu_per_task,
-    ),
-    Rule(
-        "foreground-launch",
-        "A launcher in the foreground under a trap",
-        "bash runs a trap only when the command in the foreground has ended: a notice before the "
-        "walltime arrives after it.",
-        "start it with & and wait for it: a trap interrupts wait",
-        BASH,
-        _find_foreground,
-    ),
-    Rule(
         "early-expansion",
         "A task's own variable, expanded too early",
         "The shell of the script expands the line before srun starts a task, so every task gets "
@@ -315,14 +203,6 @@ RULES = (
         "put the command in single quotes: srun ... bash -c '...'",
         SRUN,
         _find_early,
-    ),
-    Rule(
-        "pbsdsh-status",
-        "pbsdsh's exit code trusted",
-        "pbsdsh prints the exit codes of its tasks and returns 0, so a failed job looks done.",
-        "let each task leave its exit code in a file, and read them all",
-        PBSDSH,
-        _check_pbsdsh_status,
     ),
     Rule(
         "tee-status",

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.launchers import find_agent, unwrap
-from jobgen.batchscript.lint.launching import count_nodes
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, Fault, Rule
 from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
@@ -15,7 +14,7 @@ _HELPERS = HARMLESS | REPEATABLE | PREPARING
 
 
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
-    nodes = script.nodes if script.directives else None
+    nodes = script.nodes
     for launch in script.launches:
         agent = launch.torchrun
         count = script.expand(agent.value("--nnodes") or "") if agent else ""
@@ -32,7 +31,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
 def _find_part_of_nodes(script: Script) -> Iterator[Fault]:
     """One node computes where nothing but plain Python runs in a job of several."""
-    nodes = count_nodes(script) if script.directives else 1
+    nodes = script.nodes
     if nodes is None or nodes < 2:
         return
     if any(launch.started.launchers for launch in script.launches):

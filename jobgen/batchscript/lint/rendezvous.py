@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import find_agent
-from jobgen.batchscript.lint.launching import count_nodes
-from jobgen.batchscript.lint.rule import PBS_RESOURCES, QSUB, TORCHRUN, UNIQ, Fault, Rule
+from jobgen.batchscript.lint.rule import PBS_RESOURCES, TORCHRUN, Fault, Rule
 from jobgen.batchscript.reader import Script
 
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
@@ -17,31 +16,6 @@ _AGENT_PORTS = ("--main_process_port", "--main-process-port", "--master_port", "
 # A number, also as the default of a variable.
 _PORT = re.compile(r"(\d+)|\$\{\w+:?[-=](\d+)\}")
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
-
-
-def _find_nodeid(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines, 1):
-        code = line if not line.lstrip().startswith("#") else ""
-        if (match := re.search(r"\$\{?PBS_NODEID\b", code)) and "PBS_NODEID" not in _list_set(
-            script
-        ):
-            yield Fault(number, match.start() + 1, "PBS sets no variable PBS_NODEID")
-
-
-def _list_set(script: Script) -> set[str]:
-    return {name for command in script.commands for name, _, _ in command.variables()}
-
-
-def _find_uniq(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines, 1):
-        match = re.search(r"\$\{?PBS_NODEFILE\b(?P<between>.*?\|\s*)(?P<uniq>uniq)\b", line)
-        match = match or re.search(r"(?P<between>)\b(?P<uniq>uniq)\b[^|;]*\$\{?PBS_NODEFILE", line)
-        sorted_ = match and "sort" in line[: match.start("uniq")]
-        counted = re.search(r"uniq\s+-c|uniq.*\|\s*(wc\b|sed -n .?\$=)", line)
-        if match and not sorted_ and not counted and not line.lstrip().startswith("#"):
-            yield Fault(
-                number, match.start("uniq") + 1, "uniq on the node file, which is not sorted"
-            )
 
 
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> Iterator[Word]:
@@ -79,7 +53,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
 def _reads_ports(script: Script) -> bool:
     """Whether anything reads MASTER_PORT: a torchrun on one node does not, and sets its own."""
-    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", script.text) or count_nodes(script) != 1:
+    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", script.text) or script.nodes != 1:
         return True
     agents = [item for item in script.launches if item.torchrun]
     others = [item for item in script.launches if not item.torchrun]
@@ -101,7 +75,7 @@ def _list_agent_values(script: Script, options: tuple[str, ...]) -> Iterator[Wor
 
 
 def _find_login_node(script: Script) -> Iterator[Fault]:
-    several = count_nodes(script) != 1
+    several = script.nodes != 1
     submits = script.scheduler is None or not script.directives
     submits = submits and any(
         command.name in ("sbatch", "qsub", "salloc") for command in script.commands
@@ -150,23 +124,6 @@ def _find_node_rank(script: Script) -> Iterator[Fault]:
 
 
 RULES = (
-    Rule(
-        "pbs-nodeid",
-        "$PBS_NODEID",
-        "No PBS has such a variable; it is empty, and torchrun refuses an empty node rank.",
-        "use $PBS_NODENUM inside a task, or pass the index to it as an argument",
-        QSUB,
-        _find_nodeid,
-    ),
-    Rule(
-        "uniq-nodefile",
-        "uniq on the node file",
-        "uniq drops repeated lines only where they stand together, and the lines of one node need "
-        "not; sorting them first moves the head node.",
-        "write awk '!seen[$1]++' \"$PBS_NODEFILE\"",
-        UNIQ,
-        _find_uniq,
-    ),
     Rule(
         "fixed-port",
         "A fixed port",

@@ -41,14 +41,6 @@ def _find_one_element(script: Script) -> Iterator[Fault]:
             yield Fault(number, match.start(1) + 1, message)
 
 
-def _find_fixed_service(script: Script) -> Iterator[Fault]:
-    alone = script.value("--exclusive") is not None
-    for command, words in _list_services(script):
-        if match := _PORT.search(words):
-            message = f"port {match[1]} is the same for every job"
-            yield Fault(command.place.line, command.place.column, message, alone)
-
-
 def _find_sleep(script: Script) -> Iterator[Fault]:
     if _ASKS.search(script.text):
         return
@@ -96,14 +88,6 @@ RULES = (
         "write mapfile -t nodes < <(scontrol show hostnames $SLURM_JOB_NODELIST)",
         BASH,
         _find_one_element,
-    ),
-    Rule(
-        "service-port",
-        "The same port for the server of every job",
-        "Two jobs on a node collide, or a client reaches the server of another job.",
-        "derive it from the job's id; roles of a jobgen spec have ports like that",
-        _RAY,
-        _find_fixed_service,
     ),
     Rule(
         "sleep-until-ready",

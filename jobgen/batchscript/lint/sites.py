@@ -22,7 +22,6 @@ from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.units import parse_memory
 
 # What queues are called everywhere: no site is known by such a name, or one made of several.
 _COMMON = re.compile(
@@ -124,10 +123,10 @@ def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
 def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
     """What the directives ask for, as a spec with a program that does not matter."""
     draft = Draft()
-    settle(script, draft, nodes=script.nodes or _count_nodes(script, profile))
+    settle(script, draft)
     if profile.slurm.queue_option == "qos":
         draft.put("queue", script.value("--qos"))
-    for key in ("site", "tasks", "name"):
+    for key in ("site", "name"):
         draft.values.pop(key, None)
     queue = (profile.queues or {}).get(draft.values.get("queue", ""))
     if queue is not None and queue.chunk == "gpu":
@@ -137,22 +136,6 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
     node = yaml_nodes.parse(draft.yaml("a"), file=script.path)
     spec, positions = bind(node, JobSpec)
     return LoadedSpec(spec, script.path, "", positions)
-
-
-def _count_nodes(script: Script, profile: SiteProfile) -> int | None:
-    """How many nodes the totals of a job fill: as many as its GPUs, CPUs or memory need."""
-    queue = (profile.queues or {}).get(script.value("-q") or "")
-    counts = []
-    for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):
-        of_queue: int | None = getattr(queue.node, key) if queue else None
-        each: int | None = of_queue or getattr(profile.node, key)
-        text = script.resource(total) or ""
-        try:
-            asked = parse_memory(text) if key == "memory" else int(text)
-        except ValueError:
-            continue
-        counts.append(-(-asked // each) if each else 1)
-    return max(1, min(1000, max(counts))) if counts else None
 
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
