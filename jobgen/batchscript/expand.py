@@ -58,10 +58,9 @@ class PlainVariables:
     def __init__(
         self,
         given: dict[str, str] | None = None,
-        answers: tuple[tuple[re.Pattern[str], str], ...] = (),
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        self.answers, self.loose = answers, loose
+        self.loose = loose
         # None: only the job knows; more than one field: an array, as are `arrays`.
         self.values: dict[str, tuple[Field, ...] | None] = {
             name: ((Segment(text, False, False),),) for name, text in (given or {}).items()
@@ -72,7 +71,7 @@ class PlainVariables:
 
     def copy(self) -> PlainVariables:
         """The variables as they are now."""
-        other = PlainVariables(answers=self.answers, loose=self.loose)
+        other = PlainVariables(loose=self.loose)
         other.values, other.assigned = dict(self.values), set(self.assigned)
         other.arrays, other.joined = set(self.arrays), dict(self.joined)
         return other
@@ -171,9 +170,6 @@ class PlainVariables:
             return _make_field(str(number)) if number is not None else None
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
-        for form, answer in self.answers if text[:2] == "$(" or text[:1] == "`" else ():
-            if form.search(text):
-                return _make_field(answer)
         return None
 
     def tell(self, text: str) -> str | None:

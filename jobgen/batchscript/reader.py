@@ -183,7 +183,7 @@ class Script:
 
     def make_variables(self) -> PlainVariables:
         """The variables as they are where the script begins."""
-        return PlainVariables(self.given, self.answers, find_loose(self.commands))
+        return PlainVariables(self.given, find_loose(self.commands))
 
     @cached_property
     def _expanded(self) -> tuple[list[Command], PlainVariables]:
@@ -206,28 +206,6 @@ class Script:
             for doc in command.heredocs:
                 lines |= set(range(doc.line, doc.line + doc.body.count("\n")))
         return frozenset(lines)
-
-    @cached_property
-    def answers(self) -> tuple[tuple[re.Pattern[str], str], ...]:
-        """What commands print that count the nodes or GPUs of the job."""
-        answers, request = [], self.request
-        if request.sure:
-            lines = request.nodes * (request.tasks if self.can.chunks else 1)
-            answers = [
-                (re.compile(r"scontrol\s+show\s+host.*\|\s*wc\s+-l\s*[)`]$"), str(request.nodes)),
-                (
-                    re.compile(r"NODEFILE.*(sort -u|uniq).*wc\s+-l|(sort -u|uniq).*NODEFILE.*wc"),
-                    str(request.nodes),
-                ),
-                (
-                    re.compile(r"wc\s+-l\s*<?\s*\S*NODEFILE|cat\s+\S*NODEFILE\S*\s*\|\s*wc\s+-l"),
-                    str(lines),
-                ),
-            ]
-        if request.gpus:
-            form = r"nvidia-smi\s+(-L|--list-gpus|--query-gpu.*)\s*\|\s*wc|device_count\(\)"
-            answers.append((re.compile(form), str(request.gpus)))
-        return tuple(answers)
 
     @cached_property
     def given(self) -> dict[str, str]:

@@ -29,9 +29,9 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "sarif", "github"]),
+    type=click.Choice(["text", "json", "github"]),
     default="text",
-    help="Output format; sarif is for code scanning, github for pull request annotations.",
+    help="Output format; github is for annotations of pull requests.",
 )
 @click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
 @json_option
@@ -44,7 +44,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint import check
-    from jobgen.batchscript.lint.formats import format_github, format_sarif
+    from jobgen.batchscript.lint.formats import format_github
     from jobgen.batchscript.lint.mend import mend_text
     from jobgen.batchscript.reader import Script, read
     from jobgen.output import format_count, format_json
@@ -53,7 +53,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     _refuse_specs(scripts)
     programs = [path for path in dict.fromkeys(scripts) if path.endswith(".py")]
     remarks = [remark for path in programs for remark in check_program(path, SEVERAL)]
-    if programs and form in ("sarif", "github"):
+    if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
     findings = []
     for path in dict.fromkeys(scripts):
@@ -74,8 +74,6 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     if as_json or form == "json":
         every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
         put_out(format_json({"findings": every}))
-    elif form == "sarif":
-        put_out(format_sarif(findings))
     elif form == "github":
         put_out(format_github(findings))
     else:

@@ -94,8 +94,6 @@ class Prelude:
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         """Keep lines as they are, in the setup."""
-        if self.launch.container:
-            raise NotStraightError(statement.line, "a command stands before the container")
         self._check_steady(statement)
         self.setup.append(text or statement.text)
         neutral = _NEUTRAL.fullmatch(statement.text)
@@ -284,14 +282,10 @@ class Prelude:
     def write(self, loose: frozenset[str]) -> None:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""
         draft, modules = self.draft, {key: value for key, value in self.modules.items() if value}
-        paths = any(_PATHS.fullmatch(name) for name in self.variables)
-        if self.launch.container and (self.keys or paths):
-            raise NotStraightError(1, "the environment is set up outside the container")
         if modules:
             simple = modules.keys() == {"load"}
             ordered = {key: modules[key] for key in ("first", "use", "load") if key in modules}
             draft.put("environment.modules", modules["load"] if simple else ordered)
-        draft.put("environment.container", self.launch.container)
         for key, value in self.keys.items():
             draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
-from jobgen.batchscript.convert.values import Reader, fold_arguments, make_value
+from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import (
@@ -44,9 +44,6 @@ _SRUN_NUMBERS = {
     "--gpus-per-node": "gpus_of_node",
     "--gres": "gpus_of_node",
 }
-_MPI_NUMBERS = dict.fromkeys(("n", "np", "c"), "tasks")
-_MPI_NUMBERS |= dict.fromkeys(("ppn", "N", "npernode", "perhost"), "each")
-_MPI_HOSTS = re.compile("(host|machine)file|f|hosts?|H")
 _TORCHRUN = {
     *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
     *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
@@ -62,7 +59,6 @@ class LaunchedProgram(NamedTuple):
 
     mode: str
     values: dict[str, Any]
-    container: dict[str, Any] | None
     variables: tuple[tuple[str, str, bool], ...]
     names: frozenset[str]  # variables that the line expands in the job
     logged: bool = False  # whether the script sends its output elsewhere than jobgen's logs
@@ -114,20 +110,18 @@ def read_launch(
     if len(launchers) > 1:
         raise NotStraightError(statement.line, "a launcher starts another")
     if launchers == ["srun"]:
-        container = line.read_srun(started.launchers[0])
-    elif launchers and shape.nodes > 1 and launchers[0] in _MPI:
-        return line.launch_by_mpi(started.launchers[0])
+        line.read_srun(started.launchers[0])
     elif launchers and launchers[0] not in _MPI:
         raise NotStraightError(statement.line, f"'{launchers[0]}' is left to bash")
     else:
         if shape.nodes > 1:
             raise NotStraightError(statement.line, "it starts on the first of several nodes alone")
-        container, line.tasks = None, 1
-    if torchrun and (understood := line.launch_agents(torchrun, container, moved=moved)):
+        line.tasks = 1
+    if torchrun and (understood := line.launch_agents(torchrun, moved=moved)):
         return understood
-    if shape.nodes == 1 and line.tasks == 1 and container is None:
+    if shape.nodes == 1 and line.tasks == 1:
         return line.launch_one(moved=moved, bare=bare)
-    return line.launch_processes(container, moved=moved)
+    return line.launch_processes(moved=moved)
 
 
 def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Started]:
@@ -177,16 +171,13 @@ class _Line:
             raise self.refuse(f"only bash knows what {text} comes to")
         return int(value)
 
-    def read_srun(self, srun: Launcher) -> dict[str, Any] | None:
-        """Take over the options of srun; returns the container of the step, if it has one."""
+    def read_srun(self, srun: Launcher) -> None:
+        """Take over the options of srun."""
         numbers: dict[str, int] = {}
-        container: dict[str, str] = {}
         for option, value in srun.options:
             if option in _SRUN_NUMBERS:
                 number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value) if option == "--gres" else value
                 numbers[_SRUN_NUMBERS[option]] = self.count(number)
-            elif option in ("--container-image", "--container-mounts"):
-                container[option] = value
             elif option in ("-o", "--output", "-e", "--error"):
                 self.logged = True
             elif (
@@ -196,11 +187,6 @@ class _Line:
             ):
                 raise self.refuse(f"srun's {option} is left to bash")
         self._check_numbers(numbers)
-        if self.script.value("--container-image") or "--container-mounts" in container.keys() - {
-            "--container-image"
-        }:
-            container.setdefault("--container-image", "")
-        return self._make_pyxis(container) if container else None
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
         """Hold the numbers of srun to those of the job."""
@@ -221,41 +207,20 @@ class _Line:
             raise self.refuse("srun's CPUs are not those of the job")
         self.tasks = tasks // nodes
 
-    def _make_pyxis(self, given: dict[str, str]) -> dict[str, Any]:
-        image = given.get("--container-image")
-        if not image or self.script.value("--container-image"):
-            raise self.refuse("the container's image stands elsewhere")
-        container: dict[str, Any] = {"image": self._read_text(image), "runtime": "pyxis"}
-        if mounts := given.get("--container-mounts"):
-            container["binds"] = [self._read_text(bind) for bind in mounts.split(",")]
-        return container
-
-    def _read_text(self, text: str) -> str:
-        """Return a path of a container, in which $NAME expands."""
-        names = list_names(text)
-        if re.search(r"\$\(|`", text) or names & self.reader.variables.assigned:
-            raise self.refuse(f"only bash knows what '{text}' comes to")
-        read, _ = self.reader.read_word(Word(f'"{text}"', self.statement.line, 1))
-        return read
-
-    def launch_agents(
-        self, torchrun: Torchrun, container: dict[str, Any] | None, *, moved: bool
-    ) -> LaunchedProgram | None:
+    def launch_agents(self, torchrun: Torchrun, *, moved: bool) -> LaunchedProgram | None:
         """One torchrun on each node; None where one node can run it as it is."""
         try:
             self._drop_output()
-            return self._launch_understood_agents(torchrun, container, moved=moved)
+            return self._launch_understood_agents(torchrun, moved=moved)
         except NotStraightError:
-            if self.shape.nodes == 1 and self.tasks == 1 and container is None:
+            if self.shape.nodes == 1 and self.tasks == 1:
                 return None
             raise
 
-    def _launch_understood_agents(
-        self, torchrun: Torchrun, container: dict[str, Any] | None, *, moved: bool
-    ) -> LaunchedProgram:
+    def _launch_understood_agents(self, torchrun: Torchrun, *, moved: bool) -> LaunchedProgram:
         if self.tasks != 1:
             raise self.refuse(f"{self.tasks} torchrun agents start on each node")
-        if self.started.assignments or set(self.started.wrappers) - {"exec", "nohup", "time"}:
+        if self.started.wrapper or self.started.assignments or self._has_wrappers():
             raise self.refuse("torchrun is started by another command")
         unknown = sorted(torchrun.options.keys() - _TORCHRUN)
         if unknown or torchrun.passes_rank or not torchrun.program:
@@ -271,7 +236,6 @@ class _Line:
             text = self.reader.variables.tell(restarts.raw) or ""
             if text != "0":
                 values["launch.max_restarts"] = self.count(restarts.raw)
-        container = container or self._enter_container()
         first, *rest = torchrun.program
         text, expands = self.reader.read_word(first)
         if expands and torchrun.module:
@@ -283,7 +247,10 @@ class _Line:
         else:
             values["run.module" if torchrun.module else "run.script"] = text
             values |= self._make_arguments(rest)
-        return self._finish("torchrun", values, container)
+        return self._finish("torchrun", values)
+
+    def _has_wrappers(self) -> bool:
+        return bool(set(self.started.wrappers) - {"exec", "nohup", "time"})
 
     def _count_processes(self, word: Word | None) -> int:
         if word is None:
@@ -294,40 +261,19 @@ class _Line:
             return self.shape.gpus
         return self.count(word.raw)
 
-    def launch_processes(self, container: dict[str, Any] | None, *, moved: bool) -> LaunchedProgram:
+    def launch_processes(self, *, moved: bool) -> LaunchedProgram:
         """Processes that srun starts, each told its rank."""
         self._drop_output()
-        container = container or self._enter_container()
         if self.started.name in SHELLS or find_agent(self.started.program):
             raise self.refuse(f"'{self.started.name}' is left to bash")
-        if self.started.assignments or set(self.started.wrappers) - {"exec", "nohup", "time"}:
+        if self.started.assignments or self._has_wrappers():
             raise self.refuse("the program is started by another command")
-        values = self._name_program(self.started.program, moved=moved, bare=False)
+        words = (*self.started.wrapper, *self.started.runner, *self.started.program)
+        values = self._name_program(words, moved=moved, bare=False)
         values["launch.mode"] = "direct"
         if self.tasks != (self.shape.gpus or 1):
             values["launch.processes_per_node"] = self.tasks
-        return self._finish("direct", values, container)
-
-    def launch_by_mpi(self, mpi: Launcher) -> LaunchedProgram:
-        """Processes that mpiexec starts on every node."""
-        if self.started.wrapper or self.started.assignments or self.started.wrappers:
-            raise self.refuse(f"what {mpi.name} starts is left to bash")
-        numbers: dict[str, int] = {}
-        for option, value in mpi.options:
-            name = option.lstrip("-")
-            if name in _MPI_NUMBERS:
-                numbers[_MPI_NUMBERS[name]] = self.count(value)
-            elif name not in ("v", "verbose") and not (
-                _MPI_HOSTS.fullmatch(name) and "PBS_NODEFILE" in value
-            ):
-                raise self.refuse(f"{mpi.name}'s {option} is left to bash")
-        tasks = numbers.get("tasks", 0)
-        each = numbers.get("each", tasks // self.shape.nodes)
-        if not each or each * self.shape.nodes != tasks:
-            raise self.refuse(f"the numbers of {mpi.name} do not agree with the job's")
-        self.tasks = each
-        launch = self.launch_processes(None, moved=False)
-        return launch._replace(values={**launch.values, "launch.launcher": "mpiexec"})
+        return self._finish("direct", values)
 
     def launch_one(self, *, moved: bool, bare: bool) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
@@ -359,7 +305,7 @@ class _Line:
             raise self.refuse("only bash can read its line, which is long")
         pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
         values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
-        return self._finish("plain", values | {"launch.mode": "plain"}, None)
+        return self._finish("plain", values | {"launch.mode": "plain"})
 
     def _launch_command(self, moved: bool, bare: bool) -> LaunchedProgram:
         self._drop_output()
@@ -373,13 +319,9 @@ class _Line:
         else:
             while words and words[0].text in ("exec", "nohup", "time"):
                 words = words[1:]
-        container = None
-        if started.wrapper and not started.launchers:
-            container = self._try_container()
-        program = started.program if container else words
-        values = self._name_program(program, moved=moved, bare=bare and not container)
+        values = self._name_program(words, moved=moved, bare=bare)
         values["launch.mode"] = "plain"
-        return self._finish("plain", values, container)
+        return self._finish("plain", values)
 
     def _drop_output(self) -> None:
         """Leave the program's output to jobgen's logs; refuse where it is read by anything."""
@@ -389,38 +331,6 @@ class _Line:
             raise self.refuse("its input or output is that of another command")
         quiet = all(item.target.text in ("1", "2", "&1", "&2") for item in self.command.redirects)
         self.logged = self.logged or bool(others) or not quiet
-
-    def _try_container(self) -> dict[str, Any] | None:
-        try:
-            return self._enter_container()
-        except NotStraightError:
-            return None
-
-    def _enter_container(self) -> dict[str, Any] | None:
-        """Return the container that a command enters; raise where its options are not known."""
-        words = [word for word in self.started.wrapper]
-        if not words:
-            return None
-        runtime = words[0].text.rpartition("/")[2]
-        if runtime not in ("singularity", "apptainer") or [w.text for w in words[1:2]] != ["exec"]:
-            raise self.refuse(f"{runtime} is left to bash")
-        binds: list[str] = []
-        image = ""
-        index = 2
-        while index < len(words):
-            option, equals, value = words[index].text.partition("=")
-            index += 1
-            if option in ("-B", "--bind"):
-                if not equals:
-                    value = words[index].text if index < len(words) else ""
-                    index += 1
-                binds += [self._read_text(bind) for bind in value.split(",")]
-            elif option not in ("--nv", "--rocm"):
-                image = self._read_text(words[index - 1].text)
-                if option.startswith("-") or index < len(words):
-                    raise self.refuse(f"{runtime}'s {option} is left to bash")
-        container: dict[str, Any] = {"image": image, "runtime": runtime}
-        return container | ({"binds": binds} if binds else {})
 
     def _name_program(
         self, program: tuple[Word, ...], *, moved: bool, bare: bool
@@ -446,11 +356,9 @@ class _Line:
 
     def _make_arguments(self, words: list[Word]) -> dict[str, Any]:
         read = [make_value(*self.reader.read_word(word)) for word in words]
-        return {"run.args": fold_arguments(read)} if read else {}
+        return {"run.args": read} if read else {}
 
-    def _finish(
-        self, mode: str, values: dict[str, Any], container: dict[str, Any] | None
-    ) -> LaunchedProgram:
+    def _finish(self, mode: str, values: dict[str, Any]) -> LaunchedProgram:
         variables = []
         for word in (*self.command.assignments, *self.started.assignments):
             name, _, raw = word.raw.partition("=")
@@ -466,9 +374,7 @@ class _Line:
             names |= list_names(value["value"]) if isinstance(value, dict) else set()
         if values.get("run.command", [""])[0] == "bash":
             names |= _list_all_names(self.statement.text)
-        return LaunchedProgram(
-            mode, values, container, tuple(variables), frozenset(names), self.logged
-        )
+        return LaunchedProgram(mode, values, tuple(variables), frozenset(names), self.logged)
 
 
 def _list_all_names(text: str) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.expand import Field, PlainVariables, Segment, split_segments
-from jobgen.spec.value_types import make_words
 
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 # What every job has, on every node.
@@ -134,28 +133,3 @@ def _is_place(name: str) -> bool:
 def make_value(text: str, expands: bool) -> Any:
     """Return the value of a spec for a text."""
     return {"value": text, "expand": True} if expands else text
-
-
-def fold_arguments(words: list[Any]) -> Any:
-    """Return arguments as keys and values where they all are `--key value`; else as they are."""
-    pairs: dict[str, Any] = {}
-    index = 0
-    while index < len(words):
-        word = words[index]
-        if not isinstance(word, str) or not re.fullmatch(r"--[A-Za-z][\w.-]*", word):
-            return words
-        value = words[index + 1] if index + 1 < len(words) else None
-        text = value["value"] if isinstance(value, dict) else value
-        alone = text is None or text.startswith("--")
-        if word[2:] in pairs or (not alone and (not text or text.startswith("-"))):
-            return words
-        pairs[word[2:]] = True if alone else value
-        index += 1 if alone else 2
-    if len(pairs) < 3:
-        return words
-    again = [
-        item
-        for key, value in pairs.items()
-        for item in ([f"--{key}", value] if isinstance(value, dict) else make_words(key, value))
-    ]
-    return pairs if again == words else words

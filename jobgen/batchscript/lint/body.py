@@ -21,7 +21,6 @@ _SECRET = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
     r"|(?:WANDB_API_KEY|COMET_API_KEY|API_KEY)=[\"']?[0-9a-fA-F]{32,})"
 )
-_LATER = {"--output", "--error", "--mail-type", "-l", "-W", "-v", "--gres", "-o", "-e", "--export"}
 _KEEPS_STATUS = re.compile(
     r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
     re.MULTILINE,
@@ -183,27 +182,6 @@ def _find_default_port(script: Script) -> Iterator[Fault]:
             yield Fault(launch.place.line, launch.place.column, message)
 
 
-def _find_twice(script: Script) -> Iterator[Fault]:
-    seen: dict[str, tuple[str, int]] = {}
-    for item in script.directives:
-        if item.option == "hetjob":
-            return
-        if not item.read or not item.value:
-            continue
-        key = item.option
-        if key == "-l":
-            key = f"-l {item.value.partition('=')[0]}"
-            value = item.value
-        else:
-            value = item.value
-        if key in _LATER:
-            continue
-        if key in seen and seen[key][0] != value:
-            message = f"{key} was given in line {seen[key][1]} already, with another value"
-            yield Fault(item.line, item.column, message)
-        seen[key] = (value, item.line)
-
-
 def _find_secrets(script: Script) -> Iterator[Fault]:
     for number, line in enumerate(script.lines, 1):
         if match := _SECRET.search(line):
@@ -282,14 +260,6 @@ RULES = (
         "add --standalone, or a port that follows from the job's id",
         TORCHRUN,
         _find_default_port,
-    ),
-    Rule(
-        "directive-twice",
-        "A directive that is given twice",
-        "The scheduler takes the last one and says nothing of the first.",
-        "keep one",
-        SBATCH,
-        _find_twice,
     ),
     Rule(
         "secret",

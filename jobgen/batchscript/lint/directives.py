@@ -78,20 +78,6 @@ def _check_line_ends(script: Script) -> Iterator[Fault]:
         yield Fault(ends[0], len(lines[ends[0] - 1]), f"{what} as on Windows, in CR and LF")
 
 
-def _check_walltime(script: Script) -> Iterator[Fault]:
-    for item in script.directives:
-        value = item.value
-        if item.option == "-l":
-            value = next(iter(re.findall(r"\bwalltime=([^,\s]*)", value)), "")
-        elif item.option != "--time":
-            continue
-        if item.read and re.fullmatch(r"\d+(:\d\d)?", value):
-            unit = script.can.bare_walltime
-            means = "minutes and seconds" if ":" in value else unit
-            note = unit == "minutes" and ":" not in value
-            yield Fault(item.line, item.column, f"a walltime of {value} is read as {means}", note)
-
-
 RULES = (
     Rule(
         "directive-variable",
@@ -126,13 +112,5 @@ RULES = (
         "convert it: sed -i 's/\\r$//' FILE",
         QSUB,
         _check_line_ends,
-    ),
-    Rule(
-        "ambiguous-walltime",
-        "A walltime that people and schedulers read differently",
-        "A bare number is minutes to Slurm and seconds to PBS; 10:00 is ten minutes to both.",
-        "write HH:MM:SS",
-        SBATCH,
-        _check_walltime,
     ),
 )
