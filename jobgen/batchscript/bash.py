@@ -35,6 +35,20 @@ _CHANGES = re.compile(
 )
 
 
+class Segment(NamedTuple):
+    """A part of a word: characters, or what bash expands in the job (`live`), such as `$(date)`.
+
+    What is `quoted` is neither split nor matched against files.
+    """
+
+    text: str
+    live: bool
+    quoted: bool
+
+
+Field = tuple[Segment, ...]
+
+
 class Word:
     """One word as it is written, quotes included; line and column count from 1."""
 
@@ -44,47 +58,25 @@ class Word:
         self.column = column
 
     @cached_property
-    def _parts(self) -> tuple[str, str]:
-        text, active, index = [], [], 0
-        while index < len(self.raw):
-            char = self.raw[index]
-            if char == "\\":
-                text.append(self.raw[index + 1 : index + 2].replace("\n", ""))
-                index += 2
-            elif char == "'" or self.raw.startswith("$'", index):
-                part, index = read_single_quoted(self.raw, index)
-                text.append(part)
-            elif char in '"$`':
-                end = find_bracket_end(self.raw, index)
-                part = self.raw[index:end]
-                active.append(part)
-                if char == '"':
-                    part = part[1:-1] if len(part) > 1 and part[-1] == '"' else part[1:]
-                    part = re.sub(r'\\(["$`\\])', r"\1", part.replace("\\\n", ""))
-                text.append(part)
-                index = end
-            else:
-                text.append(char)
-                active.append(char)
-                index += 1
-        return "".join(text), re.sub(r"\\.", "", "".join(active), flags=re.DOTALL)
+    def segments(self) -> Field:
+        """Its parts: characters, and what bash expands."""
+        return split_segments(self.raw)
 
     @property
     def text(self) -> str:
         """The word with its quotes undone; what bash would expand stands as it was."""
-        return self._parts[0]
+        return "".join(part.text for part in self.segments)
 
     @property
     def active(self) -> str:
-        """The parts in which bash expands variables: not those in single quotes."""
-        return self._parts[1]
+        """What bash expands in it."""
+        return " ".join(part.text for part in self.segments if part.live)
 
     @property
     def literal(self) -> bool:
         """Whether the program gets `text` as it is."""
-        globs = re.sub(r'"[^"]*"', "", self.active)
-        tilde = self.raw.startswith("~")
-        return not tilde and not re.search(r"[$`]", self.active) and not re.search(r"[*?{]", globs)
+        globs = (not part.quoted and re.search(r"[*?{]", part.text) for part in self.segments)
+        return not self.raw.startswith("~") and not self.active and not any(globs)
 
 
 class Heredoc(NamedTuple):
@@ -111,14 +103,13 @@ class Redirect(NamedTuple):
 class Command(NamedTuple):
     """One simple command: its words, and what stands before, after and around it.
 
-    `keywords` are reserved words before it, `end` the operator after it; `inside` holds `function`,
-    `block` or `heredoc` for each thing around it, `blocks` says more of those in this text.
-    `function` is the name of the innermost function that it is part of.
+    `end` is the operator after it; `inside` holds `function`, `block` or `heredoc` for each thing
+    around it, `blocks` says more of those in this text. `function` is the name of the innermost
+    function that it is part of.
     """
 
     words: tuple[Word, ...]
     assignments: tuple[Word, ...]
-    keywords: tuple[str, ...]
     heredocs: tuple[Heredoc, ...]
     line: int
     last_line: int
@@ -224,6 +215,66 @@ def find_bracket_end(text: str, start: int) -> int:
     return len(text)
 
 
+def split_segments(raw: str) -> Field:
+    """The segments of a word as it is written."""
+    segments: list[Segment] = []
+    index = 0
+    while index < len(raw):
+        char = raw[index]
+        if char == "\\":
+            text = raw[index + 1 : index + 2]
+            segments.append(Segment("" if text == "\n" else text, False, True))
+            index += 2
+        elif char == "'" or raw.startswith("$'", index):
+            text, index = read_single_quoted(raw, index)
+            segments.append(Segment(text, False, True))
+        elif char == '"':
+            end = find_bracket_end(raw, index)
+            inner = raw[index + 1 : end - 1 if raw[end - 1 : end] == '"' else end]
+            segments += _split_quoted(inner)
+            index = end
+        elif char in "$`":
+            end = _end_live(raw, index)
+            live = end > index + 1
+            segments.append(Segment(raw[index:end], live, not live))
+            index = end
+        else:
+            end = index
+            while end < len(raw) and raw[end] not in "\\'\"$`":
+                end += 1
+            segments.append(Segment(raw[index:end], False, False))
+            index = end
+    return tuple(segments)
+
+
+def _split_quoted(text: str) -> list[Segment]:
+    """The segments of what stands in double quotes."""
+    segments = [Segment("", False, True)]
+    index = start = 0
+    while index < len(text):
+        if text[index] == "\\" and text[index + 1 : index + 2] in tuple('"$`\\\n'):
+            segments.append(Segment(text[start:index], False, True))
+            start = index + 1 + (text[index + 1] == "\n")
+            index += 2
+        elif text[index] in "$`" and (end := _end_live(text, index)) > index + 1:
+            segments.append(Segment(text[start:index], False, True))
+            segments.append(Segment(text[index:end], True, True))
+            start = index = end
+        else:
+            index += 1
+    return [*segments, Segment(text[start:], False, True)]
+
+
+def _end_live(text: str, index: int) -> int:
+    """Where what begins with `$` or a backtick ends; one further where it is a plain character."""
+    if text[index] == "`" or text.startswith(("$(", "${"), index):
+        return find_bracket_end(text, index)
+    match = re.compile(r"\$(\w+|[@*#?$!-])", re.ASCII).match(text, index)
+    if match and match[1][0].isdigit():
+        return index + 2
+    return match.end() if match else index + 1
+
+
 def _unquote_name(word: Word) -> Word:
     """`NAME="value"` for `"NAME=value"`, which is the same after export."""
     match = _QUOTED_ASSIGNMENT.match(word.raw)
@@ -317,7 +368,6 @@ class _Reader:
                     Command(
                         tuple(words[count:]),
                         tuple(words[:count]),
-                        tuple(self.keywords),
                         tuple(self.docs),
                         words[0].line,
                         last,

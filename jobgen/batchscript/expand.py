@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from jobgen.batchscript.bash import (
     DECLARES,
     Command,
+    Field,
+    Segment,
     Word,
-    find_bracket_end,
     parse,
-    read_single_quoted,
+    split_segments,
 )
 from jobgen.records import NamedTuple
 
@@ -32,20 +33,6 @@ _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS", "LINENO", "IFS"}
 _LONGEST = 20_000  # characters of a variable
-
-
-class Segment(NamedTuple):
-    """A part of a word: characters, or what bash expands in the job (`live`), such as `$(date)`.
-
-    What is `quoted` is neither split nor matched against files.
-    """
-
-    text: str
-    live: bool
-    quoted: bool
-
-
-Field = tuple[Segment, ...]
 
 
 class PlainVariables:
@@ -137,7 +124,7 @@ class PlainVariables:
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
         fields: list[list[Segment]] = [[]]
-        for segment in split_segments(word.raw):
+        for segment in word.segments:
             values = self._resolve(segment) if segment.live else None
             if values is None:
                 fields[-1].append(segment)
@@ -213,66 +200,6 @@ def _split_into(fields: list[list[Segment]], value: Field) -> None:
                 fields[-1].append(Segment(piece, False, not _SAFE.fullmatch(piece)))
 
 
-def split_segments(raw: str) -> Field:
-    """The segments of a word as it is written."""
-    segments: list[Segment] = []
-    index = 0
-    while index < len(raw):
-        char = raw[index]
-        if char == "\\":
-            text = raw[index + 1 : index + 2]
-            segments.append(Segment("" if text == "\n" else text, False, True))
-            index += 2
-        elif char == "'" or raw.startswith("$'", index):
-            text, index = read_single_quoted(raw, index)
-            segments.append(Segment(text, False, True))
-        elif char == '"':
-            end = find_bracket_end(raw, index)
-            inner = raw[index + 1 : end - 1 if raw[end - 1 : end] == '"' else end]
-            segments += _split_quoted(inner)
-            index = end
-        elif char in "$`":
-            end = _end_live(raw, index)
-            live = end > index + 1
-            segments.append(Segment(raw[index:end], live, not live))
-            index = end
-        else:
-            end = index
-            while end < len(raw) and raw[end] not in "\\'\"$`":
-                end += 1
-            segments.append(Segment(raw[index:end], False, False))
-            index = end
-    return tuple(segments)
-
-
-def _split_quoted(text: str) -> list[Segment]:
-    """The segments of what stands in double quotes."""
-    segments = [Segment("", False, True)]
-    index = start = 0
-    while index < len(text):
-        if text[index] == "\\" and text[index + 1 : index + 2] in tuple('"$`\\\n'):
-            segments.append(Segment(text[start:index], False, True))
-            start = index + 1 + (text[index + 1] == "\n")
-            index += 2
-        elif text[index] in "$`" and (end := _end_live(text, index)) > index + 1:
-            segments.append(Segment(text[start:index], False, True))
-            segments.append(Segment(text[index:end], True, True))
-            start = index = end
-        else:
-            index += 1
-    return [*segments, Segment(text[start:], False, True)]
-
-
-def _end_live(text: str, index: int) -> int:
-    """Where what begins with `$` or a backtick ends; one further where it is a plain character."""
-    if text[index] == "`" or text.startswith(("$(", "${"), index):
-        return find_bracket_end(text, index)
-    match = re.compile(r"\$(\w+|[@*#?$!-])", re.ASCII).match(text, index)
-    if match and match[1][0].isdigit():
-        return index + 2
-    return match.end() if match else index + 1
-
-
 def write_field(field: Iterable[Segment]) -> str:
     """A field as a word of bash; one without live segments is quoted as a whole."""
     field = [segment for segment in field if segment.text or segment.quoted]
@@ -330,7 +257,7 @@ def expand_command(command: Command, variables: PlainVariables) -> Command:
     """A command with the words that bash makes of its words; each stands where its source does."""
     words: list[Word] = []
     for word in command.words:
-        if any(segment.live for segment in split_segments(word.raw)):
+        if any(segment.live for segment in word.segments):
             fields = map(write_field, variables.expand(word))
             words += [Word(field, word.line, word.column) for field in fields]
         else:

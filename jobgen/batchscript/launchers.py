@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import split_segments
-from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
     AGENT_MODULES,
     CONTAINER_VALUES,
@@ -306,7 +304,7 @@ def read_string(word: Word) -> str:
     What the shell of the script expands is expanded by that one instead, also in single quotes.
     """
     parts, single = [], False
-    for segment in split_segments(word.raw):
+    for segment in word.segments:
         if segment.live and single:
             parts.append(f"'\"{segment.text}\"'")
             continue

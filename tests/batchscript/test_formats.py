@@ -1,6 +1,5 @@
 """What lint writes for other programs, and what `--fix` writes into a script."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -27,32 +26,6 @@ def script(tmp_path: Path) -> Path:
     path = tmp_path / "a,b.sbatch"
     path.write_text(TEXT)
     return path
-
-
-def test_sarif_names_rules_places_and_levels(script: Path) -> None:
-    code, out, err = jobgen("lint", "--format", "sarif", script)
-    assert (code, err) == (8, "1 fault found\n")
-    log = json.loads(out)
-    (run,) = log["runs"]
-    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "jobgen lint")
-    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
-    assert rules.keys() == {"fixed-port", "srun-kill"}
-    assert all(rule["helpUri"].startswith("https://") for rule in rules.values())
-    places = [
-        (result["ruleId"], result["level"], place["artifactLocation"]["uri"], place["region"])
-        for result in run["results"]
-        for place in [result["locations"][0]["physicalLocation"]]
-    ]
-    assert places == [
-        ("fixed-port", "note", str(script), {"startLine": 4, "startColumn": 8}),
-        ("srun-kill", "error", str(script), {"startLine": 5, "startColumn": 1}),
-    ]
-
-
-def test_sarif_of_a_good_script_has_no_results(script: Path) -> None:
-    script.write_text("#!/bin/bash\n#SBATCH --nodes=1\npython a.py\n")
-    code, out, _ = jobgen("lint", "--format", "sarif", script)
-    assert (code, json.loads(out)["runs"][0]["results"]) == (0, [])
 
 
 def test_annotations_stand_at_their_lines(script: Path) -> None:

@@ -68,12 +68,7 @@ environment:
     NCCL_DEBUG: WARN
 run:
   script: train.py
-  args:
-    model: gpt-small
-    lr: '3e-4'
-    out:
-      value: runs/$SLURM_JOB_ID
-      expand: true
+  args: [--model, gpt-small, --lr, '3e-4', --out, {value: runs/$SLURM_JOB_ID, expand: true}]
 """
     )
     assert not [left for left in imported.left if left.kind != "kept"]
@@ -121,33 +116,61 @@ def test_a_launch_line_becomes_run_and_launch(
     assert spec.get("launch") == launch
 
 
-def test_mpiexec_on_pbs_starts_each_process() -> None:
-    imported = import_pbs(
-        "#PBS -l select=2:ncpus=8:mpiprocs=4:ngpus=4\ncd $PBS_O_WORKDIR\nmodule load a\n"
-        "mpiexec -n 8 --ppn 4 --hostfile $PBS_NODEFILE python t.py"
-    )
-    spec = yaml.safe_load(imported.yaml)
-    assert spec["launch"] == {"mode": "direct", "launcher": "mpiexec"}
-    assert spec["run"] == {"script": "t.py"}
+@pytest.mark.parametrize(
+    ("launch", "mode"),
+    [
+        ("singularity exec --nv -B $SCRATCH/d:/d i.sif python t.py", "plain"),
+        ("srun apptainer exec --nv i.sif python t.py", "direct"),
+        ("srun pythpc fit --config a.yaml", "direct"),
+    ],
+)
+def test_a_program_of_any_kind_keeps_its_words(launch: str, mode: str) -> None:
+    spec = spec_of(launch, ONE_GPU if mode == "plain" else EACH_GPU)
+    words = launch.removeprefix("srun ").split()
+    command = [word["value"] if isinstance(word, dict) else word for word in spec["run"]["command"]]
+    assert (command, spec["launch"]) == (words, {"mode": mode})
 
 
 @pytest.mark.parametrize(
-    ("launch", "container"),
+    ("launch", "directive"),
     [
-        (
-            "srun --container-image=a+1.sqsh --container-mounts=/d:/d:ro,$PWD:/w python t.py",
-            {"image": "a+1.sqsh", "runtime": "pyxis", "binds": ["/d:/d:ro", "$PWD:/w"]},
-        ),
-        (
-            "srun apptainer exec --nv -B $SCRATCH/d:/d --bind=/e i.sif python t.py",
-            {"image": "i.sif", "runtime": "apptainer", "binds": ["$SCRATCH/d:/d", "/e"]},
-        ),
+        (f"python t.py {'--long-option 1 ' * 9} > log.txt 2>&1", ONE_GPU),
+        ("srun torchrun --nnodes=2 --nproc-per-node=4 t.py 2>&1 | tee log.txt", TWO_NODES),
+        ("srun -o log.%t python t.py", EACH_GPU),
     ],
 )
-def test_a_container_stays_one(launch: str, container: dict[str, Any]) -> None:
-    spec = spec_of(f"export A=1\n{launch}", EACH_GPU)
-    assert spec["environment"] == {"container": container, "variables": {"A": "1"}}
-    assert spec["run"] == {"script": "t.py"}
+def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: str) -> None:
+    imported = import_body(launch, directive)
+    assert yaml.safe_load(imported.yaml)["run"]["script" if "srun" in launch else "command"]
+    (check,) = [left for left in imported.left if left.kind == "check"]
+    assert check.reason == "its output goes to jobgen's logs instead"
+
+
+def test_a_variable_from_outside_is_named() -> None:
+    imported = import_body("srun python t.py --n $N", EACH_GPU)
+    assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--n", {"value": "$N", "expand": True}]
+    assert [(left.kind, left.text) for left in imported.left] == [("check", "$N")]
+
+
+def test_arguments_after_the_program_are_those_of_the_spec() -> None:
+    body = 'SEED=${1:-7}\nsrun python t.py --seed $SEED "${@}"'
+    imported = import_body(body, EACH_GPU)
+    assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--seed", "7"]
+    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
+
+
+def test_a_launch_inside_a_string_is_taken_out_of_its_shell() -> None:
+    body = """\
+H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+L="torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $H:29500 --rdzv_backend c10d"
+CMD="t.py --lr 1"
+clear; srun --jobid $SLURM_JOB_ID bash -c "$L --node_rank \\$SLURM_PROCID $CMD"
+end=$(date)
+echo $end"""
+    imported = import_body(body, TWO_NODES)
+    spec = yaml.safe_load(imported.yaml)
+    assert spec["run"] == {"script": "t.py", "args": ["--lr", "1"]}
+    assert "launch" not in spec
 
 
 def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
@@ -170,7 +193,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
         ("srun -N 1 python t.py", EACH_GPU, "a part of the job's nodes"),
         ("srun --mpi=pmix python t.py", EACH_GPU, "srun's --mpi"),
-        ("srun ./wrf.exe", EACH_GPU, "'wrf.exe' is left to bash"),
+        ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, "input or output is that of another"),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "is another on every node"),
         ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, "RANK is set before"),
         ("export T=$(date)\nsrun python t.py", EACH_GPU, "a value may differ between nodes"),
@@ -180,14 +203,21 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py $1", ONE_GPU, "the script takes arguments"),
         ("python t.py *.npy", ONE_GPU, ""),
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
-        ("python t.py --n $N", ONE_GPU, "does not say what $N is"),
+        ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
+        ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
+        ("srun bash run.sh", EACH_GPU, "'bash' is left to bash"),
+        ("srun accelerate launch t.py", EACH_GPU, "'accelerate' is left to bash"),
+        ("python $@", ONE_GPU, "the script takes arguments"),
+        ("X=${1:-a}\nmkdir -p $X\npython t.py", ONE_GPU, "the script takes arguments"),
+        (f"python t.py '{'a b ' * 60}'", ONE_GPU, "a value is longer than a line"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
         ("python t.py < in", ONE_GPU, ""),
         ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, "'trap' is left to bash"),
         ("python t.py", "#SBATCH --signal=B:USR1@60", "for the script itself"),
         ("python t.py <(cat x)", ONE_GPU, "process substitution"),
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
-        ("module load a\nsrun docker run i python t.py", EACH_GPU, "docker is left to bash"),
+        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, "another command"),
+        ("mpiexec -n 8 python t.py", EACH_GPU, "first of several nodes alone"),
         ("a=1\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
         ("python t.py &\nwait", ONE_GPU, "runs in the background"),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
@@ -250,14 +280,20 @@ def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
     assert "environment" not in second
 
 
-def test_indices_of_an_array_are_those_of_the_script(tmp_path: Path) -> None:
-    for asked, third in {"3-9:2%2": "7", "5,1,8": "8", "0-4": ""}.items():
+def test_indices_of_an_array_are_those_of_the_script() -> None:
+    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7", "9", 1)):
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         setup = spec.get("environment", {}).get("setup", "")
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
         ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
-        assert ended.stdout == f"{third}\n"
-        assert spec["array"]["tasks"] == (4 if ":" in asked else 3 if "," in asked else 5)
+        assert (ended.stdout, spec["array"]["tasks"]) == (f"{third}\n", tasks)
+
+
+def test_other_arrays_keep_their_directive_and_body() -> None:
+    imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, "#SBATCH --array=5,1-3")
+    assert "#SBATCH --array=5,1-3" in yaml.safe_load(imported.yaml)["directives"]
+    assert imported.body
+    assert not imported.left
 
 
 def test_a_place_to_fill_in_is_left_out_and_named() -> None:
@@ -301,6 +337,7 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script("python {{ script }}"), "a template of Jinja"),
         (make_script('python t.py "open'), "bash cannot read the script"),
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
+        (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
         (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others by sbatch"),
     ],
 )

@@ -76,7 +76,7 @@ def test_lint_takes_a_program_and_says_for_which_job(tmp_path: Path) -> None:
         assert "train.py: read as the program of a job with 2 nodes of 4 processes" in err
         (finding,) = json.loads(jobgen("lint", "--json", "train.py").out)["findings"]
         assert (finding["rule"], finding["level"]) == ("no-process-group", "fault")
-        assert jobgen("lint", "--format", "sarif", "train.py").code == 2
+        assert jobgen("lint", "--format", "github", "train.py").code == 2
 
 
 WRAPPERS = {

@@ -33,7 +33,7 @@ _SHAPES = {
 # Rules of lint about how programs start.
 _ABOUT_LAUNCH = {
     *("first-node-only", "missing-nnodes", "other-nnodes", "two-agents", "part-of-nodes"),
-    *("one-gpu-per-task", "early-expansion", "login-node-address", "own-address", "no-wait"),
+    *("early-expansion", "login-node-address"),
     *("serial-agents",),
 }
 

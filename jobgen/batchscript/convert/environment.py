@@ -22,7 +22,6 @@ from jobgen.batchscript.expand import (
     expand_command,
     follow,
     list_names,
-    split_segments,
 )
 from jobgen.batchscript.reader import Request
 from jobgen.spec.value_types import TAKEN
@@ -333,6 +332,6 @@ def list_needed(texts: Iterable[str], statements: list[Statement]) -> set[str]:
             for word in command.assignments:
                 name = re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
                 if name in needed:
-                    for inner in (word.raw, *(item.text for item in split_segments(word.raw))):
+                    for inner in (word.raw, *(item.text for item in word.segments)):
                         needed |= list_names(inner)
     return needed

@@ -9,8 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, Redirect, parse
-from jobgen.batchscript.expand import split_segments
+from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.purposes import FILTERS, HEADS, PREPARING, PRINTS, REPEATABLE, REPEATS
 from jobgen.batchscript.reader import Script

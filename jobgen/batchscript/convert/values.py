@@ -6,9 +6,9 @@ import re
 from collections.abc import Container
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Field, Segment, Word
 from jobgen.batchscript.convert.straight import NotStraightError
-from jobgen.batchscript.expand import Field, PlainVariables, Segment, split_segments
+from jobgen.batchscript.expand import PlainVariables
 
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 # What every job has, on every node.
@@ -44,7 +44,7 @@ class Reader:
 
     def read_word(self, word: Word) -> tuple[str, bool]:
         """Return the text of one word, and whether the job has to expand it."""
-        return self.read_field(split_segments(word.raw), word.line)
+        return self.read_field(word.segments, word.line)
 
     def read_field(
         self, field: Field, line: int, *, assigned: bool = False, free: Container[str] | None = None

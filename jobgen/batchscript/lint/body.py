@@ -148,22 +148,6 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         yield Fault(command.place.line, command.place.column, message)
 
 
-def _find_visible_devices(script: Script) -> Iterator[Fault]:
-    by_hand = [
-        (name, word, raw.strip("\"'"))
-        for command in (script.commands if script.directives else ())
-        for name, word, raw in command.variables()
-        if not command.function
-        and re.fullmatch(r"(CUDA|ROCR|HIP)_VISIBLE_DEVICES", name)
-        and re.fullmatch(r"[\"']?[0-9][0-9,]*[\"']?", raw)
-    ]
-    for name, word, indices in by_hand[:1]:
-        every = [str(index) for index in range(script.request.gpus)]
-        more = f", as {len(by_hand) - 1} more do" if len(by_hand) > 1 else ""
-        message = f"{name} names GPUs by hand{more}; the scheduler may give others"
-        yield Fault(word.line, word.column, message, indices.split(",") == every)
-
-
 def _find_default_port(script: Script) -> Iterator[Fault]:
     if script.value("--exclusive") is not None or not script.directives:
         return
@@ -242,15 +226,6 @@ RULES = (
         "write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status",
         BASH,
         _check_hidden_exit,
-    ),
-    Rule(
-        "visible-devices",
-        "CUDA_VISIBLE_DEVICES by hand",
-        "The scheduler chooses the GPUs of a job. Numbers written by hand may name GPUs of "
-        "others, or hide one's own.",
-        "leave it out",
-        SBATCH,
-        _find_visible_devices,
     ),
     Rule(
         "default-port",

@@ -6,10 +6,7 @@ import re
 
 from jobgen.batchscript.lint.rule import Finding
 
-_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_NOTHING = re.compile("[\u200b\ufeff]")
-_DASHES = re.compile("[\u2010-\u2015\u2212]")
-MENDED = ("crlf", "directive-lookalike", "srun-kill")
+MENDED = ("crlf", "srun-kill")
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
@@ -22,9 +19,6 @@ def mend_text(text: str, findings: list[Finding]) -> str:
         line = lines[index]
         if item.rule.id == "crlf":
             lines = [other.removesuffix("\r") for other in lines]
-        elif item.rule.id == "directive-lookalike":
-            line = _NOTHING.sub("", _SPACES.sub(" ", _DASHES.sub("-", line)))
-            lines[index] = line.replace(" -- ", " --")
         elif item.rule.id == "srun-kill":
             start = item.column - 1
             match = re.compile(r"srun\b(?! *-K [01]\b)").match(line, start)

@@ -15,12 +15,24 @@ _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 _AGENT_PORTS = ("--main_process_port", "--main-process-port", "--master_port", "--main_port")
 # A number, also as the default of a variable.
 _PORT = re.compile(r"(\d+)|\$\{\w+:?[-=](\d+)\}")
+_HOSTNAME = re.compile(r"\$\(\s*hostname|`\s*hostname|\$\{?HOSTNAME")
+# What others connect to, and its port.
+_SERVICE = re.compile(
+    r"(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
+)
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
 
-def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> Iterator[Word]:
-    """What is asked by these variables and torchrun options, in the script and inside quotes."""
+def _list_values(
+    script: Script, names: set[str], options: tuple[str, ...], *, started: bool = False
+) -> Iterator[Word]:
+    """What is asked by these variables and torchrun options, in the script and inside quotes.
+
+    With `started`, only inside what a launcher starts on every node.
+    """
     for launch in script.launches:
+        if started and not (launch.started.launchers and "string" in launch.command.inside):
+            continue
         for name, word, raw in launch.command.variables():
             if name in names:
                 yield Word(raw, word.line, word.column)
@@ -49,6 +61,11 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
         if match and match[1] and match[1] not in seen | {"0"}:
             message = f"port {match[1]} is the same for every job"
             yield Fault(word.line, word.column, message, alone)
+    for launch in script.launches:
+        match = _SERVICE.search(" ".join(word.text for word in launch.started.program))
+        if match and launch.started.name not in ("echo", "printf", "eval", "bash", "sh"):
+            message = f"port {match[1]} is the same for every job"
+            yield Fault(launch.place.line, launch.place.column, message, alone)
 
 
 def _reads_ports(script: Script) -> bool:
@@ -88,39 +105,15 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
-        elif submits and re.search(r"\$\(\s*hostname|`\s*hostname|\$\{?HOSTNAME", word.active):
+        elif submits and _HOSTNAME.search(word.active):
             yield Fault(word.line, word.column, "hostname runs here, on the login node")
+    for word in _list_values(script, _ADDRESS_NAMES, options, started=True):
+        if _HOSTNAME.search(word.active):
+            yield Fault(word.line, word.column, "every node puts its own name here")
     for item in script.directives:
         if match := re.search(r"\b(MASTER_ADDR=.*(?:hostname|HOSTNAME|_HOST)\S*)", item.value):
             message = f"'{match[1]}' can at best name the login node"
             yield Fault(item.line, item.column, message)
-
-
-def _find_own_address(script: Script) -> Iterator[Fault]:
-    for launch in script.launches:
-        if not launch.started.launchers or "string" not in launch.command.inside:
-            continue
-        words = [
-            Word(raw, word.line, word.column)
-            for name, word, raw in launch.command.variables()
-            if name in _ADDRESS_NAMES
-        ]
-        agent = launch.torchrun
-        if agent:
-            addresses = (agent.options.get(name) for name in ("--master-addr", "--rdzv-endpoint"))
-            words += [word for word in addresses if word]
-        for word in words:
-            if re.search(r"\$\(\s*hostname|`\s*hostname|\$\{?HOSTNAME", word.active):
-                yield Fault(word.line, word.column, "every node puts its own name here")
-
-
-def _find_node_rank(script: Script) -> Iterator[Fault]:
-    for launch in script.launches:
-        agent = launch.torchrun
-        if agent and script.expand(agent.value("--rdzv-backend") or "") == "c10d":
-            rank = agent.options.get("--node-rank")
-            if rank:
-                yield Fault(rank.line, rank.column, "the c10d rendezvous ignores --node-rank")
 
 
 RULES = (
@@ -136,26 +129,9 @@ RULES = (
         "login-node-address",
         "A rendezvous where the job is not",
         "All nodes must reach the first node of the job by this name; the login node does not run "
-        "the job, and localhost leads each node to itself.",
-        "take the first name of the job's own node list",
+        "the job, and localhost or a task's own hostname leads each node to itself.",
+        "take the first name of the job's own node list, before the launcher",
         PBS_RESOURCES,
         _find_login_node,
-    ),
-    Rule(
-        "own-address",
-        "A rendezvous on every node",
-        "Inside a task hostname is that task's own node, so no two nodes meet.",
-        "find the first node's name outside, before the launcher, and pass it in",
-        TORCHRUN,
-        _find_own_address,
-    ),
-    Rule(
-        "ignored-node-rank",
-        "--node-rank under c10d",
-        "Only the static rendezvous reads it. Under c10d ranks follow the nodes' addresses, so "
-        "what relies on this number is wrong.",
-        "leave it out, or use the static rendezvous",
-        TORCHRUN,
-        _find_node_rank,
     ),
 )

@@ -12,11 +12,9 @@ SBATCH = "https://slurm.schedmd.com/sbatch.html"
 SRUN = "https://slurm.schedmd.com/srun.html"
 _OPENPBS = "https://github.com/openpbs/openpbs/blob/master/doc/man1/"
 QSUB = _OPENPBS + "qsub.1B"
-PBSDSH = _OPENPBS + "pbsdsh.1B"
 PBS_RESOURCES = _OPENPBS + "pbs_resources.7B"
 TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 BASH = "https://www.gnu.org/software/bash/manual/bash.html"
-UNIQ = "https://www.gnu.org/software/coreutils/uniq"
 
 
 class Fault(NamedTuple):
