@@ -144,8 +144,8 @@ def _settle_mail(
         words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
         events = [_EVENTS.get(word, "") for word in words]
     address = next((item.value for item in mail if item.option == user), None)
-    said = address is None or _ADDRESS.fullmatch(address)
-    if not mail or not events or "" in events or not said:
+    sayable = address is None or _ADDRESS.fullmatch(address)
+    if not mail or not events or "" in events or not sayable:
         return items
     draft.put("notify.email", address)
     draft.put("notify.on", list(dict.fromkeys(events)))

@@ -67,7 +67,7 @@ def refuse_unreadable(script: Script) -> None:
             raise ImportRefusedError(script, item.line, message)
     for item in read:
         if item.option in ("hetjob", ":"):
-            message = "this is a heterogeneous job, each part of which has directives of its own"
+            message = "this is a heterogeneous job, whose parts have their own directives"
             raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
     submits = [item for item in script.commands if item.name in _SUBMITTERS]
     if submits and not read:

@@ -258,7 +258,7 @@ class Script:
         return Request(nodes, sure, each, gpus, (self.count("--cpus-per-gpu") or 0) * gpus or cpus)
 
     def _read_chunks(self) -> Request:
-        """The numbers of PBS, which are of nodes or, where there is no select, of the job."""
+        """The numbers of PBS: of nodes, or without a select, of the job."""
         select = self.resource("select") or self.resource("nodes")
         if select is None:
             cpus, gpus = (_read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
