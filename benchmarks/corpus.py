@@ -108,6 +108,8 @@ def main() -> int:
     rows = read_facts()
     for name, counts in count_verdicts(rows).items():
         total = counts.total() - counts["unread"]
+        if not total:
+            continue
         parts = [f"{counts[v]} {v} ({100 * counts[v] / total:.0f} %)" for v in VERDICTS[:-1]]
         print(f"{name}: {total} scripts: {', '.join(parts)}")
     print(rate_findings(read_facts(FINDINGS)))

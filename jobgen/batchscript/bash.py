@@ -24,6 +24,8 @@ _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a w
 _COUNTER = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=")
 _PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
+_GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
+_ESAC = re.compile(r"esac\b")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
@@ -294,6 +296,7 @@ class _Reader:
         # What closes each block, what it is called, the block, and the function that it is of.
         self.open: list[tuple[str, str, ShellBlock, str]] = []
         self.function = ""  # whose body the next block is
+        self.pattern = False  # whether a pattern of `case` comes next
         self.blocks = 0
         self.clear()
 
@@ -399,6 +402,22 @@ class _Reader:
             self.words.clear()
             return
         self.words.append(word)
+        if len(self.words) == 3 and self.words[0].raw == "case" and word.raw == "in":
+            self.finish("\n")
+            self.pattern = True
+
+    def skip_pattern(self) -> None:
+        """Pass over `pattern | pattern)`, which are words of `case`, and not commands."""
+        self.pattern = False
+        match = _GAP.match(self.text, self.index)
+        self.index = match.end() if match else self.index
+        if _ESAC.match(self.text, self.index):
+            return
+        self.index += self.text.startswith("(", self.index)
+        while self.index < len(self.text) and self.text[self.index] != ")":
+            quoted = self.text[self.index] in "\"'`$\\"
+            self.index = find_bracket_end(self.text, self.index) if quoted else self.index + 1
+        self.index += 1
 
     def operator(self, operator: str) -> None:
         if operator == "(":
@@ -417,6 +436,7 @@ class _Reader:
                 self.enter("(", ")")
             return
         self.finish(operator)
+        self.pattern = operator in (";;", ";&", ";;&") and bool(self.open)
         if operator == ")" and self.open and self.open[-1][0] == ")":
             self.open.pop()
 
@@ -454,7 +474,9 @@ class _Reader:
 
     def run(self) -> list[Command]:
         while self.index < len(self.text):
-            if blank := _BLANK.match(self.text, self.index):
+            if self.pattern:
+                self.skip_pattern()
+            elif blank := _BLANK.match(self.text, self.index):
                 self.index = blank.end()
             elif self.text[self.index] == "#":
                 end = self.text.find("\n", self.index)

@@ -162,8 +162,7 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
         text = f"{sign} {item.option}{joint}{value}".rstrip()
     else:
         text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
-        comments = script.can.comments
-        text = re.sub(r"\s+#.*", "", text) if comments else text
+        text = re.sub(r"\s+#.*", "", text)
     if re.fullmatch(r"#(PBS|SBATCH) [\x20-\x7e]*[\x21-\x7e]", text):
         draft.directive(text)
     else:

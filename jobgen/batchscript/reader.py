@@ -22,7 +22,7 @@ MAX_OPTIONS = 1_000  # of directives
 MAX_LAUNCHED = 3_000  # commands that are more than an assignment
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
-GRES = re.compile(r"gpu(?::([A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
+GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 _PREFIX = {
     can.name: re.compile((r"[ \t]*" if can.indented else "") + can.sign + r"(?=\s|$)")
     for can in list_capabilities()
@@ -165,8 +165,9 @@ class Script:
             word = words[index]
             index += 1
             option, equals, value = word.partition("=")
-            if not word.startswith("-"):  # hetjob
-                yield column, word, ""
+            if not word.startswith("-"):
+                if short:  # hetjob; what qsub meets beside options are words of a comment
+                    yield column, word, ""
                 continue
             if not word.startswith("--"):
                 option, value = word[:2], word[2:]

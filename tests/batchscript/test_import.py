@@ -218,7 +218,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
         ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, "another command"),
         ("mpiexec -n 8 python t.py", EACH_GPU, "first of several nodes alone"),
-        ("a=1\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
+        ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
         ("python t.py &\nwait", ONE_GPU, "runs in the background"),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "'unset' of a variable is left to bash"),

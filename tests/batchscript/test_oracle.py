@@ -9,82 +9,7 @@ from pathlib import Path
 
 import pytest
 from oracle import compare
-
-#: pieces of bash, and words of the program that use what they set
-PIECES = {
-    "nothing": ("", "--lr 1e-3"),
-    "literals": ("LR=3e-4\nNAME=run_$LR", "--lr $LR --name ${NAME}"),
-    "quotes": ("T='two words'\nD=\"a $T\"", '--text "$T" --more "$D" --split $T'),
-    "array": ('ARGS=(--a "two words" --b)\nARGS+=(3)', '"${ARGS[@]}" --n ${#ARGS[@]}'),
-    "array of a command": ("N=($(scontrol show hostnames x))", '--n ${#N[@]} --all "${N[@]}"'),
-    "array of a variable": ("P=$(cat my*)\nA=(1 $P 2)", '--first ${A[0]} --rest "${A[@]}"'),
-    "array of a glob": ("F=(*.npy)", '--n ${#F[@]} "${F[@]}"'),
-    "quoted glob": ("D=$SCRATCH/x", '--train "$D/{00..03}.tar" --val "$D/v*.npy"'),
-    "glob": ("", "--files *.npy --one {a,b}.npy"),
-    "assigned PATH": ("PATH=$HOME/bin:$PATH\nLD_LIBRARY_PATH=/opt/lib", ""),
-    "assigned visible": ("CUDA_VISIBLE_DEVICES=0\nTMPDIR=/tmp", ""),
-    "exports": ('export A=1 B="two words"\nexport C=$A/x\nexport D', "--c $C"),
-    "lower case": ("export data_dir=$HOME/d\nexport Mixed=1", "--data $data_dir"),
-    "value of a command": ("export TAG=$(basename /a/b)", "--tag $TAG"),
-    "date": ("STAMP=$(date +%Y)", "--stamp $STAMP"),
-    "default": ("SEED=${SEED:-7}\nexport DBG=${DBG:-x}", "--seed $SEED"),
-    "arithmetic": ("N=4\nM=$((N * 2 + 1))", "--m $M"),
-    "case": ('case "$USER" in python) X=a;; me|you) X=b;; esac', "--x $X"),
-    "condition": ("if [ -d $HOME ]; then mkdir -p out; X=1; fi", "--x 1"),
-    "appended": ('OPTS="--a 1"\nOPTS+=" --b 2"\nOPTS="$OPTS --c"', "$OPTS"),
-    "folder": ("mkdir -p out\ncd out", "--here"),
-    "group": ("{\ndate\n} > log.txt", ""),
-    "modules": ("module purge\nmodule load a/1 b\nmodule load c", ""),
-    "late module": ("export PATH=/x:$PATH\nmodule load a", ""),
-    "conda": ('eval "$(conda shell.bash hook)"\nconda activate env', ""),
-    "sourced": ("echo 'export FROM=file' > f.sh\nsource ./f.sh", ""),
-    "read": ("IFS=, read -r X Y <<< 'a,b'", "--x $X --y $Y"),
-    "substituted": ("", "--file <(cat my*) --n"),
-    "here-document": ("cat > cfg <<EOF\na $USER\nEOF", "--cfg cfg"),
-    "dollar": ("", "--price 'cost $5' \"\\$HOME\""),
-    "tilde": ("D=~/x", "--d $D --e ~/y --f '~'"),
-    "empty": ("E=", '--e "$E" $E --z'),
-    "function": ("f() { echo $1; }\nX=$(f a)", "--x $X"),
-    "eval": ("CMD='--y 1'\neval X=2", "--x $X $CMD"),
-    "job": ("", "--out runs/$SLURM_JOB_ID --env $HOME"),
-    "unset": ("export A=1\nunset A\nexport B=2", ""),
-    "failed": ("rm missing\nls missing", ""),
-    "strict": ("set -euo pipefail\nX=1", "--x $X"),
-    "earlier program": ("X=5\npython prep.py --x $X", "--y 1"),
-}
-#: launches with nodes, tasks and GPUs of each: one of each kind
-LAUNCHES = {
-    "python": ("python train.py {}", 1, 1, 1),
-    "srun on one node": ("srun -u python -u train.py {}", 1, 1, 2),
-    "torchrun": ("torchrun --standalone --nproc_per_node=2 train.py {}", 1, 1, 2),
-    "srun torchrun": (
-        "H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nexport MASTER_ADDR=$H\n"
-        "srun torchrun --nnodes $SLURM_NNODES --nproc-per-node 2 --rdzv-backend c10d"
-        " --rdzv-endpoint $H:29500 train.py {}",
-        2,
-        1,
-        2,
-    ),
-    "srun python": ("srun python train.py {}", 2, 2, 2),
-    "redirected": ("python train.py {} > log.txt 2>&1", 1, 1, 1),
-    "accelerate": ("accelerate launch --num_processes 2 train.py {}", 1, 1, 2),
-    "twice": ("srun python prep.py && srun python train.py {}", 1, 2, 2),
-    "loop": ("for i in 1 2; do python train.py {} $i; done", 1, 1, 1),
-    "env": ("A=prefixed env B=inner python train.py {}", 1, 1, 1),
-    "mpirun": ("mpirun -np 2 python train.py {}", 1, 1, 2),
-    "module": ("time python -m train {}", 1, 1, 1),
-}
-HEAD = """\
-#!/bin/bash
-#SBATCH --nodes={} --ntasks-per-node={} --gpus-per-node={} --cpus-per-task=2 --time=10
-"""
-
-
-def build(piece: str, launch: str) -> str:
-    before, words = PIECES[piece]
-    line, *shape = LAUNCHES[launch]
-    return f"{HEAD.format(*shape)}{before}\n{line.format(words)}\n"
-
+from ordinary_bash import LAUNCHES, PIECES, build
 
 #: every piece before three launches in turn, and every launch after some pieces
 ALL = list(LAUNCHES)
@@ -94,20 +19,43 @@ PAIRS = {
     for launch in ("python", ALL[index % len(ALL)], ALL[3] if index % 2 else ALL[4])
 } | {(piece, launch) for launch in LAUNCHES for piece in ("nothing", "quotes", "exports")}
 
-
-#: those that import understands as a whole
-CLEAN = {
-    *((piece, "python") for piece in ("literals", "quotes", "array", "exports", "modules")),
-    *((piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")),
-    *(("nothing", launch) for launch in LAUNCHES if launch not in ("loop", "twice")),
-}
+#: of which the quick tests run these
+FEW = {pair for index, pair in enumerate(sorted(PAIRS)) if index % 25 == 0}
 
 
-@pytest.mark.parametrize(("piece", "launch"), sorted(PAIRS | CLEAN))
-def test_the_imported_job_runs_what_the_script_ran(piece: str, launch: str, tmp_path: Path) -> None:
-    code = 3 if piece == "nothing" and launch not in ("loop", "twice") else 0
-    kind, theirs, ours = compare(build(piece, launch), tmp_path, code=code)
+def check(piece: str, launch: str, folder: Path) -> None:
+    _, theirs, ours = compare(build(piece, launch), folder)
     assert theirs[1], "the script has run nothing"
     assert ours == theirs
-    assert theirs[0] == code or not code
-    assert kind == "clean" or (piece, launch) not in CLEAN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("piece", "launch"), sorted(PAIRS - FEW))
+def test_the_imported_job_runs_what_the_script_ran(piece: str, launch: str, tmp_path: Path) -> None:
+    check(piece, launch, tmp_path)
+
+
+@pytest.mark.parametrize(("piece", "launch"), sorted(FEW))
+def test_the_imported_job_runs_the_same(piece: str, launch: str, tmp_path: Path) -> None:
+    check(piece, launch, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launch", [name for name in LAUNCHES if name not in ("loop", "twice")])
+def test_the_exit_code_is_that_of_the_program(launch: str, tmp_path: Path) -> None:
+    _, theirs, ours = compare(build("nothing", launch), tmp_path, code=3)
+    assert (theirs[0], ours[0]) == (3, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("piece", "launch"),
+    [
+        *((piece, "python") for piece in ("literals", "quotes", "array", "exports", "modules")),
+        *((piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")),
+        *(("nothing", launch) for launch in LAUNCHES if launch not in ("loop", "twice")),
+    ],
+)
+def test_plain_scripts_become_clean_specs(piece: str, launch: str, tmp_path: Path) -> None:
+    kind, _, _ = compare(build(piece, launch), tmp_path)
+    assert kind == "clean"

@@ -12,7 +12,7 @@ import re
 from jobgen.batchscript.convert.body import advise, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
-from jobgen.batchscript.directives import settle
+from jobgen.batchscript.directives import ARRAYS, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import ImportRefusedError, refuse_unreadable
 from jobgen.batchscript.reader import Script
@@ -52,6 +52,7 @@ def import_script(script: Script) -> Imported:
     draft = Draft()
     draft.put("scheduler", script.target)
     settle(script, draft)
+    _note_index(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     _put_name(script, draft)
@@ -68,6 +69,19 @@ def import_script(script: Script) -> Imported:
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(source, comments=comments)
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
+
+
+def _note_index(script: Script, draft: Draft) -> None:
+    """Name the index of an array that no directive asks for, but the command line may."""
+    name = ARRAYS["-J" if script.can.chunks else "--array"]
+    asks = any(script.value(option) for option in ARRAYS)
+    for line, text in enumerate(script.lines, 1):
+        if not asks and re.search(rf"^[^#]*\$\{{?{name}\b(?!:?[-+])", text):
+            reason = (
+                "is the index of an array, which no directive asks for; write array: {tasks: N}"
+            )
+            draft.lose(line, f"${name}", reason)
+            return
 
 
 def _put_name(script: Script, draft: Draft) -> None:

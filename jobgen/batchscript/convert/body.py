@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.convert.clean import starts_at_home
+from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
@@ -49,8 +50,10 @@ def write_body(script: Script, draft: Draft) -> str:
     draft.put("run.body", name_body(script.path))
     setup = draft.values.pop("environment.setup", "")
     if starts_at_home(script) and not _leaves_home(script):
-        setup += "cd    # PBS starts a script in the home folder\n"
+        setup += f"{AT_HOME}\n"
     draft.put("environment.setup", setup or None)
+    # What a spec cannot ask of each node, the directive itself asks.
+    draft.left = [left for left in draft.left if "of each node" not in left.reason]
     _note_losses(script, draft)
     asked = {item.option for item in script.directives if item.read}
     if script.scheduler and not script.can.chunks and "--cpus-per-task" not in asked:

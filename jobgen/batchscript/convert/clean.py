@@ -31,6 +31,7 @@ def write_clean(script: Script, draft: Draft) -> None:
         raise NotStraightError(1, f"it is a script for {find_shell(script)}")
     for item in script.directives:
         unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
+        unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
         if item.read and (item.option == "--signal" or unsaid):
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
     statements = read_statements(script)
@@ -38,11 +39,11 @@ def write_clean(script: Script, draft: Draft) -> None:
     _check_after(after)
     shape = read_shape(script, draft)
     reader, readers = _follow_all(script, before)
-    moved = any(item.kind == "folder" and not _goes_home(item) for item in before)
+    at_home = _begins_at_home(script, before)
+    moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
     bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
     read = read_launch(script, launch, reader=reader, shape=shape, moved=moved, bare=bare)
-    prelude = _read_prelude(before, readers, read, shape, draft)
-    _start_at_home(script, before)
+    prelude = _read_prelude(before, readers, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)
     if read.logged:
@@ -102,13 +103,15 @@ def _read_prelude(
     launch: LaunchedProgram,
     shape: Request,
     draft: Draft,
+    *,
+    at_home: bool,
 ) -> Prelude:
     """Return what stands before the launch, with the plain variables that its lines need."""
     needed: set[str] = set()
     texts = [f"${{{name}}}" for name in launch.names]
     while True:
         needed |= list_needed(texts, before)
-        prelude = Prelude(draft, launch=launch, shape=shape, needed=needed)
+        prelude = Prelude(draft, launch=launch, shape=shape, needed=needed, at_home=at_home)
         for statement, reader in zip(before, readers, strict=True):
             prelude.take(statement, reader)
         texts = prelude.setup
@@ -121,16 +124,15 @@ def _goes_home(statement: Statement) -> bool:
     return "SUBMIT_DIR" in last or "PBS_O_WORKDIR" in last
 
 
-def _start_at_home(script: Script, before: list[Statement]) -> None:
-    """Refuse what runs in the home folder, where PBS starts a script that does not leave it."""
-    if not starts_at_home(script):
-        return
+def _begins_at_home(script: Script, before: list[Statement]) -> bool:
+    """Whether anything runs in the home folder, where PBS starts a script."""
     folders = [statement for statement in before if statement.kind == "folder"]
+    if not starts_at_home(script):
+        return False
     if not folders or not (_goes_home(folders[0]) or folders[0].first.texts[-1][:1] in "/~$"):
-        raise NotStraightError(1, "PBS starts it in the home folder")
+        return True
     early = before[: before.index(folders[0])]
-    if any(item.kind not in ("prints", "assigns", "export", "module", "sets") for item in early):
-        raise NotStraightError(1, "PBS starts it in the home folder")
+    return any(x.kind not in ("prints", "assigns", "export", "module", "sets") for x in early)
 
 
 def starts_at_home(script: Script) -> bool:

@@ -28,7 +28,7 @@ from jobgen.spec.value_types import TAKEN
 
 # Files that make an environment, and touch no variable of the script.
 _FAMILIAR = re.compile(
-    r"activate|conda|mamba|(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
+    r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
 )
 # What a job or its modules export already: a plain assignment changes what programs see.
 _EXPORTED = re.compile(
@@ -53,21 +53,32 @@ _ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
 _NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
 
 
+# What stands first in the setup of a script that PBS starts elsewhere than jobgen does.
+AT_HOME = "cd    # PBS starts a script in the home folder"
+
+
 class Prelude:
     """What stands before the launch, read in order."""
 
     def __init__(
-        self, draft: Draft, *, launch: LaunchedProgram, shape: Request, needed: set[str]
+        self,
+        draft: Draft,
+        *,
+        launch: LaunchedProgram,
+        shape: Request,
+        needed: set[str],
+        at_home: bool,
     ) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, shape, needed
         self.modules: dict[str, Any] = {}
         self.keys: dict[str, str] = {}  # venv or conda
         self.variables: dict[str, Any] = {}
-        self.setup: list[str] = []
+        self.setup: list[str] = [AT_HOME] if at_home else []
         # How far jobgen's own order has come: modules, venv or conda, variables, the setup.
         self.phase = 0
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
-        self.moved = self.fails = self.touched = False
+        self.fails = self.touched = False
+        self.moved = at_home
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
         self.exported: set[str] = set()
@@ -309,7 +320,6 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
             " ".join(command.texts[1:2])
         ):
             variables.forget(variables.assigned)
-            variables.joined.clear()
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
         held = {name for name, fields in variables.values.items() for part in _list_live(fields)}

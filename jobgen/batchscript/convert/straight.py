@@ -111,6 +111,8 @@ def _check_command(command: Command) -> None:
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
     for word in command.all_words:
+        if "${!" in word.active:
+            raise NotStraightError(line, "only bash knows which variable ${!...} is")
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
         every = word is command.words[-1] if command.words else False
@@ -184,9 +186,14 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     openers = {block.opener for item in group for block in item.blocks}
     functions = all(item.function for _, item in within)
     alone = all(item.name in HEADS and not item.redirects for item in ends)
-    if openers - {"if", "for", "{"} or not alone or any(x.end not in (";", "\n") for x in ends):
+    ended = {item.end for item in ends} - {";", "\n"}
+    guards = ended <= {"||"} and openers == {"{"} and bool(ends)  # cmd || { echo ...; exit 1; }
+    alone = alone or guards
+    if openers - {"if", "for", "{"} or not alone or (ended and not guards):
         raise NotStraightError(line, "a block is left to bash")
     kind = _classify_all(inner)
+    if guards and len(ends) == 1 and not ends[0].redirects:
+        return "repeats" if _classify_all([kinds[0]]) == "repeats" else "once"
     if "{" in openers and not functions:
         return "once"
     return "repeats" if kind == "prints" else kind
@@ -217,6 +224,8 @@ def _classify(command: Command, functions: set[str]) -> str:
 def _classify_quiet(command: Command, functions: set[str]) -> str:
     if not command.words:
         return "assigns"
+    if command.name == ":" and command.list_changed():
+        return "repeats"
     name, text = command.name, " ".join(command.texts)
     if is_hook(command):
         return "hook"

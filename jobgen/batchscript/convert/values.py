@@ -31,7 +31,7 @@ _COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
 
 
 # One word, whenever bash expands it.
-_ONE_WORD = re.compile(r"\$\(\(.*\)\)|\$\(date \+\S+\)|\$\(basename \S+\)")
+_ONE_WORD = re.compile(r"\$\(\(.*\)\)|\$\{\w+:?-[^\s$`]*\}|\$\(date \+\S+\)|\$\(basename \S+\)")
 
 
 class Reader:
