@@ -15,7 +15,6 @@ from jobgen.batchscript.bash import (
     parse,
     split_segments,
 )
-from jobgen.records import NamedTuple
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
     AGENT_MODULES,
     CONTAINER_VALUES,

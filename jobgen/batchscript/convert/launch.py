@@ -20,6 +20,7 @@ from jobgen.batchscript.launchers import (
     unwrap,
 )
 from jobgen.batchscript.reader import Request, Script
+from jobgen.records import NamedTuple
 from jobgen.spec.launchers import SHELLS
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
