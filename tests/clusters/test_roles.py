@@ -221,6 +221,7 @@ def test_a_chain_goes_on_with_all_its_roles(start: Started) -> None:
     assert [path.read_text().split() for path in outcomes] == [["continued", "0"], ["done", "0"]]
 
 
+@pytest.mark.slow
 def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     roles = {"server": {"nodes": 1, "run": serve()}, "train": {"nodes": 2, "run": ask()}}
     content = {"name": "roles", "resources": {"nodes": 3}, "roles": roles}

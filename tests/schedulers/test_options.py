@@ -32,6 +32,7 @@ FIELDS = {
     "range of nodes": "resources.nodes={min: 2, max: 4}",
     "CPUs of GPUs": "resources.cpus_per_gpu=4",
     "disk": "resources.disk_per_node=10GB",
+    "spare nodes": "resources.spare_nodes=1",
     "file systems": "filesystems=[home]",
     "account": "account=def-other",
     "requeue": "on_walltime={then: requeue}",
@@ -49,6 +50,7 @@ UNASKED = {
     "directives",
     "snapshot",
     "send",
+    "on_failure",
 }
 UNASKED |= {"launch.launcher", "launch.rendezvous", "launch.max_restarts", "launch.interface"}
 TOGETHER = [FIELDS[key] for key in ("exclusive", "memory", "mail", "array", "after")]
