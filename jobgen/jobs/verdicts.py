@@ -46,26 +46,27 @@ def read_verdicts(attempts: Iterable[Path]) -> Iterator[Verdict]:
     """Yield the verdicts of these starts; what is damaged is left out."""
     for attempt in attempts:
         try:
-            first, _, evidence = read_left(attempt / "verdict").partition("\n")
+            text = make_printable(read_left(attempt / "verdict"))
+            first, _, evidence = text.partition("\n")
             verdict, cause, rank, *nodes = first.split()
         except (OSError, ValueError):
             continue
         if verdict in _KINDS:
             number = int(rank) if rank.isdecimal() else None
-            words = make_printable(evidence.strip())[:300]
+            words = evidence.strip()[:300]
             yield Verdict(int(attempt.name), verdict, cause, number, tuple(nodes), words)
 
 
 def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
     """Yield what the file `bad-nodes` of a run folder says; what is damaged is left out."""
     try:
-        lines = read_left(run_dir / "bad-nodes").splitlines()
+        lines = make_printable(read_left(run_dir / "bad-nodes")).splitlines()
     except (OSError, ValueError):
         return
     for line in lines:
         parts = line.split("\t", 3)
         if len(parts) == 4:
-            yield BadNode(*map(make_printable, parts))
+            yield BadNode(*parts)
 
 
 class BadRecord(NamedTuple):
