@@ -182,20 +182,21 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
     That is the first of its last errors that names more than a code; else its last line that is not
-    of a stack. What it wrote to its output counts if it wrote no errors.
+    of a stack, or the first of a framed message. What it wrote to its output counts if it wrote no
+    errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
     for printed in (errors, lines):
         frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
-        if len(frames) > 1 and frames[-2] + 1 < frames[-1] == len(printed) - 1:
-            return printed[frames[-2] + 1]
-        telling = select_telling(printed)
+        ends_framed = len(frames) > 1 and frames[-1] == len(printed) - 1
+        framed = printed[frames[-2] + 1 : frames[-1]] if ends_framed else ()
+        telling = select_telling(framed or printed)
         own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
         wide = [line for line in own if _NAMES_ERROR.search(line.text)]
         if reasons := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
             return _find_first_of(reasons, printed)
         if own:
-            return own[0]
+            return own[-1 if framed else 0]
     return None
 
 

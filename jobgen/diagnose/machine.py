@@ -10,7 +10,7 @@ CAUSES = (
     Cause(
         "port-in-use",
         ALL,
-        r"EADDRINUSE|[Aa]ddress already in use|errno: ?98\b",
+        r"EADDRINUSE|[Aa]ddress already in use",
         "another program has the port",
         "a program that opens a fixed port (a debugger, TensorBoard) must do so on one rank only; "
         "if none does, submit again: the port follows from the job's id",
@@ -29,7 +29,7 @@ CAUSES = (
         "name-resolution",
         ALL,
         r"gai error|Name or service not known"
-        r"|[Tt]emporary failure in name resolution|nodename nor servname|\bgetaddrinfo\b.*fail",
+        r"|[Tt]emporary failure in name resolution|\bgetaddrinfo\b.*fail",
         "a host name cannot be resolved on this node",
         "between nodes: set launch.interface, so that addresses are used; to the outside: compute "
         "nodes often have no internet, so fetch models and data on a login node first",
@@ -106,7 +106,7 @@ CAUSES = (
         "out-of-memory-host",
         NODE,
         r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: can't allocate memory"
-        r"|[Cc]annot allocate memory|std::bad_alloc|errno: ?12\b|ENOMEM",
+        r"|[Cc]annot allocate memory|std::bad_alloc",
         "the memory of the node, or of the job on it, is used up",
         "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
         "`ulimit -v` in environment.setup limits it too",

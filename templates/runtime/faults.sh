@@ -9,7 +9,6 @@ restart node-lost DUE TO (\S+ )?NODE FAILURE|Node failure on (\S+)
 restart node-lost job killed: node \d+ \(([^)]+)\)|requested job die
 restart node-lost nothing is heard from ([^\s;]+)|FAILED: (\S+) is lost: 
 restart port-in-use error: port \d+ on \S+ is in use|EADDRINUSE|[Aa]ddress already in use
-restart port-in-use errno: ?98\b
 restart gpu-error \bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST
 restart gpu-error GPU is lost|fallen off the bus|CUDA error: hardware stack error
 restart gpu-error Unable to determine the device handle|system not yet initialized
@@ -26,7 +25,7 @@ stop out-of-memory-host OUT_OF_MEMORY|[Oo]ut [Oo]f [Mm]emory handler|[Dd]etected
 stop out-of-memory-host job killed: (v?mem|pmem|pvmem) \S+ exceeded limit
 stop out-of-memory-host Exceeded (job|step) memory limit|Memory cgroup out of memory|oom-kill:
 unknown unclear : line \d+:\s+\d+ Killed\s|gai error|Name or service not known
-unknown unclear [Tt]emporary failure in name resolution|nodename nor servname|\bgetaddrinfo\b.*fail
+unknown unclear [Tt]emporary failure in name resolution|\bgetaddrinfo\b.*fail
 unknown unclear CUDA error: (unspecified launch failure|an illegal memory access|misaligned address)
 unknown unclear HSA_STATUS_ERROR|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error
 unknown unclear no CUDA-capable device is detected|No CUDA GPUs are available
@@ -36,14 +35,13 @@ unknown unclear client socket has (timed out|failed to connect)|RendezvousTimeou
 unknown unclear No route to host|Timed out after \d+ seconds waiting for clients
 unknown unclear (connect|connection) to .*timed out|failed to connect to .*:\d+
 unknown unclear [Cc]onnection refused|connectFullMesh failed
-unknown unclear DataLoader worker .*(exited unexpectedly|is killed by signal)
-unknown unclear dataloader worker.*died|ncclSystemError|ncclUnhandledCudaError|ncclInternalError
-unknown unclear ncclInvalidUsage|NCCL error|NCCL WARN .*(failed|closed)
+unknown unclear DataLoader worker .*(exited unexpectedly|is killed by signal)|ncclSystemError
+unknown unclear ncclUnhandledCudaError|ncclInternalError|ncclInvalidUsage|NCCL error
+unknown unclear NCCL WARN .*(failed|closed)
 unknown waited Timed out after \d+ seconds waiting for clients
 unknown waited Watchdog caught collective operation timeout
 unknown waited [Tt]imed out waiting \d+ms for (recv|send)|Ranks .* failed to pass monitoredBarrier
 unknown waited DEADLINE_EXCEEDED: Barrier timed out|not all of them arrived on time
-unknown waited Termination timeout for `|Some (NCCL|ranks).* (timed out|failed)
-unknown waited wait timeout after \d+ms|collective .*hung
+unknown waited Termination timeout for `|wait timeout after \d+ms
 unknown waited ran for \d+ milliseconds before timing out|TimeoutError: no progress for [\d.]+ s in
 unknown waited jobgen\.trainer: error: no progress for'
