@@ -230,7 +230,6 @@ def sites_page() -> str:
     """docs/reference/sites.md: the clusters that jobgen knows, and what three jobs get on each."""
     from jobgen.sites import search
     from jobgen.sites.describe import GRADES
-    from jobgen.sites.sheet import list_gpus
 
     head = "| site | cluster | scheduler | GPUs of a node | from |"
     lines = [SITES, head, "| --- | --- | --- | --- | --- |"]
@@ -250,11 +249,34 @@ def sites_page() -> str:
     return "\n".join([*lines, *details]) + "\n"
 
 
+def list_gpus(profile: SiteProfile) -> list[str]:
+    """Return the GPUs of a cluster, each once, such as `4 x A100-40`."""
+    from jobgen.sites.sheet import count_gpus
+
+    queues = (profile.queues or {}).values()
+    nodes = [profile.node, *(profile.gpu_types or {}).values(), *(queue.node for queue in queues)]
+    gpus = (count_gpus(node) for node in nodes if node.gpu)
+    return list(dict.fromkeys(words for words in gpus if words))
+
+
+def describe_queues(profile: SiteProfile) -> tuple[str, str]:
+    """Return the queues that a GPU job gets, and the address of what says so."""
+    queues = profile.queues or {}
+    open_queues = {name: queue for name, queue in queues.items() if not queue.routed_from}
+    chosen = {name: queue for name, queue in open_queues.items() if queue.choose or queue.gpu_types}
+    words = ", ".join(chosen) or (f"named by the job: {', '.join(open_queues)}" if queues else "")
+    listed = [*(chosen or open_queues).values(), profile.every_queue]
+    names = [queue.source for queue in listed]
+    names += [node.source for node in (profile.node, *(profile.gpu_types or {}).values())]
+    source = profile.find_source(next(filter(None, names), None))
+    return words or "none is named", source.address if source else ""
+
+
 def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
     """Yield the cells of a site: what each of the three jobs gets, and where that is from."""
     from jobgen.plan.cost import estimate_cost, format_number
     from jobgen.sites.describe import GRADES
-    from jobgen.sites.sheet import describe_binding, describe_network, describe_queues
+    from jobgen.sites.sheet import describe_binding, describe_network
 
     gpus = _count_gpus(name, profile)
     jobs = ((2, gpus, "1h"), (1, 1, "1h"), (1, gpus, "4h"))

@@ -442,7 +442,7 @@ def top(job: str | None, as_json: bool) -> None:
     while True:
         seen = watch.look()
         row = table.build_row(seen.jobs[0])
-        nodes = list_nodes(one, now=time.time(), running=seen.jobs[0].state.name == "running")
+        nodes = list_nodes(one, running=seen.jobs[0].state.name == "running")
         if as_json:
             put_out(format_json({"job": row, "nodes": nodes}))
             return

@@ -251,7 +251,7 @@ def _judge_progress(
     if quiet and quiet.long:
         return _report_hang(about, quiet, evidence)
     usual = quiet is None or quiet.seconds < quiet.usual
-    if quiet and not usual and stall.is_idle(evidence, quiet, now=now):
+    if quiet and not usual and stall.is_idle(evidence):
         title = f"it is quiet for {quiet.seconds:.0f} s and idle on all nodes: it may hang"
         return _report_hang(about, quiet, evidence, title=title)
     title = "it is ending" if state.name == "stopping" else "it runs"

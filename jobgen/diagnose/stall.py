@@ -97,13 +97,11 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     )
 
 
-def is_idle(evidence: Evidence, quiet: Silence, *, now: float) -> bool:
-    """Whether neither CPUs nor GPUs of any node compute since it is quiet; the nodes are asked."""
-    nodes = top.list_nodes(evidence.job, now=now, running=True)
+def is_idle(evidence: Evidence) -> bool:
+    """Whether neither CPUs nor GPUs of any node compute; the nodes are asked."""
+    nodes = top.list_nodes(evidence.job, running=True)
     return bool(nodes) and all(
-        node.age is not None
-        and node.age <= quiet.seconds
-        and node.cpus is not None
+        node.cpus is not None
         and node.cpus <= _IDLE_CPUS
         and all((gpu.use or 0.0) <= _IDLE_PERCENT for gpu in node.gpus)
         for node in nodes

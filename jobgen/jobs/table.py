@@ -14,7 +14,7 @@ from jobgen.jobs.record import JobRecord, open_left, read_left
 from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
-from jobgen.output import format_table
+from jobgen.output import format_count, format_table
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.spec.units import format_duration
@@ -153,7 +153,7 @@ def list_origins(one: JobRow | JobRecord) -> list[str]:
     """Return which code it runs, and what it has to do with other jobs, a sentence each."""
     lines = []
     if one.commit:
-        files = "1 changed file" if one.changed == 1 else f"{one.changed} changed files"
+        files = format_count(one.changed, "changed file")
         more = f" and {files} (code.diff)" if one.changed else ""
         lines.append(f"code: commit {one.commit[:12]}{more}")
     if one.rerun_of:

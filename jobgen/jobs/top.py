@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord, read_left
 from jobgen.jobs.run_folder import list_attempts
-from jobgen.jobs.usage import GpuSample, Sample, measure_busy, read_last_gpus, read_last_samples
+from jobgen.jobs.usage import GpuSample, read_last_gpus
 from jobgen.output import format_table
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
@@ -47,13 +47,13 @@ class NodeUse(NamedTuple):
 
     node: str
     gpus: tuple[GpuSample, ...]
-    cpus: float | None  # busy during a second, or between the last two notes of an older script
+    cpus: float | None  # busy during a second
     memory: float | None
     processes: int | None
-    age: float | None  # since the node was asked, or has noted it
+    age: float | None  # since the node was asked
 
 
-def list_nodes(job: JobRecord, *, now: float, running: bool) -> list[NodeUse]:
+def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
     """Return the nodes of the job's last start, in their order; those of a running job are asked.
 
     A node that does not answer has no CPUs, memory and processes.
@@ -65,32 +65,17 @@ def list_nodes(job: JobRecord, *, now: float, running: bool) -> list[NodeUse]:
         nodes = read_left(own[-1] / "nodes").split()
     except OSError:
         return []
-    describe = partial(_describe, job, start=own[-1], now=now, running=running)
+    describe = partial(_describe, job, start=own[-1], running=running)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(describe, nodes))
 
 
-def _describe(job: JobRecord, node: str, *, start: Path, now: float, running: bool) -> NodeUse:
-    noted = read_last_samples(job.run_dir, node)
-    if samples := [one for one in noted if one.attempt == int(start.name)]:
-        return _describe_samples(node, samples, now=now)
+def _describe(job: JobRecord, node: str, *, start: Path, running: bool) -> NodeUse:
     gpus = read_last_gpus(job.run_dir, node, since=start / "nodes")
     use = _ask_node(job, node) if running else None
     if use is None:
         return NodeUse(node, gpus, None, None, None, None)
     return NodeUse(node, gpus, *use, 0.0)
-
-
-def _describe_samples(node: str, samples: list[Sample], *, now: float) -> NodeUse:
-    last = samples[-1]
-    return NodeUse(
-        node=node,
-        gpus=last.gpus,
-        cpus=measure_busy(samples),
-        memory=last.memory,
-        processes=last.processes,
-        age=max(0.0, now - last.time),
-    )
 
 
 def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:

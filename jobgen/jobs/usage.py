@@ -49,13 +49,8 @@ def read_usage(run_dir: Path) -> dict[str, list[Sample]]:
     return {
         path.stem: samples
         for path in sorted(run_dir.glob("usage/*.jsonl"))
-        if (samples := list(_read_samples(path, _MOST_BYTES)))
+        if (samples := list(_read_samples(path)))
     }
-
-
-def read_last_samples(run_dir: Path, node: str) -> list[Sample]:
-    """Return a few samples of a node, the last at the end."""
-    return list(_read_samples(run_dir / "usage" / f"{node}.jsonl", _LAST_BYTES))
 
 
 def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample, ...]:
@@ -72,26 +67,15 @@ def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample,
     return next((gpus for _, gpus in reversed(list(read_gpu_csv(text)))), ())
 
 
-def measure_busy(samples: list[Sample]) -> float | None:
-    """Return how many CPUs were busy between the last two samples of a node."""
-    if len(samples) < 2:
-        return None
-    before, last = samples[-2:]
-    seconds = last.time - before.time
-    if before.attempt != last.attempt or seconds <= 0:
-        return None
-    return max(0.0, last.cpu_seconds - before.cpu_seconds) / seconds
-
-
-def _read_samples(path: Path, most: int) -> Iterator[Sample]:
+def _read_samples(path: Path) -> Iterator[Sample]:
     try:
         with open_left(path) as file:
             size = file.seek(0, 2)
-            file.seek(max(0, size - most))
+            file.seek(max(0, size - _MOST_BYTES))
             lines = file.read().split(b"\n")
     except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
         return
-    for line in lines[1:] if size > most else lines:  # the first one may be cut
+    for line in lines[1:] if size > _MOST_BYTES else lines:  # the first one may be cut
         try:
             fields = json.loads(line)
             gpus = tuple(read_gpus(fields.get("gpus") or ""))

@@ -21,6 +21,7 @@ from jobgen.machine.checks import (
     compare_clocks,
 )
 from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
+from jobgen.output import format_count
 from jobgen.plan.plan import Plan
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import ClusterFacts
@@ -134,7 +135,7 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
 
 def _describe_cluster(facts: ClusterFacts, scheduler: str) -> Iterator[Check]:
     """Say what the scheduler has told of its cluster."""
-    count = f"{len(facts.queues)} queue{'' if len(facts.queues) == 1 else 's'}"
+    count = format_count(len(facts.queues), "queue")
     name = facts.name or "a nameless cluster"
     yield Check("scheduler", "ok", f"{scheduler}, {count} at {name}")
     for title, message in facts.notes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jobgen.errors import JobgenError
+from jobgen.output import format_count
 from jobgen.process import run
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
@@ -172,7 +173,7 @@ def report(name: str, differences: list[Difference], today: str) -> str:
     """Say what differs, and the profile that would put it right."""
     if not differences:
         return f"{name}: the profile says what this cluster says (checked {today})\n"
-    number = "1 difference" if len(differences) == 1 else f"{len(differences)} differences"
+    number = format_count(len(differences), "difference")
     rows = [f"{name}: {number} (checked {today})"]
     for one in differences:
         rows.append(f"  {one.path}: {one.message}")

@@ -70,27 +70,6 @@ def _describe_source(profile: SiteProfile, key: str) -> str:
     return f"{source.address} ({more})" if more else source.address
 
 
-def list_gpus(profile: SiteProfile) -> list[str]:
-    """Return the GPUs of a cluster, each once, such as `4 x A100-40`."""
-    queues = (profile.queues or {}).values()
-    nodes = [profile.node, *(profile.gpu_types or {}).values(), *(queue.node for queue in queues)]
-    gpus = (_count_gpus(node) for node in nodes if node.gpu)
-    return list(dict.fromkeys(words for words in gpus if words))
-
-
-def describe_queues(profile: SiteProfile) -> tuple[str, str]:
-    """Return the queues that a GPU job gets, and the address of what says so."""
-    queues = profile.queues or {}
-    open_queues = {name: queue for name, queue in queues.items() if not queue.routed_from}
-    chosen = {name: queue for name, queue in open_queues.items() if queue.choose or queue.gpu_types}
-    words = ", ".join(chosen) or (f"named by the job: {', '.join(open_queues)}" if queues else "")
-    listed = [*(chosen or open_queues).values(), profile.every_queue]
-    names = [queue.source for queue in listed]
-    names += [node.source for node in (profile.node, *(profile.gpu_types or {}).values())]
-    source = profile.find_source(next(filter(None, names), None))
-    return words or "none is named", source.address if source else ""
-
-
 def describe_network(profile: SiteProfile) -> str:
     """Return the fabric, and the library that carries NCCL on it."""
     network = profile.network
@@ -120,14 +99,15 @@ def describe_binding(profile: SiteProfile) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _count_gpus(node: Node) -> str:
+def count_gpus(node: Node) -> str:
+    """Return the GPUs of a node, such as `4 x A100-40`."""
     kind = node.gpu or ("GPUs" if node.gpus else "")
     return f"{node.gpus} x {kind}" if node.gpus else kind
 
 
 def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     for name, queue in (profile.queues or {}).items():
-        gpus = _count_gpus(queue.node) or " or ".join(queue.gpu_types or ())
+        gpus = count_gpus(queue.node) or " or ".join(queue.gpu_types or ())
         ways = [
             f"routed to from {queue.routed_from}" if queue.routed_from else "",
             "chosen by jobgen" if queue.choose else "",
@@ -170,7 +150,7 @@ def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
     queues = [(name, queue.node) for name, queue in (profile.queues or {}).items()]
     for name, node in (("node", profile.node), *(profile.gpu_types or {}).items(), *queues):
         facts = [
-            _count_gpus(node),
+            count_gpus(node),
             f"one is {node.device}" if node.device else "",
             f"{node.cpus} CPUs ({node.cpu_unit}s)" if node.cpus and node.cpu_unit else "",
             f"{node.cpus} CPUs" if node.cpus and not node.cpu_unit else "",

@@ -293,19 +293,6 @@ def test_a_process_that_was_started_again_is_no_cause_while_the_job_gets_on(run:
     assert run.diagnose(RUNNING).cause == "healthy"
 
 
-def test_a_job_that_is_quiet_while_all_nodes_are_idle_may_hang(run: Run) -> None:
-    for rank in range(4):
-        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", "begins\n", after=5)
-    alive(run, after=100)
-    for node, busy in (("n1", 0.03), ("n2", 3.0)):
-        use(run, node, busy)
-    assert run.diagnose(RUNNING).cause == "healthy"
-    use(run, "n2", 0.003)
-    found = run.diagnose(RUNNING)
-    assert found.cause == "hang"
-    assert found.title.startswith("it is quiet for 95 s and idle on all nodes: it may hang")
-
-
 def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +300,7 @@ def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
     gpus = {"n1": 0.0, "n2": 0.0}
     asked = []
 
-    def list_nodes(job: JobRecord, *, now: float, running: bool) -> list[NodeUse]:
+    def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
         asked.append(job.id)
         return [
             NodeUse(node, (GpuSample(gpus[node], 1.0, 2.0, None),), busy, 1.0, 3, 0.0)
@@ -337,12 +324,3 @@ def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
         assert run.diagnose(RUNNING).title == quiet
     cpus.clear()
     assert run.diagnose(RUNNING).title == quiet
-
-
-def use(run: Run, node: str, busy: float) -> None:
-    """What a node notes of its CPUs, 40 and 70 seconds after the beginning."""
-    notes = (
-        {"time": run.clock + at, "attempt": 0, "cpu_s": at * busy, "memory": 1, "most": 1}
-        for at in (40, 70)
-    )
-    run.write(f"usage/{node}.jsonl", "".join(json.dumps(note) + "\n" for note in notes))

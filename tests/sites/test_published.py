@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 from golden import SITES, rendered
-from support import EXAMPLES, load
+from support import EXAMPLES, ROOT, load, load_program
 
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.sites import search
-from jobgen.sites.sheet import describe_binding, describe_network, describe_queues
+from jobgen.sites.sheet import describe_binding, describe_network
 
 PUBLISHED: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "published.yaml").read_text()
@@ -76,15 +76,16 @@ def test_gh200_on_slingshot_is_protected_from_wrong_sums() -> None:
 
 def test_each_site_says_which_queue_network_and_binding_a_job_gets() -> None:
     """The table of docs/reference/sites.md, and `sites show`."""
+    generate = load_program(ROOT / "docs" / "generate.py")
     for site in SITES:
         profile = search.load(site)
-        words, address = describe_queues(profile)
+        words, address = generate.describe_queues(profile)
         if profile.verified is not None:
             assert words, site
             assert address, site
             known = describe_network(profile) != "not known"
             assert known == (profile.network is not None), site
-    assert describe_queues(search.load("nci-gadi"))[0] == "gpuvolta, dgxa100, gpuhopper"
+    assert generate.describe_queues(search.load("nci-gadi"))[0] == "gpuvolta, dgxa100, gpuhopper"
     assert describe_binding(search.load("alcf-polaris")) == (
         "GPUs 3,2,1,0; --depth=8 --cpu-bind depth"
     )
