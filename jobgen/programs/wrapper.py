@@ -8,20 +8,9 @@ from collections.abc import Iterator
 from jobgen.batchscript.launchers import find_agent
 from jobgen.batchscript.reader import LaunchCommand, read
 from jobgen.errors import JobgenError
+from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
 
-# What a script sets over the job's, in each process.
-_SETS = re.compile(
-    r"^\s*(?:export\s+)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|(?:LOCAL_)?RANK|CUDA_VISIBLE_DEVICES)"
-    r"""=["']?([^\s"';$`]+)""",
-    re.MULTILINE,
-)
-_SUBMITS = re.compile(r"^\s*(?:\w+=\$\()?(sbatch|qsub)\s", re.MULTILINE)
-_CONTAINER = re.compile(
-    r"^\s*(?:exec +|sudo +)?(docker|podman) run (?!.*(?:-e|--env\S*) )", re.MULTILINE
-)
-_BACKGROUND = re.compile(r"^[^#\n]*\bpython[\d.]* [^#\n]*[^&\s]\s*(&)\s*$", re.MULTILINE)
-_FAULTS = (("own-launcher.jobs", _SUBMITS), ("container", _CONTAINER), ("no-wait", _BACKGROUND))
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -34,31 +23,27 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except (JobgenError, OSError):
         return []
-    remarks = [
-        make_remark(rule, path, wrapper.text.count("\n", 0, match.start(1)) + 1)
-        for rule, form in _FAULTS
-        for match in form.finditer(wrapper.text)
-        if rule != "no-wait" or not re.search(r"\bwait\b", wrapper.text)
-    ]
+    remarks: list[Remark] = []
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
-        program = launch.started.program
-        if len(program) > 1 and program[0].text.startswith("python"):
-            script = next((word.text for word in program[1:] if not word.text.startswith("-")), "")
-            if script.endswith(".py"):
-                remarks += check_program(script, size)
-    return remarks or list(_find_settings(path, wrapper.text, size))
+        name, *words = [word.text for word in launch.started.program] or [""]
+        script = next((word for word in words if not word.startswith("-")), "")
+        if name.startswith("python") and script.endswith(".py"):
+            remarks += check_program(script, size)
+    lines = list(_find_lines(path, wrapper.text, size))
+    # What it sets may be for a launcher of its own.
+    kept = [one for one in lines if one.rule not in ("own-rendezvous", "visible-devices")]
+    return remarks + kept or lines
 
 
-def _find_settings(path: str, text: str, size: JobSize) -> Iterator[Remark]:
-    for match in _SETS.finditer(text) if size.world_size > 1 else ():
-        name, value = match[1], match[2]
-        line, count = text.count("\n", 0, match.start(1)) + 1, value.count(",") + 1
-        values = size._asdict() | {"name": name, "value": value, "count": count}
-        if not name.startswith("CUDA"):
-            yield make_remark("own-rendezvous", path, line, **values)
-        elif count < size.processes:
-            yield make_remark("visible-devices", path, line, **values)
+def _find_lines(path: str, text: str, size: JobSize) -> Iterator[Remark]:
+    for rule, form in (line.split(" ", 1) for line in read_table("scripts.txt")):
+        for match in re.finditer(form, text, re.MULTILINE):
+            count = match.groupdict().get("value", "").count(",") + 1
+            values = size._asdict() | match.groupdict() | {"count": count}
+            enough = rule == "visible-devices" and count >= size.processes
+            if size.world_size > 1 and not enough:
+                yield make_remark(rule, path, text.count("\n", 0, match.start("at")) + 1, **values)
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
@@ -76,5 +61,4 @@ def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Itera
         kind = "processes" if size.processes > 1 else "nodes"
         direct = "; or write launch: {mode: direct, processes_per_node: 1}"
         values = size._asdict() | {"name": name, "otherwise": direct * (size.nodes == 1)}
-        line = launch.place.line
-        yield make_remark(f"own-launcher.{kind}", path, line, **values)
+        yield make_remark(f"own-launcher.{kind}", path, launch.place.line, **values)
