@@ -127,7 +127,7 @@ def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
         return
     if spec.on_failure is None or spec.on_failure.then != "restart":
         why, hint = "are never used", "add on_failure: {then: restart}"
-    elif len(nodes.groups) > 1:
+    elif nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):
         why = "cannot take the place of nodes that are not alike"
     elif nodes.fewest is not None:
         why = "have no use where the number of nodes is a range"

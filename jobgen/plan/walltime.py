@@ -47,8 +47,6 @@ def _refuse_restarts(context: Context) -> Iterator[Problem]:
     spec, why = context.spec, ""
     if spec.array is not None:
         why = "does not work with an array; run the tasks that failed again by jobgen rerun"
-    elif spec.roles:
-        why = "does not work with roles yet: it is for one program on all nodes"
     elif spec.run.body is not None:
         why = "cannot start again what run.body starts itself on other nodes"
     if why:

@@ -32,6 +32,8 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
     IFS=$'\t' read -r file peer < <(find_first_error && printf '%s\t%s\n' "$file" "${peer-}")
     if [[ $reason =~ :\ rank\ ([0-9]+)\ on\ ([^,]+) ]]; then    # of a shell that was killed
         nodes=${BASH_REMATCH[2]} rank=${BASH_REMATCH[1]}
+    elif [[ $reason =~ ([^ ]+)\ is\ lost ]]; then
+        nodes=${BASH_REMATCH[1]}
     elif [[ -z $nodes && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
         nodes=${BASH_REMATCH[1]} rank=${BASH_REMATCH[3]:--}
         code=$(show_new "${file%/*}/agent.log" | awk -v rank="$rank" -v code="$1" '$1 == "rank" {
@@ -60,8 +62,8 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
     fi
     read -r -a before <"$run_dir/attempts/$((attempt - 1))/verdict"
     if [[ ($verdict:${before[0]} == unknown:unknown || "$cause $rank" == "${before[*]:1:2}") &&
-        $rank$verdict != -restart && -z $(find "$run_dir"/{checkpoints,PROGRESS} -type f -newer \
-        "$attempt_dir/sizes") ]]; then
+        $rank$verdict != -restart && -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} \
+        -type f -newer "$attempt_dir/sizes") ]]; then
         verdict=stop line+=" (again, and nothing was saved in between)"
     fi
     printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"

@@ -74,6 +74,25 @@ def test_the_first_node_can_be_the_one(cluster: Cluster, tmp_path: Path) -> None
     assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n2", "n3"]
 
 
+def test_all_roles_start_again_without_the_node_at_fault(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("n2 late\n")
+    train = {"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(tmp_path / "bad")]}
+    direct = {"mode": "direct", "processes_per_node": 1}
+    content = {key: value for key, value in spec(launch={}).items() if key != "run"} | {
+        "resources": {"nodes": 2, "spare_nodes": 1, "cpus_per_node": 2, "walltime": "5m"},
+        "roles": {
+            "server": {"nodes": 1, "run": {"command": ["sleep", "300"]}},
+            "train": {"nodes": 1, "run": train, "launch": direct},
+        },
+        "on_failure": "restart",
+    }
+    job = submit(content, scheduler=cluster.kind, cwd=tmp_path, env=cluster.env)
+    assert wait_for_end(job)[-1] == "done 0", job.everything()
+    assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n1", "n3"]
+    assert bad_nodes(job) == ["n2"]
+    assert "begins after step 20 on n3" in job.everything()
+
+
 @pytest.mark.parametrize(("kind", "starts"), [("wrong", 1), ("crashes", 2)])
 def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
     cluster: Cluster, tmp_path: Path, kind: str, starts: int

@@ -105,7 +105,7 @@ class Slurm(Scheduler):
             options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
             options.append(f"--ntasks-per-node={tasks}")
             if place := plan.nodes.place:
-                options.append(f"--relative={place.first}")
+                options += [] if plan.nodes.spare else [f"--relative={place.first}"]
                 # Roles on the same nodes see all of a node, and each takes its own GPUs of it.
                 options += ["--overlap"] if place.gpus is not None else []
             # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
