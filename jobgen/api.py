@@ -52,9 +52,9 @@ class Job(record.JobRecord):
         stderr: bool = False,
     ) -> Iterator[LogLine]:
         """Yield what it has printed so far; `str` of a line says whose it is. See `read_logs`."""
-        from jobgen.jobs.logs import read_logs
+        from jobgen.jobs.logs import Wanted, read_logs
 
-        return read_logs(self, rank=rank, node=node, role=role, stderr=stderr)
+        return read_logs(self, Wanted(rank, node, role, stderr))
 
     def follow(
         self,
@@ -68,18 +68,10 @@ class Job(record.JobRecord):
         notice: Callable[[StatusReport], object] | None = None,
     ) -> Generator[LogLine, None, State]:
         """Yield the same as it grows, to the job's end; return the last state (`follow_logs`)."""
-        from jobgen.jobs.logs import follow_logs
+        from jobgen.jobs.logs import Wanted, follow_logs
 
-        return follow_logs(
-            self,
-            rank=rank,
-            node=node,
-            role=role,
-            stderr=stderr,
-            script=script,
-            pause=pause,
-            notice=notice,
-        )
+        wanted = Wanted(rank, node, role, stderr, script)
+        return follow_logs(self, wanted, pause=pause, notice=notice)
 
     def wait(self) -> State:
         """Wait for its end and return its state; the scheduler is asked once a minute.

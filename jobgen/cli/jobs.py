@@ -247,13 +247,12 @@ def logs(
         raise click.UsageError("--follow and --json exclude each other")
     report_recoveries()
     named = find(job)
+    lines: Iterator[object] = named.logs(rank=rank, node=node, role=role, stderr=stderr)
     if as_json:
         from jobgen.output import format_json
 
-        printed = list(named.logs(rank=rank, node=node, role=role, stderr=stderr))
-        put_out(format_json({"lines": printed}))
+        put_out(format_json({"lines": list(lines)}))
         return
-    lines: Iterator[object] = named.logs(rank=rank, node=node, role=role, stderr=stderr)
     if follow:
         lines = named.follow(
             rank=rank, node=node, role=role, stderr=stderr, pause=pause, notice=standing.show

@@ -54,44 +54,42 @@ class LogLine(NamedTuple):
         return f"{' '.join(who)} | {self.text}" if who else self.text
 
 
-def read_logs(
-    job: JobRecord,
-    *,
-    rank: int | None = None,
-    node: str | None = None,
-    role: str | None = None,
-    stderr: bool = False,
-) -> Iterator[LogLine]:
-    """Yield what the job has printed so far: its script, and its processes on stdout.
+class Wanted(NamedTuple):
+    """Which output is asked for: all, or that of one rank, node or role.
 
-    With `rank`, `node` or `role`, only that process or those of that node or role. With `stderr` it
-    is what the processes printed there, and the agents of their nodes.
+    With `stderr` it is what the processes printed there, and the agents of their nodes. `script`
+    says whether the script's own output is, too; by default where all is asked for.
     """
-    script = rank is None and node is None and role is None
-    yield from _Logs(job, rank, node, role, stderr, script).lines(sure=True)
+
+    rank: int | None = None
+    node: str | None = None
+    role: str | None = None
+    stderr: bool = False
+    script: bool | None = None
+
+
+ALL = Wanted()
+
+
+def read_logs(job: JobRecord, wanted: Wanted = ALL) -> Iterator[LogLine]:
+    """Yield what the job has printed so far: its script, and its processes on stdout."""
+    yield from _Logs(job, wanted).lines(sure=True)
 
 
 def follow_logs(
     job: JobRecord,
+    wanted: Wanted = ALL,
     *,
-    rank: int | None = None,
-    node: str | None = None,
-    role: str | None = None,
-    stderr: bool = False,
-    script: bool | None = None,
     pause: Callable[[float], None] = time.sleep,
     notice: Callable[[StatusReport], object] | None = None,
 ) -> Generator[LogLine, None, State]:
     """Yield the same as it grows, until the job's end; return its last state.
 
-    `script` says whether to follow the script's own output too; otherwise it is as for `read_logs`.
     `pause` is called with the seconds to wait if there is nothing new, `notice` with each report of
     how the job stands. A job that is unknown twice is over. Raises SchedulerUnavailableError if
     only the scheduler can tell, and has not answered ten times.
     """
-    if script is None:
-        script = rank is None and node is None and role is None
-    logs = _Logs(job, rank, node, role, stderr, script)
+    logs = _Logs(job, wanted)
     watch = Watch([job])
     while True:
         report = watch.look()
@@ -142,18 +140,11 @@ class _RunLogs:
 class _Logs:
     """The files of a job that are asked for, as far as they are there."""
 
-    def __init__(
-        self,
-        job: JobRecord,
-        rank: int | None,
-        node: str | None,
-        role: str | None,
-        stderr: bool,
-        script: bool,
-    ) -> None:
-        self._rank, self._node, self._role = rank, node, role
-        self._script = script and not stderr
-        self._ending = ".err" if stderr else ".out"
+    def __init__(self, job: JobRecord, wanted: Wanted) -> None:
+        self._rank, self._node, self._role = wanted[:3]
+        whole = wanted[:3] == (None, None, None) if wanted.script is None else wanted.script
+        self._script = whole and not wanted.stderr
+        self._ending = ".err" if wanted.stderr else ".out"
         numbers = range(job.tasks) if job.tasks else [None]
         self._runs = [_RunLogs(*each) for each in zip(job.parts, numbers, strict=True)]
         self._roles = _Folder(job.run_dir / ROLES)
