@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from jobgen.cli.options import FILE, STDOUT, complete_words, json_option, put_err, put_out
+from jobgen.cli.options import FILE, STDOUT, json_option, put_err, put_out, site_option
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 
 
@@ -20,12 +20,7 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
-@click.option(
-    "--site",
-    metavar="NAME",
-    help="Check this site's limits (default: detected from the script).",
-    shell_complete=complete_words("sites.search", "list_names"),
-)
+@site_option("Check this site's limits (default: detected from the script).")
 @click.option(
     "--format",
     "form",

@@ -18,6 +18,8 @@ from jobgen.cli.options import (
     load_plan,
     put_err,
     put_out,
+    scheduler_option,
+    site_option,
 )
 from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.schedulers.registry import PACKAGES
@@ -62,17 +64,8 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
 
 @click.command()
 @click.argument("file", default=DEFAULT_SPEC, type=FILE, metavar="[FILE]")
-@click.option(
-    "--site",
-    metavar="NAME",
-    help="Use this site instead of the detected one.",
-    shell_complete=complete_words("sites.search", "list_names"),
-)
-@click.option(
-    "--scheduler",
-    type=click.Choice(list(PACKAGES)),
-    help="Use generic settings for this scheduler.",
-)
+@site_option("Use this site instead of the detected one.")
+@scheduler_option("Use generic settings for this scheduler.")
 @click.option("--account", metavar="NAME", help="Account or project to charge.")
 @click.option("--queue", metavar="NAME", help="Queue, or partition on Slurm.")
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="Number of nodes.")

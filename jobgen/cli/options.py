@@ -48,6 +48,17 @@ def _complete_setting(context: click.Context, _param: click.Parameter, begun: st
     return list_settings(begun, spec=paths[0], site=params.get("site"), overrides=overrides)
 
 
+def site_option(about: str) -> Callable[[Command], Command]:
+    """Return the option that names a site, which the shell completes."""
+    complete = complete_words("sites.search", "list_names")
+    return click.option("--site", metavar="NAME", help=about, shell_complete=complete)
+
+
+def scheduler_option(about: str) -> Callable[[Command], Command]:
+    """Return the option that names a scheduler."""
+    return click.option("--scheduler", type=click.Choice(list(PACKAGES)), help=about)
+
+
 def report_recoveries() -> None:
     """Report what became of interrupted submissions, before a command looks at jobs."""
     from jobgen import recover_submissions
@@ -113,17 +124,8 @@ def add_target_options(command: Command) -> Command:
             help="Override one value of the spec, such as resources.nodes=4; null removes it.",
             shell_complete=_complete_setting,
         ),
-        click.option(
-            "--site",
-            metavar="NAME",
-            help="Override the spec's site.",
-            shell_complete=complete_words("sites.search", "list_names"),
-        ),
-        click.option(
-            "--scheduler",
-            type=click.Choice(list(PACKAGES)),
-            help="Override the spec's scheduler.",
-        ),
+        site_option("Override the spec's site."),
+        scheduler_option("Override the spec's scheduler."),
     ):
         command = decorate(command)
     return command
