@@ -41,6 +41,8 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     nodes, words = plan.nodes, list(plan.program.command)
     if plan.launch.body or not words:
         return []
+    # Tasks that differ by the variable alone.
+    alike = plan.array is not None and not any(map(any, plan.array.tasks))
     size = JobSize(
         nodes=len(nodes.processes),
         processes=max(nodes.processes),
@@ -48,6 +50,7 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         agents=not plan.launch.direct,
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
+        alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
     )
     shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
     bits = [make_remark("not-a-program.bits", words[0])] if shut else []

@@ -28,6 +28,7 @@ class JobSize(NamedTuple):
     gpus: int = 8  # on the node that has most
     arguments: tuple[str, ...] = ()  # what the program is given
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
+    alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -92,8 +93,9 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     except (OSError, ValueError):
         return []
     look.find_form()
+    sound = not look.remarks
     look.find_arguments()
-    if size.world_size > 1 and not look.remarks:
+    if size.world_size > 1 and sound:
         look.find_groups()
         look.find_processes()
         look.find_devices()
@@ -177,7 +179,9 @@ class _Look:
             self._say(rule, entry, line=line, name=getattr(main, "name", ""))
 
     def find_arguments(self) -> None:
-        """Options of the job that the program's own parser does not have."""
+        """Options of the job that the program's own parser does not have, and tasks alike."""
+        if self.size.alike and not re.search("JOBGEN_TASK|_ARRAY_", self.program.text):
+            self._say("same-tasks", self.program.entry)
         calls, libraries = self.program.calls, self.program.libraries
         parsers = {call.name.partition(".")[0] for call in calls if call.short == "parse_args"}
         added = [call for call in calls if call.short == "add_argument"]

@@ -197,3 +197,24 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
         assert remark.rule == "module-missing"
         Path("pkg/net.py").write_text("import torch.distributed as d\nd.init_process_group()")
         assert look_at(resolve(load("job.yaml"))) == []
+
+
+@pytest.mark.parametrize(
+    ("array", "text", "told"),
+    [
+        ("tasks: 4", "", True),
+        ("tasks: 4", "print(os.environ['JOBGEN_TASK'])", False),
+        ("tasks: 4", "print(os.environ['SLURM_ARRAY_TASK_ID'])", False),
+        ("values: {lr: [1, 2]}", "", False),
+    ],
+)
+def test_tasks_that_do_not_differ_are_named(
+    array: str, text: str, told: bool, tmp_path: Path
+) -> None:
+    made = "import os, torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    (tmp_path / "train.py").write_text(made + text)
+    spec = SPEC.replace("{RUN}", "{script: train.py}") + f"array: {{{array}}}\n"
+    (tmp_path / "job.yaml").write_text(spec)
+    with working_in(tmp_path):
+        rules = [remark.rule for remark in look_at(resolve(load("job.yaml")))]
+    assert rules == ["same-tasks"] * told
