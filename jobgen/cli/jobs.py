@@ -45,6 +45,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other")
+    import time
+
     from jobgen import find_all, get_status
     from jobgen.jobs import table
     from jobgen.output import format_json
@@ -58,7 +60,15 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     seen = get_status(named)
     rows = [table.build_row(each, tracked=True) for each in seen.jobs]
     if as_json:
-        put_out(format_json({"jobs": rows}))
+        from jobgen.report.gather import read_ledger
+
+        now = time.time()
+        ledgers = (
+            read_ledger(each.job, ended=each.state.ended, now=now) if each.starts else None
+            for each in seen.jobs
+        )
+        told = zip(rows, ledgers, strict=True)
+        put_out(format_json({"jobs": [row._asdict() | {"ledger": ledger} for row, ledger in told]}))
     elif len(jobs) < 2:
         for one in rows:
             if not jobs:

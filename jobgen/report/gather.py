@@ -18,7 +18,7 @@ from jobgen.plan.plan import Plan, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.report import efficiency
-from jobgen.report.facts import Attempt, Charged, RunFacts
+from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
 from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
@@ -83,14 +83,7 @@ def gather(
         waited=waited,
         ran=ran,
         attempts=attempts,
-        ledger=keep_ledger(
-            attempts,
-            history.lines,
-            job.run_dir,
-            submitted=job.submitted,
-            until=now if not state.ended else history.last,
-            kwh=measure_energy(job.run_dir),
-        ),
+        ledger=_keep_ledger(job, attempts, history, until=history.last if state.ended else now),
         places=places,
         cause=cause,
         training=training,
@@ -108,6 +101,22 @@ def gather(
         script=_mask(script),
         diff=_mask(folder.text(DIFF)) if job.changed else None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
+    )
+
+
+def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
+    """Return the ledger of a run alone, up to the moment `now` if it has not `ended`."""
+    history = History(job.run_dir, Path(job.folder), since=job.submitted - _CLOCKS)
+    attempts = Folder(job).attempts(history.first_steps())
+    return _keep_ledger(job, attempts, history, until=history.last if ended else now)
+
+
+def _keep_ledger(
+    job: JobRecord, attempts: tuple[Attempt, ...], history: History, *, until: float
+) -> Ledger | None:
+    kwh = measure_energy(job.run_dir)
+    return keep_ledger(
+        attempts, history.lines, job.run_dir, submitted=job.submitted, until=until, kwh=kwh
     )
 
 
