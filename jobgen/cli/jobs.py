@@ -67,8 +67,10 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
             read_ledger(each.job, ended=each.state.ended, now=now) if each.starts else None
             for each in seen.jobs
         )
-        told = zip(rows, ledgers, strict=True)
-        put_out(format_json({"jobs": [row._asdict() | {"ledger": ledger} for row, ledger in told]}))
+        pairs = zip(rows, ledgers, strict=True)
+        put_out(
+            format_json({"jobs": [row._asdict() | {"ledger": ledger} for row, ledger in pairs]})
+        )
     elif len(jobs) < 2:
         for one in rows:
             if not jobs:
