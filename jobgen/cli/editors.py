@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 import click
@@ -48,35 +49,7 @@ def schema(what: Literal["job", "site"]) -> None:
 
 # As click's own, but for "=" and ":", which bash takes for words by themselves where jobgen reads
 # `--set queue=gpu` as two words, and for the blank that would follow `queue=`.
-_BASH = """\
-%(complete_func)s() {
-    local IFS=$'\\n' completion type value index word begun cword=0 words=()
-    for ((index = 0; index < ${#COMP_WORDS[@]}; index++)); do
-        word=${COMP_WORDS[index]}
-        if ((index > 1)) && [[ $word == [=:] || ${COMP_WORDS[index - 1]} == [=:] ]]; then
-            words[${#words[@]} - 1]+=$word
-        else
-            words+=("$word")
-        fi
-        if ((index == COMP_CWORD)); then cword=$((${#words[@]} - 1)); fi
-    done
-    begun=${words[cword]%%"$2"}
-    COMPREPLY=()
-    for completion in $(
-        COMP_WORDS="${words[*]}" COMP_CWORD=$cword %(complete_var)s=bash_complete "$1"
-    ); do
-        IFS=',' read -r type value <<< "$completion"
-        case $type in
-            dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
-            plain) COMPREPLY+=("${value#"$begun"}") ;;
-        esac
-    done
-    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace; fi
-}
-
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
+_BASH = Path(__file__).with_name("completion.bash")
 
 
 @click.command()
@@ -90,7 +63,7 @@ def completion(context: click.Context, shell: str) -> None:
     from click.shell_completion import BashComplete, add_completion_class, get_completion_class
 
     class Bash(BashComplete):
-        source_template = _BASH
+        source_template = _BASH.read_text()
 
     add_completion_class(Bash)
     shell_class = get_completion_class(shell)

@@ -32,19 +32,10 @@ LICENSES = "LICENSES.txt"
 _LIBRARIES = {"jinja2": "Jinja2", "markupsafe": "MarkupSafe", "yaml": "PyYAML"}
 # The rooms that the browser needs.
 _ROOMS = (
-    *(
-        "capabilities.py",
-        "errors.py",
-        "output.py",
-        "records.py",
-        "process.py",
-        "spec",
-        "sites",
-        "plan",
-        "schedulers",
-    ),
-    *("rendering", "batchscript", "page"),
+    *("capabilities.py", "errors.py", "output.py", "records.py", "process.py"),
+    *("spec", "sites", "plan", "schedulers", "rendering", "batchscript", "page"),
 )
+_DATA = ("spec/data/words.yaml", "page/static/drawing.css", "page/static/pyodide.json")
 START = """\
 name: my-job
 scheduler: slurm
@@ -72,33 +63,8 @@ GET_PYODIDE = f"""\
     mkdir pyodide
     tar xzf pyodide-{PYODIDE_VERSION}.tgz -C pyodide --strip-components 1
     jobgen page --serve --pyodide pyodide"""
-PYODIDE = (
-    PyodideFile(
-        "pyodide.mjs",
-        17931,
-        "6f1d60f7bf529beb300f0f47983c921d3982363640ba20af0e38efdddbc66109",
-    ),
-    PyodideFile(
-        "pyodide.asm.mjs",
-        1250344,
-        "f7cdc8ece80678ceb712f8e65ebe6d3a83203a180c399865f49612a051693635",
-    ),
-    PyodideFile(
-        "pyodide.asm.wasm",
-        9598218,
-        "cc36e3cab04fdfc9a63ff13eb52eae2b911bf46c025cc7b281f394bd3de1d5e6",
-    ),
-    PyodideFile(
-        "python_stdlib.zip",
-        2545637,
-        "fa1957e5777068fc4f7437f96d860ae2fbe9c19732ba06c84e004ec16dd7dd7a",
-    ),
-    PyodideFile(
-        "pyodide-lock.json",
-        119077,
-        "5dc2fc119108bc148c7457dc86e7675b5c87e1cafd420b9c34c1eaef7b36c010",
-    ),
-)
+_ROWS = json.loads(STATIC.joinpath("pyodide.json").read_text())
+PYODIDE = tuple(PyodideFile(*row) for row in _ROWS)
 
 
 _PYODIDE_LICENSE = f"""\
@@ -236,7 +202,8 @@ def list_sources(names: set[str]) -> Iterator[tuple[str, Path]]:
         place = PACKAGE / room
         for path in [place] if place.is_file() else _walk(place, ".py"):
             yield f"jobgen/{path.relative_to(PACKAGE).as_posix()}", path
-    yield "jobgen/spec/data/words.yaml", PACKAGE / "spec" / "data" / "words.yaml"
+    for name in _DATA:
+        yield f"jobgen/{name}", PACKAGE / name
     for name in _add_extended(names):
         yield f"jobgen/sites/data/{name}.yaml", Path(search.find(name).files[0])
     templates = Path(find_template_folder())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from textwrap import wrap
 
 from jobgen.plan.ranks import NodeRow
@@ -19,29 +20,7 @@ _CELLS = 16  # so many processes of a node have a cell each
 _ACROSS = 8
 _WIDTH, _LEFT, _CELL, _HIGH, _GAP = 1000, 242, 89, 44, 8
 
-_STYLE = """\
-text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1f2328 }
-.title { font-size: 17px; font-weight: 600 }
-.small { font-size: 11px; fill: #59636e }
-.page { fill: #ffffff }
-.node { fill: #f6f8fa; stroke: #d1d9e0 }
-.gpu { fill: #ddf4ff; stroke: #54aeff }
-.cpu { fill: #fff8c5; stroke: #d4a72c }
-.line { stroke: #8250df; stroke-width: 2; fill: none }
-.other { fill: #ffffff; stroke: #8250df; stroke-width: 2 }
-.host { fill: #8250df }
-.named { fill: #8250df; font-weight: 600 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 }
-  .small { fill: #9198a1 }
-  .page { fill: #0d1117 }
-  .node { fill: #151b23; stroke: #3d444d }
-  .gpu { fill: #0c2d6b; stroke: #388bfd }
-  .cpu { fill: #341a00; stroke: #9e6a03 }
-  .line { stroke: #ab7df8 }
-  .other { fill: #0d1117; stroke: #ab7df8 }
-  .host, .named { fill: #ab7df8 }
-}"""
+_STYLE = Path(__file__).with_name("static").joinpath("drawing.css").read_text().rstrip()
 
 
 def draw(explanation: Explanation) -> str:
