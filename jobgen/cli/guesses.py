@@ -26,7 +26,7 @@ _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-
 
 # What people put before and behind a word that means the same without it.
 _BEFORE = r"(?:use|with|enable|set|the|my|slurm|sbatch|pbs|qsub|default|target|cluster)_"
-_BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?)"
+_BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?|only)"
 _FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
 
 
@@ -42,7 +42,7 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
         word, *rest = rest
     nouns = table["nouns"].split()
     parts = [part for part in re.split("[-_:.]", word.lower())[::-1] if part not in nouns]
-    parts.sort(key=lambda part: part not in known or part in ("list", "run"))
+    parts.sort(key=lambda part: (part in ("list", "run"), part not in known))
     for reading in (word.lower(), *parts):
         if reading in known and (reading != word.lower() or len(rest) < len(args) - 1):
             return f"{message}; type: {_write_line(f'jobgen {reading} $LINE', word, rest)}"
@@ -56,7 +56,7 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
                 return f"{message}; type: {_write_line(rule['type'], word, rest)}"
     if near := find_near(word, known, cutoff=0.6):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
-    given = _write_line("$JOB", word, rest) and "; jobgen status $JOB shows the state of a job"
+    given = "; jobgen status $JOB shows the state of a job" * any(map(_JOB.fullmatch, rest))
     given = "; jobgen submit $FILE submits it" if _list_files(rest, "SPEC") else given
     return f"{message}{_write_line(given, word, rest)}; jobgen --help lists all commands"
 
