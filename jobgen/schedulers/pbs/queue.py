@@ -9,25 +9,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from jobgen.errors import RefusedError
-from jobgen.schedulers.base import (
-    CLOCKS,
-    DEPENDENT,
-    Ask,
-    MixedAnswerError,
-    OwnJobs,
-    State,
-    StateName,
-)
+from jobgen.schedulers import base
 from jobgen.schedulers.pbs import qstat
 from jobgen.spec.units import parse_clock
 
-_STATES: dict[str, StateName] = {
+_STATES: dict[str, base.StateName] = {
     **dict.fromkeys("QHWTM", "queued"),
     **dict.fromkeys("RBSU", "running"),
     "E": "stopping",
 }
 # Exit_status, but for a program's own (JOB_EXEC_* of OpenPBS's job.h; 256 + N is signal N).
-_ENDS: dict[str, StateName] = {
+_ENDS: dict[str, base.StateName] = {
     "0": "done",
     "": "cancelled",
     "-20": "node lost",
@@ -59,40 +51,42 @@ def knows_none(refusal: str) -> bool:
     return bool(lines) and all(_UNKNOWN.search(line) for line in lines)
 
 
-def is_plain(state: State) -> bool:
+def is_plain(state: base.State) -> bool:
     """Return whether PBS has the exit status of the script, and no more."""
     return state.reason.startswith("Exit_status")
 
 
-def read_states(output: str) -> dict[str, State]:
+def read_states(output: str) -> dict[str, base.State]:
     """Return them by id, such as `12[3].server`; raise MixedAnswerError for other lines."""
     jobs, stray = qstat.split(output)
     states = {id: _read_state(job) for id, job in jobs.items()}
     if stray:
-        raise MixedAnswerError(stray, states)
+        raise base.MixedAnswerError(stray, states)
     return states
 
 
-def read_history(output: str) -> dict[str, State]:
+def read_history(output: str) -> dict[str, base.State]:
     """Return the same of ended jobs; nothing without a history."""
     return read_states(output)
 
 
-def _read_state(job: dict[str, str]) -> State:
+def _read_state(job: dict[str, str]) -> base.State:
     letter, status = job.get("job_state", ""), job.get("Exit_status", "")
     start, comment = _parse_time(job.get("stime")), job.get("comment", "")
     if letter in ("F", "X"):
         by = _TERMINATED.search(comment)  # by SIGTERM, or at once: 265 is SIGKILL
         name = "cancelled" if status in ("265", "271") and by else _ENDS.get(status, "failed")
         if name in ("done", "cancelled"):
-            return State(name, by[1] or "" if by else "", start)
-        return State(name, f"Exit_status {status}", start)
+            return base.State(name, by[1] or "" if by else "", start)
+        return base.State(name, f"Exit_status {status}", start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
-        return State(name, comment or _read_hold(job), _parse_time(job.get("estimated.start_time")))
+        return base.State(
+            name, comment or _read_hold(job), _parse_time(job.get("estimated.start_time"))
+        )
     walltime = parse_clock(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
-    return State(name, "suspended" if letter in ("S", "U") else "", start, limit)
+    return base.State(name, "suspended" if letter in ("S", "U") else "", start, limit)
 
 
 def _read_hold(job: dict[str, str]) -> str:
@@ -102,7 +96,7 @@ def _read_hold(job: dict[str, str]) -> str:
     depend = job.get("depend", "")
     by = {"u": "its owner", "o": "an operator", "s": "the system"}
     hold = next((by[kind] for kind in job.get("Hold_Types", "") if kind in by), "")
-    return f"{DEPENDENT}: {depend}" if depend else f"the job is held by {hold or 'PBS'}"
+    return f"{base.DEPENDENT}: {depend}" if depend else f"the job is held by {hold or 'PBS'}"
 
 
 def _parse_time(word: object) -> float | None:
@@ -123,13 +117,13 @@ def read_end(output: str) -> str:
     return ""
 
 
-def list_own_jobs(ask: Ask, since: float) -> Iterator[OwnJobs]:
+def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
     """qselect has the ids, qstat the arguments; with -x those of ended jobs, if PBS keeps them.
 
     All are one list: the first jobs of a chain may have ended while the others wait.
     """
     user = pwd.getpwuid(os.geteuid()).pw_name
-    start = time.strftime("%Y%m%d%H%M.%S", time.localtime(since - CLOCKS))
+    start = time.strftime("%Y%m%d%H%M.%S", time.localtime(since - base.CLOCKS))
     jobs: dict[str, str] = {}
     for ended in (False, True):
         listing = ask(["qselect", *(["-x"] if ended else []), "-u", user, f"-tc.ge.{start}"])

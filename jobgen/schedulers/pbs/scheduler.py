@@ -7,23 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from jobgen.plan.plan import NodeGroup, Plan
-from jobgen.schedulers.base import (
-    NODES,
-    Advice,
-    Directive,
-    LaunchPieces,
-    Scheduler,
-    after_line,
-    array_line,
-    cpu_keys,
-    explain_queue,
-    memory_keys,
-    merge_directives,
-    output_paths,
-    queue_keys,
-    shell_line,
-    site_lines,
-)
+from jobgen.schedulers import base
 from jobgen.schedulers.pbs import qstat
 from jobgen.spec.units import format_duration, split_memory
 
@@ -36,12 +20,12 @@ _READ_BY_QSUB = {
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
 
 
-class Pbs(Scheduler):
+class Pbs(base.Scheduler):
     """OpenPBS and PBS Pro."""
 
     name = "pbs"
     suffix = ".pbs"
-    advice = Advice(
+    advice = base.Advice(
         leave_out="ask for other nodes (PBS cannot leave one out)",
         release="`qrls ID`",
         go_on="resubmit",
@@ -63,7 +47,7 @@ class Pbs(Scheduler):
             why = "the reservation that it runs in: on PBS that is a queue"
             lines.append(say(f"-q {asked.reservation}", why, "reservation"))
         elif asked.queue:
-            lines.append(say(f"-q {asked.queue}", explain_queue(plan), *queue_keys(plan)))
+            lines.append(say(f"-q {asked.queue}", base.explain_queue(plan), *base.queue_keys(plan)))
         lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
         if plan.walltime.seconds is not None:
             walltime = f"-l walltime={format_duration(plan.walltime.seconds)}"
@@ -73,19 +57,19 @@ class Pbs(Scheduler):
             text = f"-l {listed.resource}={listed.separator.join(asked.filesystems)}"
             keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
             lines.append(say(text, "the file systems that the job uses", *keys))
-        lines += array_line(plan, "#PBS -J ")
-        lines += shell_line(plan, "#PBS -v ")
+        lines += base.array_line(plan, "#PBS -J ")
+        lines += base.shell_line(plan, "#PBS -v ")
         lines.append(say("-j oe", "one output file, of stdout and stderr"))
         lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
         lines += _write_mail(plan)
         if asked.after:
-            lines.append(after_line(plan, "#PBS -W depend="))
-        lines += site_lines(plan, "#PBS")
-        return merge_directives(lines, asked.directives, plan.can.options)
+            lines.append(base.after_line(plan, "#PBS -W depend="))
+        lines += base.site_lines(plan, "#PBS")
+        return base.merge_directives(lines, asked.directives, plan.can.options)
 
-    def launch(self, plan: Plan) -> LaunchPieces:
+    def launch(self, plan: Plan) -> base.LaunchPieces:
         """PBS names the nodes in a file, and may not tell which of a node's GPUs are the job's."""
-        return LaunchPieces(watched=True, node_file=True, gpu_parts=_parts(plan))
+        return base.LaunchPieces(watched=True, node_file=True, gpu_parts=_parts(plan))
 
     def submit_argv(self, script: str) -> list[str]:
         """`qsub`."""
@@ -141,7 +125,7 @@ class Pbs(Scheduler):
     def output_folders(self, script: str) -> list[str]:
         """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""
         folders = []
-        for path in output_paths(re.findall(r"^\s*#PBS\s+(.+)", script, re.MULTILINE)):
+        for path in base.output_paths(re.findall(r"^\s*#PBS\s+(.+)", script, re.MULTILINE)):
             path = path.split(":", 1)[-1]
             folder = path if path.endswith("/") else os.path.dirname(path)
             if folder and "^array_index^" not in folder:
@@ -166,11 +150,11 @@ def _format_memory(kib: int) -> str:
     return f"{number}{letter.lower()}b"
 
 
-def _write_directive(text: str, reason: str, *keys: str) -> Directive:
-    return Directive(f"#PBS {text}", reason, *keys)
+def _write_directive(text: str, reason: str, *keys: str) -> base.Directive:
+    return base.Directive(f"#PBS {text}", reason, *keys)
 
 
-def _write_select(plan: Plan) -> list[Directive]:
+def _write_select(plan: Plan) -> list[base.Directive]:
     queue = plan.site.find_queue(plan.requests.queue)
     if queue is not None and queue.chunk == "gpu":
         chunk = _write_own(plan)
@@ -178,7 +162,7 @@ def _write_select(plan: Plan) -> list[Directive]:
         key = f"site.queues.{plan.requests.queue}.chunk"
         return [
             _write_directive(
-                f"-l select={plan.nodes.gpus * plan.nodes.together}{chunk}", why, *NODES, key
+                f"-l select={plan.nodes.gpus * plan.nodes.together}{chunk}", why, *base.NODES, key
             )
         ]
     chunks = "+".join(_write_chunk(group, plan) for group in plan.components)
@@ -186,7 +170,7 @@ def _write_select(plan: Plan) -> list[Directive]:
     pbs = "site.pbs.chunk"
     if plan.site.pbs.gpus == "none":
         why = "whole nodes, with one line in the node file for each"
-        keys: tuple[str, ...] = (*NODES, "site.pbs.gpus", pbs)
+        keys: tuple[str, ...] = (*base.NODES, "site.pbs.gpus", pbs)
     else:
         why = (
             "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
@@ -199,14 +183,14 @@ def _write_select(plan: Plan) -> list[Directive]:
         type_keys: tuple[str, ...] = ()
         if asked.gpu_type:
             type_keys = ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type")
-        keys = (*NODES, *cpu_keys(plan), *memory_keys(plan), *type_keys, pbs)
+        keys = (*base.NODES, *base.cpu_keys(plan), *base.memory_keys(plan), *type_keys, pbs)
     if asked.constraint:
         keys += ("resources.constraint", "site.pbs.constraint")
     select = _write_directive(f"-l select={chunks}", why, *keys)
     return [select] if plan.launch.body and not asked.exclusive else [select, _write_place(plan)]
 
 
-def _write_place(plan: Plan) -> Directive:
+def _write_place(plan: Plan) -> base.Directive:
     why = "each chunk on its own host: two agents on one host would share its GPUs"
     place, keys = "-l place=scatter", []
     if plan.requests.exclusive:
@@ -254,7 +238,7 @@ def _write_own(plan: Plan) -> str:
     return own
 
 
-def _write_totals(plan: Plan) -> list[Directive]:
+def _write_totals(plan: Plan) -> list[base.Directive]:
     """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
     (group,) = plan.components
     site = "site.pbs.resources"
@@ -262,26 +246,26 @@ def _write_totals(plan: Plan) -> list[Directive]:
     if group.cpus is not None:
         text = f"-l ncpus={group.cpus * group.nodes}"
         why = f"the whole job's CPUs: {group.nodes} x {group.cpus}"
-        lines.append(_write_directive(text, why, *NODES, *cpu_keys(plan), site))
+        lines.append(_write_directive(text, why, *base.NODES, *base.cpu_keys(plan), site))
     if group.gpus:
         text = f"-l ngpus={group.gpus * group.nodes}"
         why = f"the whole job's GPUs: {group.nodes} x {group.gpus}"
-        lines.append(_write_directive(text, why, *NODES, site))
+        lines.append(_write_directive(text, why, *base.NODES, site))
     if group.memory is not None:
         text = f"-l mem={_format_memory(group.memory * group.nodes)}"
         why = f"the whole job's memory: {group.nodes} x {_format_memory(group.memory)}"
-        lines.append(_write_directive(text, why, *NODES, *memory_keys(plan), site))
+        lines.append(_write_directive(text, why, *base.NODES, *base.memory_keys(plan), site))
     if plan.nodes.disk is not None:
         disk = plan.nodes.disk * plan.nodes.together
         text = f"-l {plan.site.pbs.disk}={_format_memory(disk * group.nodes)}"
         why = f"the nodes' own disks: {group.nodes} x {_format_memory(disk)}"
-        lines.append(_write_directive(text, why, *NODES, "resources.disk_per_node", site))
+        lines.append(_write_directive(text, why, *base.NODES, "resources.disk_per_node", site))
     return lines
 
 
-def _write_mail(plan: Plan) -> list[Directive]:
+def _write_mail(plan: Plan) -> list[base.Directive]:
     mail = plan.requests.mail
-    lines: list[Directive] = []
+    lines: list[base.Directive] = []
     if mail and mail.email:
         lines.append(_write_directive(f"-M {mail.email}", "who gets e-mail", "notify.email"))
     if mail:

@@ -7,19 +7,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from jobgen.errors import RefusedError, SchedulerUnavailableError
-from jobgen.schedulers.base import (
-    CLOCKS,
-    DEPENDENT,
-    ENDED,
-    Ask,
-    MixedAnswerError,
-    OwnJobs,
-    State,
-    StateName,
-)
+from jobgen.schedulers import base
 
 # squeue(1), "JOB STATE CODES". A word that is not here is `unknown`: a new one may mean anything.
-_WORDS: dict[StateName, str] = {
+_WORDS: dict[base.StateName, str] = {
     "queued": "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
     "running": "RUNNING SUSPENDED STOPPED SIGNALING RESIZING",
     "stopping": "COMPLETING STAGE_OUT",
@@ -66,14 +57,14 @@ def knows_none(refusal: str) -> bool:
     return "Invalid job id specified" in refusal
 
 
-def is_plain(state: State) -> bool:
+def is_plain(state: base.State) -> bool:
     """Return whether Slurm says FAILED, its word for any exit status but 0."""
     return state.reason.startswith("FAILED")
 
 
-def read_states(output: str) -> dict[str, State]:
+def read_states(output: str) -> dict[str, base.State]:
     """Return them by id, such as `12_3` of a task; raise MixedAnswerError for other lines."""
-    states: dict[str, State] = {}
+    states: dict[str, base.State] = {}
     strays = []
     for line in filter(str.strip, output.splitlines()):
         if row := _ROW.fullmatch(line.strip()):
@@ -87,31 +78,33 @@ def read_states(output: str) -> dict[str, State]:
         elif not _HEADING.fullmatch(line.strip()):
             strays.append(line)
     if strays:
-        raise MixedAnswerError(strays[0], states)
+        raise base.MixedAnswerError(strays[0], states)
     return states
 
 
-def read_history(output: str) -> dict[str, State]:
+def read_history(output: str) -> dict[str, base.State]:
     """Return the same; of a job that has not ended, accounting may have lost track."""
     return {
-        job_id: state if state.ended else State("unknown", f"only sacct knows it, as {state.name}")
+        job_id: state
+        if state.ended
+        else base.State("unknown", f"only sacct knows it, as {state.name}")
         for job_id, state in read_states(output).items()
     }
 
 
-def _read_state(word: str, reason: str, start: float | None, end: float | None) -> State:
+def _read_state(word: str, reason: str, start: float | None, end: float | None) -> base.State:
     reason = "" if reason in ("None", "") else reason
     name = _STATES.get(word, "unknown")
     if name == "unknown":
         reason = f"Slurm calls it {word}"
-    elif name in ENDED and name != "done" and word != "CANCELLED":
+    elif name in base.ENDED and name != "done" and word != "CANCELLED":
         reason = f"{word} {reason}".strip()
     elif word in ("SUSPENDED", "STOPPED"):
         reason = "suspended"
     if name == "queued":
-        reason = DEPENDENT if reason == "Dependency" else reason
+        reason = base.DEPENDENT if reason == "Dependency" else reason
         reason += f": {_STUCK[reason]}" if reason in _STUCK else ""
-    return State(name, reason, start, None if name == "queued" else end)
+    return base.State(name, reason, start, None if name == "queued" else end)
 
 
 def _parse_time(word: str) -> float | None:
@@ -134,12 +127,12 @@ def _format_time(word: str) -> str:
     return time.strftime("%F %T", time.localtime(int(word))) if word.isdecimal() else word
 
 
-def list_own_jobs(ask: Ask, since: float) -> Iterator[OwnJobs]:
+def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
     """squeue has each job's script, for some minutes after its end; sacct the whole command."""
     yield _parse_listing(
         ask(["squeue", "--me", "--states=all", "--noheader", "--format=job|%i|%o"])
     )
-    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - CLOCKS))
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - base.CLOCKS))
     argv = ["sacct", "--allocations", "--noheader", "--parsable2", f"--starttime={start}"]
     try:
         answer = ask([*argv, "--format=JobID,SubmitLine"])
@@ -148,7 +141,7 @@ def list_own_jobs(ask: Ask, since: float) -> Iterator[OwnJobs]:
     yield _parse_listing(re.sub("(?m)^(?=.)", "job|", answer))
 
 
-def _parse_listing(listing: str) -> OwnJobs:
+def _parse_listing(listing: str) -> base.OwnJobs:
     """Of each `job|12_[0-3]|/home/me/script`; the id is that of a whole array."""
     jobs = re.findall(r"^job\|([0-9]+)[^|\n]*\|(.*)", listing, re.MULTILINE)
     if listing.strip() and (not jobs or not listing.endswith("\n")):  # half of it says nothing

@@ -7,25 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from jobgen.plan.plan import NodeGroup, Plan, ShellPath
-from jobgen.schedulers.base import (
-    NODES,
-    PROCESSES,
-    Advice,
-    Directive,
-    LaunchPieces,
-    Scheduler,
-    after_line,
-    array_line,
-    cpu_keys,
-    explain_queue,
-    memory_keys,
-    merge_directives,
-    node_keys,
-    output_paths,
-    queue_keys,
-    shell_line,
-    site_lines,
-)
+from jobgen.schedulers import base
 from jobgen.spec.units import format_duration, split_memory
 
 # Options that sbatch's variables do not say by their own name (sbatch(1), "INPUT ENVIRONMENT").
@@ -39,12 +21,12 @@ _OPTION_OF = {
 _NEVER = "--kill-on-invalid-dep=yes"
 
 
-class Slurm(Scheduler):
+class Slurm(base.Scheduler):
     """Slurm."""
 
     name = "slurm"
     suffix = ".sbatch"
-    advice = Advice(
+    advice = base.Advice(
         leave_out='leave the node out (directives: ["#SBATCH --exclude=NODE"])',
         release="`scontrol release ID`",
         go_on="requeue",
@@ -65,17 +47,17 @@ class Slurm(Scheduler):
             if plan.requests.queue:
                 queue = plan.defaults.partition or plan.requests.queue
                 text = f"--{plan.site.slurm.queue_option}={queue}"
-                keys = (*queue_keys(plan), "site.slurm.queue_option")
-                lines.append(say(text, explain_queue(plan), *keys))
+                keys = (*base.queue_keys(plan), "site.slurm.queue_option")
+                lines.append(say(text, base.explain_queue(plan), *keys))
             lines += _write_requests(plan)
             lines += _write_resources(plan, group)
-            lines += site_lines(plan, "#SBATCH")
+            lines += base.site_lines(plan, "#SBATCH")
             if plan.walltime.seconds is not None:
                 time = format_duration(plan.walltime.seconds)
                 lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
             if not index:
-                lines += array_line(plan, "#SBATCH --array=")
-                lines += shell_line(plan, "#SBATCH --export=ALL,")
+                lines += base.array_line(plan, "#SBATCH --array=")
+                lines += base.shell_line(plan, "#SBATCH --export=ALL,")
                 why = (
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a word"
@@ -86,9 +68,9 @@ class Slurm(Scheduler):
                 lines += _write_mail(plan)
                 lines += _write_dependency(plan)
                 lines += _write_notice(plan)
-        return merge_directives(lines, plan.requests.directives, plan.can.options)
+        return base.merge_directives(lines, plan.requests.directives, plan.can.options)
 
-    def launch(self, plan: Plan) -> LaunchPieces:
+    def launch(self, plan: Plan) -> base.LaunchPieces:
         """srun's options for each component, and the variables that hold their node lists."""
         components = plan.components
         steps: list[tuple[str, ...]] = []
@@ -126,7 +108,7 @@ class Slurm(Scheduler):
                 ShellPath(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}")
                 for index in range(len(components))
             ]
-        return LaunchPieces(
+        return base.LaunchPieces(
             watched=False,
             node_lists=tuple(lists),
             steps=tuple(steps),
@@ -195,7 +177,7 @@ class Slurm(Scheduler):
     def output_folders(self, script: str) -> list[str]:
         """Folders of --output and --error; one with a %-pattern in it is only known to Slurm."""
         folders = []
-        for path in output_paths(re.findall(r"^#SBATCH\s+(.+)", script, re.MULTILINE)):
+        for path in base.output_paths(re.findall(r"^#SBATCH\s+(.+)", script, re.MULTILINE)):
             folder = os.path.dirname(path)
             if folder and "%" not in folder:
                 folders.append(folder)
@@ -219,11 +201,11 @@ def _gpus(group: NodeGroup, plan: Plan) -> str:
     return f"{option}{named}{group.gpus}"
 
 
-def _write_directive(text: str, reason: str, *keys: str) -> Directive:
-    return Directive(f"#SBATCH {text}", reason, *keys)
+def _write_directive(text: str, reason: str, *keys: str) -> base.Directive:
+    return base.Directive(f"#SBATCH {text}", reason, *keys)
 
 
-def _write_notice(plan: Plan) -> Iterator[Directive]:
+def _write_notice(plan: Plan) -> Iterator[base.Directive]:
     if plan.nodes.spare:
         why = "the loss of a node does not end the job: a spare one takes its place"
         yield _write_directive("--no-kill", why, "resources.spare_nodes")
@@ -237,7 +219,7 @@ def _write_notice(plan: Plan) -> Iterator[Directive]:
         yield _write_directive("--requeue", why, "on_walltime.then")
 
 
-def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
+def _write_resources(plan: Plan, group: NodeGroup) -> list[base.Directive]:
     say = _write_directive
     nodes = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
     nodes += str(group.nodes)
@@ -245,36 +227,36 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[Directive]:
     why = "one task on each node: torchrun's agent, which starts the processes"
     if plan.launch.direct:
         why = "a task for each process"
-    lines = [say(f"--nodes={nodes}", "the nodes of this shape", *NODES)]
+    lines = [say(f"--nodes={nodes}", "the nodes of this shape", *base.NODES)]
     if plan.launch.body and plan.nodes.total == 1:  # whose author may leave it to the tasks
         lines = []
     in_batch = plan.site.slurm.tasks == "batch"  # else sbatch refuses what belongs to srun
     if (
         in_batch and plan.nodes.fewest is None and not plan.launch.body
     ):  # with it Slurm gives the fewest of a range, on 22.05 at least
-        lines.append(say(f"--ntasks-per-node={tasks}", why, *(PROCESSES if tasks > 1 else ())))
+        lines.append(say(f"--ntasks-per-node={tasks}", why, *(base.PROCESSES if tasks > 1 else ())))
     if in_batch and group.cpus is not None and plan.nodes.cpus_asked:
         why = "the CPUs of a node are all for its one task"
         if tasks > 1:
             why = f"the {group.cpus} CPUs of a node are shared by its tasks"
         text = f"--cpus-per-task={max(1, group.cpus // tasks)}"
-        lines.append(say(text, why, *cpu_keys(plan)))
+        lines.append(say(text, why, *base.cpu_keys(plan)))
     if gpus := _gpus(group, plan):
         why = "all processes of a node see its GPUs; each takes the one of its local rank"
         keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
         lines.append(say(gpus, why, *keys))
     if group.memory is not None:
         memory = "--mem={}{}".format(*split_memory(group.memory))
-        lines.append(say(memory, "memory of each node", *memory_keys(plan)))
+        lines.append(say(memory, "memory of each node", *base.memory_keys(plan)))
     if plan.nodes.disk is not None:
         disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk * plan.nodes.together))
         lines.append(say(disk, "space on each node's own disk", "resources.disk_per_node"))
     return lines
 
 
-def _write_requests(plan: Plan) -> list[Directive]:
+def _write_requests(plan: Plan) -> list[base.Directive]:
     asked, say, key = plan.requests, _write_directive, f"site.queues.{plan.requests.queue}"
-    lines: list[Directive] = []
+    lines: list[base.Directive] = []
     if asked.qos:
         lines.append(say(f"--qos={asked.qos}", "the quality of service", f"qos|{key}.qos"))
     if asked.reservation:
@@ -282,7 +264,7 @@ def _write_requests(plan: Plan) -> list[Directive]:
         lines.append(say(text, "the reservation that it runs in", "reservation"))
     if asked.constraint:
         text = f"--constraint={asked.constraint}"
-        keys = ("resources.constraint", *node_keys(plan, "constraint"))
+        keys = ("resources.constraint", *base.node_keys(plan, "constraint"))
         lines.append(say(text, "what the nodes must have", *keys))
     if asked.exclusive:
         why = "no other job on the nodes"
@@ -290,9 +272,9 @@ def _write_requests(plan: Plan) -> list[Directive]:
     return lines
 
 
-def _write_mail(plan: Plan) -> list[Directive]:
+def _write_mail(plan: Plan) -> list[base.Directive]:
     mail = plan.requests.mail
-    lines: list[Directive] = []
+    lines: list[base.Directive] = []
     if mail and mail.email:
         lines.append(
             _write_directive(f"--mail-user={mail.email}", "who gets e-mail", "notify.email")
@@ -305,12 +287,12 @@ def _write_mail(plan: Plan) -> list[Directive]:
     return lines
 
 
-def _write_dependency(plan: Plan) -> list[Directive]:
+def _write_dependency(plan: Plan) -> list[base.Directive]:
     if not plan.requests.after:
         return []
     why = "once that cannot come true any more, the job is cancelled and does not wait forever"
     return [
-        after_line(plan, "#SBATCH --dependency="),
+        base.after_line(plan, "#SBATCH --dependency="),
         _write_directive(_NEVER, why),
     ]
 
