@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.schedulers import base
@@ -18,6 +18,7 @@ _READ_BY_QSUB = {
     "PBS_CONF_FILE": "is the configuration for qsub",
 }
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
+_DISK = "resources.disk_per_node"
 
 
 class Pbs(base.Scheduler):
@@ -238,41 +239,30 @@ def _write_own(plan: Plan) -> str:
     return own
 
 
-def _write_totals(plan: Plan) -> list[base.Directive]:
+def _write_totals(plan: Plan) -> Iterator[base.Directive]:
     """`-l ncpus=`, `ngpus=` and `mem=` of the whole job (plan refuses unequal nodes here)."""
     (group,) = plan.components
-    site = "site.pbs.resources"
-    lines = []
-    if group.cpus is not None:
-        text = f"-l ncpus={group.cpus * group.nodes}"
-        why = f"the whole job's CPUs: {group.nodes} x {group.cpus}"
-        lines.append(_write_directive(text, why, *base.NODES, *base.cpu_keys(plan), site))
-    if group.gpus:
-        text = f"-l ngpus={group.gpus * group.nodes}"
-        why = f"the whole job's GPUs: {group.nodes} x {group.gpus}"
-        lines.append(_write_directive(text, why, *base.NODES, site))
-    if group.memory is not None:
-        text = f"-l mem={_format_memory(group.memory * group.nodes)}"
-        why = f"the whole job's memory: {group.nodes} x {_format_memory(group.memory)}"
-        lines.append(_write_directive(text, why, *base.NODES, *base.memory_keys(plan), site))
-    if plan.nodes.disk is not None:
-        disk = plan.nodes.disk * plan.nodes.together
-        text = f"-l {plan.site.pbs.disk}={_format_memory(disk * group.nodes)}"
-        why = f"the nodes' own disks: {group.nodes} x {_format_memory(disk)}"
-        lines.append(_write_directive(text, why, *base.NODES, "resources.disk_per_node", site))
-    return lines
+    disk = plan.nodes.disk and plan.nodes.disk * plan.nodes.together
+    for resource, amount, write, what, keys in (
+        ("ncpus", group.cpus, str, "the whole job's CPUs", base.cpu_keys(plan)),
+        ("ngpus", group.gpus or None, str, "the whole job's GPUs", ()),
+        ("mem", group.memory, _format_memory, "the whole job's memory", base.memory_keys(plan)),
+        (plan.site.pbs.disk, disk, _format_memory, "the nodes' own disks", (_DISK,)),
+    ):
+        if amount is not None:
+            text = f"-l {resource}={write(amount * group.nodes)}"
+            why = f"{what}: {group.nodes} x {write(amount)}"
+            yield _write_directive(text, why, *base.NODES, *keys, "site.pbs.resources")
 
 
-def _write_mail(plan: Plan) -> list[base.Directive]:
+def _write_mail(plan: Plan) -> Iterator[base.Directive]:
     mail = plan.requests.mail
-    lines: list[base.Directive] = []
     if mail and mail.email:
-        lines.append(_write_directive(f"-M {mail.email}", "who gets e-mail", "notify.email"))
+        yield _write_directive(f"-M {mail.email}", "who gets e-mail", "notify.email")
     if mail:
         letters = "".join(sorted(_MAIL[event] for event in mail.on))
         why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
-        lines.append(_write_directive(f"-m {letters}", why, "notify.on|notify"))
-    return lines
+        yield _write_directive(f"-m {letters}", why, "notify.on|notify")
 
 
 SCHEDULER = Pbs()

@@ -254,47 +254,34 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[base.Directive]:
     return lines
 
 
-def _write_requests(plan: Plan) -> list[base.Directive]:
+def _write_requests(plan: Plan) -> Iterator[base.Directive]:
     asked, say, key = plan.requests, _write_directive, f"site.queues.{plan.requests.queue}"
-    lines: list[base.Directive] = []
     if asked.qos:
-        lines.append(say(f"--qos={asked.qos}", "the quality of service", f"qos|{key}.qos"))
+        yield say(f"--qos={asked.qos}", "the quality of service", f"qos|{key}.qos")
     if asked.reservation:
         text = f"--reservation={asked.reservation}"
-        lines.append(say(text, "the reservation that it runs in", "reservation"))
+        yield say(text, "the reservation that it runs in", "reservation")
     if asked.constraint:
-        text = f"--constraint={asked.constraint}"
         keys = ("resources.constraint", *base.node_keys(plan, "constraint"))
-        lines.append(say(text, "what the nodes must have", *keys))
+        yield say(f"--constraint={asked.constraint}", "what the nodes must have", *keys)
     if asked.exclusive:
-        why = "no other job on the nodes"
-        lines.append(say("--exclusive", why, "resources.exclusive"))
-    return lines
+        yield say("--exclusive", "no other job on the nodes", "resources.exclusive")
 
 
-def _write_mail(plan: Plan) -> list[base.Directive]:
-    mail = plan.requests.mail
-    lines: list[base.Directive] = []
+def _write_mail(plan: Plan) -> Iterator[base.Directive]:
+    mail, say = plan.requests.mail, _write_directive
     if mail and mail.email:
-        lines.append(
-            _write_directive(f"--mail-user={mail.email}", "who gets e-mail", "notify.email")
-        )
+        yield say(f"--mail-user={mail.email}", "who gets e-mail", "notify.email")
     if mail:
         types = ",".join(event.upper() for event in mail.on)
-        lines.append(
-            _write_directive(f"--mail-type={types}", "when there is e-mail", "notify.on|notify")
-        )
-    return lines
+        yield say(f"--mail-type={types}", "when there is e-mail", "notify.on|notify")
 
 
-def _write_dependency(plan: Plan) -> list[base.Directive]:
-    if not plan.requests.after:
-        return []
-    why = "once that cannot come true any more, the job is cancelled and does not wait forever"
-    return [
-        base.after_line(plan, "#SBATCH --dependency="),
-        _write_directive(_NEVER, why),
-    ]
+def _write_dependency(plan: Plan) -> Iterator[base.Directive]:
+    if plan.requests.after:
+        why = "once that cannot come true any more, the job is cancelled and does not wait forever"
+        yield base.after_line(plan, "#SBATCH --dependency=")
+        yield _write_directive(_NEVER, why)
 
 
 SCHEDULER = Slurm()
