@@ -144,6 +144,3 @@ def import_(
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
         raise LossesError(f"{what}; --allow-losses accepts this")
-
-
-COMMANDS = {"lint": lint, "import": import_}

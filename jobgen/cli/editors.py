@@ -139,6 +139,3 @@ def _read_profile(spec: str, site: str | None, overrides: Sequence[str]) -> Site
         return search.load(site) if site else None
     except (JobgenError, OSError):  # a shell is no place for a complaint
         return None
-
-
-COMMANDS = {"schema": schema, "completion": completion}

@@ -76,6 +76,3 @@ def _forward(
         return 0
     put_err(f"http://127.0.0.1:{local}/ is port {port} of {node}; Ctrl-C ends it")
     replace_process(argv)
-
-
-COMMANDS = {"forward": forward}

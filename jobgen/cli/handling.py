@@ -189,6 +189,3 @@ def clean(
         put_out(format_json({"removed": removed}))
     else:
         put_out(f"removed {total}\n")
-
-
-COMMANDS = {"clean": clean, "rerun": rerun, "run": run, "shell": shell}

@@ -495,15 +495,3 @@ def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> No
         raise UsageError("\n".join([*problems, *(seen.silences if seen else ())]))
     if seen and seen.silences:
         raise SchedulerUnavailableError("\n".join(seen.silences))
-
-
-COMMANDS = {
-    "cancel": cancel,
-    "diagnose": diagnose,
-    "list": list_jobs,
-    "logs": logs,
-    "report": report,
-    "status": status,
-    "top": top,
-    "wait": wait,
-}

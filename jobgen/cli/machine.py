@@ -269,6 +269,3 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         return
     write_file(Path(output), capturing.write_profile(captured))
     put_err(f"{output}: written from {captured.name}; check it with jobgen sites test {output}")
-
-
-COMMANDS = {"doctor": doctor, "init": init, "sites": sites}

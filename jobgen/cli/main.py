@@ -128,9 +128,9 @@ class _Group(click.Group):
             return super().get_command(ctx, cmd_name)
         from importlib import import_module
 
-        module = import_module(f"jobgen.cli.{place}")
-        command: click.Command = module.COMMANDS[cmd_name]
-        return command
+        values = vars(import_module(f"jobgen.cli.{place}")).values()
+        commands = (value for value in values if isinstance(value, click.Command))
+        return next(command for command in commands if command.name == cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

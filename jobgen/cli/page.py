@@ -60,6 +60,3 @@ def _serve(pyodide: str, sites: tuple[str, ...], port: int) -> None:
             put_err(f"serving {address}; stop with Ctrl-C")
             webbrowser.open(address)
             server.serve_forever()
-
-
-COMMANDS = {"page": page}

@@ -164,6 +164,3 @@ def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Itera
             with contextlib.suppress(SpecError):  # it needs a scheduler, which another command has
                 loaded = read_spec(path, target)
                 yield from list_doubts(loaded, make_plan(loaded, target))
-
-
-COMMANDS = {"check": check, "explain": explain}

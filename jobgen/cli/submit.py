@@ -113,6 +113,3 @@ def receive(folder: str) -> None:
     from jobgen.machine.transfer import unpack_files
 
     unpack_files(sys.stdin.readline(), folder)
-
-
-COMMANDS = {"submit": submit, "receive": receive}
