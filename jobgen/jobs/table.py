@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
-from jobgen.spec.units import format_duration
+from jobgen.spec.units import format_duration, read_number
 
 # A run may write gigabytes of it; so much of its end, and of its beginning, is read.
 _BYTES = 64 * 1024
@@ -239,20 +238,16 @@ def _read_last(kind: str, data: bytes) -> dict[str, Any] | None:
 def _build_progress(last: dict[str, Any], start: dict[str, Any]) -> Progress:
     speed = next((key for key in last if key.endswith("_per_s")), None)
     step, steps = int(last["step"]), start.get("steps")
-    seconds = _read_number(last.get("step_s"))
+    seconds = read_number(last.get("step_s"))
     left = None
     if isinstance(steps, int) and seconds is not None:
         left = max(0, steps - step) * seconds
     return Progress(
         step=step,
         steps=steps if isinstance(steps, int) else None,
-        loss=_read_number(last.get("loss")),
-        per_second=_read_number(last[speed]) if speed else None,
+        loss=read_number(last.get("loss")),
+        per_second=read_number(last[speed]) if speed else None,
         unit=speed.removesuffix("_per_s") if speed else "",
         time=float(last["time"]),
         left=left,
     )
-
-
-def _read_number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

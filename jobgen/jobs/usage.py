@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import calendar
 import json
-import math
 import re
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from jobgen.jobs.record import open_left
 from jobgen.records import NamedTuple
+from jobgen.spec.units import read_number
 
 # Of a longer file the end is read; what was held at most stands in each line.
 _MOST_BYTES = 1 << 20
@@ -79,7 +79,7 @@ def _read_samples(path: Path) -> Iterator[Sample]:
         try:
             fields = json.loads(line)
             gpus = tuple(read_gpus(fields.get("gpus") or ""))
-            numbers = [_read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
+            numbers = [read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
             time, cpu, memory, peak = numbers
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
@@ -142,19 +142,7 @@ def read_gpus(text: str) -> Iterator[GpuSample]:
         columns, unit = [0, 1, 2, 3], 1 << 20
     for line in lines:
         use, memory, total, watts = (
-            _read_word(line[at]) if at is not None and at < len(line) else None for at in columns
+            read_number(line[at], text=True) if at is not None and at < len(line) else None
+            for at in columns
         )
         yield GpuSample(use, memory and memory * unit, total and total * unit, watts)
-
-
-def _read_word(word: str) -> float | None:
-    try:
-        return _read_number(float(word))
-    except ValueError:
-        return None
-
-
-def _read_number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)

@@ -9,6 +9,7 @@ from itertools import islice
 
 from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup, Training
 from jobgen.report.figures import sample_curve
+from jobgen.spec.units import read_number
 
 MOST_CURVES = 12
 _MOST_PARAMETERS = 4
@@ -141,7 +142,7 @@ def _draw_parameter(key: str, measured: Sequence[tuple[RunFacts, float]]) -> Par
     """Draw a curve for each choice of the other values; None if there is nothing to see."""
     points: dict[str, dict[float, list[float]]] = {}
     for run, value in measured:
-        x = _read_number(run.varied.get(key))
+        x = read_number(run.varied.get(key), text=True)
         if x is None:
             return None
         others = {name: word for name, word in _split_seed(run)[0].items() if name != key}
@@ -161,11 +162,3 @@ def _average(points: dict[float, list[float]]) -> Curve:
 
 def _join(values: dict[str, str]) -> str:
     return " ".join(f"{name}={word}" for name, word in values.items())[:_LABEL]
-
-
-def _read_number(word: str | None) -> float | None:
-    try:
-        value = float(word or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

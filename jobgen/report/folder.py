@@ -16,7 +16,7 @@ from jobgen.jobs.record import JobRecord, read_left
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
-from jobgen.report.history import read_number
+from jobgen.spec.units import read_number
 
 _MOST_NAME = 253  # characters of a host's name
 _MOST_TEXT = 300_000  # characters of the spec, or of the script

@@ -17,6 +17,7 @@ from jobgen.jobs.record import open_left, read_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
+from jobgen.spec.units import read_number
 
 _SLOW = re.compile(r"rank ([0-9]+) on (\S+) is slow: (.*)")
 _MOST_BYTES = 32 << 20  # of metrics.jsonl: some 100,000 lines
@@ -257,16 +258,6 @@ def _weigh(values: Sequence[float], weights: Sequence[float]) -> float:
     """Return the mean of values by their weights."""
     pairs = zip(weights, values, strict=True)
     return sum(weight * value for weight, value in pairs) / sum(weights)
-
-
-def read_number(value: object) -> float | None:
-    """Return `value` if it is a finite number, as JSON has it; else None."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value) if math.isfinite(value) else None
-        except OverflowError:
-            return None
-    return None
 
 
 def _read_whole(value: object) -> int | None:

@@ -5,6 +5,7 @@ Durations are whole seconds and memory is whole KiB, unless a function says some
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -185,3 +186,14 @@ def parse_ranges(text: str, *, most: int = 10_000) -> list[int]:
             raise ValueError(f"{text!r} means more than {most} numbers")
         numbers += span
     return numbers
+
+
+def read_number(value: object, *, text: bool = False) -> float | None:
+    """Return a finite number, as JSON has it or, with `text`, as a text has; None for all else."""
+    try:
+        number = float(value) if text and isinstance(value, str) else value
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return float(number) if math.isfinite(number) else None
+    except (ValueError, OverflowError):
+        pass
+    return None
