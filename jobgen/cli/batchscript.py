@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 import click
 
-from jobgen.cli.options import FILE, STDOUT, json_option, put_err, put_out, site_option
+from jobgen.cli.options import (
+    FILE,
+    STDOUT,
+    json_option,
+    output_option,
+    put_err,
+    put_out,
+    site_option,
+)
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 
 
@@ -83,13 +91,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
 
 @click.command("import")
 @click.argument("script", type=FILE)
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Write the spec to FILE, which must not exist.",
-)
+@output_option("Write the spec to FILE, which must not exist.")
 @click.option("--allow-losses", is_flag=True, help="Exit with 0 even if the spec loses something.")
 @click.option("-v", "--verbose", is_flag=True, help="Also list what was kept or is not needed.")
 @json_option

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jobgen.cli.options import (
-    FILE,
     STDOUT,
     complete_words,
     json_option,
+    output_option,
     put_err,
     put_out,
     report_recoveries,
@@ -289,13 +289,7 @@ def logs(
 
 @click.command(cls=RemoteReport)
 @jobs_argument
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Write the page to FILE (`-`: stdout; default: report.html in the run folder).",
-)
+@output_option("Write the page to FILE (`-`: stdout; default: report.html in the run folder).")
 @click.option("--text", "as_text", is_flag=True, help="Print text and write no page.")
 @click.option("--all", "everything", is_flag=True, help="Report all jobs submitted from here.")
 @json_option

@@ -16,6 +16,7 @@ from jobgen.cli.options import (
     complete_words,
     json_option,
     load_plan,
+    output_option,
     put_err,
     put_out,
     scheduler_option,
@@ -240,7 +241,7 @@ def check(context: click.Context, name: str | None) -> None:
 
 @sites.command()
 @click.option("--name", metavar="NAME", help="Save it as your own profile with this name.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the profile to FILE.")
+@output_option("Write the profile to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def capture(name: str | None, output: str | None, force: bool) -> None:
     """Print a profile of this cluster, with the queues, limits and nodes of its scheduler.

@@ -21,6 +21,7 @@ from jobgen.cli.options import (
     json_option,
     load_plan,
     load_plans,
+    output_option,
     put_err,
     put_out,
 )
@@ -183,9 +184,7 @@ def _tell_version(context: click.Context) -> NoReturn:
 
 @cli.command(cls=SpecCommand)
 @click.argument("specs", nargs=-1, type=FILE, metavar="[SPEC]...")
-@click.option(
-    "-o", "--output", type=FILE, metavar="FILE", help="Write the script to FILE (`-`: stdout)."
-)
+@output_option("Write the script to FILE (`-`: stdout).")
 @click.option(
     "--out-dir",
     type=FILE,

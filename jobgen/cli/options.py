@@ -59,6 +59,11 @@ def scheduler_option(about: str) -> Callable[[Command], Command]:
     return click.option("--scheduler", type=click.Choice(list(PACKAGES)), help=about)
 
 
+def output_option(about: str) -> Callable[[Command], Command]:
+    """Return the option that names a file to write."""
+    return click.option("-o", "--output", type=FILE, metavar="FILE", help=about)
+
+
 def report_recoveries() -> None:
     """Report what became of interrupted submissions, before a command looks at jobs."""
     from jobgen import recover_submissions

@@ -15,6 +15,7 @@ from jobgen.errors import JobgenError, Problem, SpecError
 from jobgen.output import format_json
 from jobgen.plan.cost import Cost, format_number
 from jobgen.sites.profile import Node, SiteProfile, SiteQueue
+from jobgen.sites.sheet import GRADES
 from jobgen.spec.units import format_duration
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def compose(text: str) -> dict[str, Any]:
     except SpecError as error:
         answer["problems"] = [_describe_problem(problem) for problem in error.problems]
     except JobgenError as error:
-        answer["problems"] = [{"path": "", "line": 0, "column": 0, "text": str(error)}]
+        answer["problems"] = [_describe_error(error)]
     return answer
 
 
@@ -63,8 +64,7 @@ def edit(text: str, path: str, value: str | None, scheduler: str = "") -> dict[s
         if path == "site":
             edited = _fit_scheduler(edited, scheduler)
     except JobgenError as error:
-        problem = {"path": path, "line": 0, "column": 0, "text": str(error)}
-        return compose(text) | {"text": text, "problems": [problem]}
+        return compose(text) | {"text": text, "problems": [_describe_error(error, path)]}
     return compose(edited) | {"text": edited}
 
 
@@ -107,14 +107,9 @@ def describe_site(name: str) -> dict[str, Any]:
 
 def _describe_grade(profile: SiteProfile) -> str:
     """Say where a profile's facts are from, and their date."""
-    grades = {
-        "docs": "documentation",
-        "scripts": "users' scripts",
-        "captured": "the cluster itself",
-    }
     if not profile.verified:
         return ""
-    return ", ".join(filter(None, [f"from {grades[profile.verified]}", profile.as_of]))
+    return ", ".join(filter(None, [GRADES[profile.verified], profile.as_of]))
 
 
 def _describe_queue(name: str, queue: SiteQueue, longest: int) -> dict[str, Any]:
@@ -166,7 +161,7 @@ def read_script(name: str, text: str) -> dict[str, Any]:
     try:
         imported = import_script(script)
     except JobgenError as error:
-        return answer | {"problems": [{"path": "", "line": 0, "column": 0, "text": str(error)}]}
+        return answer | {"problems": [_describe_error(error)]}
     answer["text"] = imported.yaml
     answer["losses"] = [str(left) for left in imported.left]
     answer["scripts"] = {
@@ -286,12 +281,11 @@ def _write_path(path: str, text: str) -> str:
 
 def _describe_problem(problem: Problem) -> dict[str, Any]:
     where = problem.where
-    return {
-        "path": problem.path,
-        "line": where.line,
-        "column": where.column,
-        "text": str(problem),
-    }
+    return _describe_error(problem, problem.path, where.line, where.column)
+
+
+def _describe_error(text: object, path: str = "", line: int = 0, column: int = 0) -> dict[str, Any]:
+    return {"path": path, "line": line, "column": column, "text": str(text)}
 
 
 def _write(name: str, text: str) -> None:

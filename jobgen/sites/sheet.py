@@ -9,7 +9,7 @@ from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory
 
-_GRADES = {
+GRADES = {
     "docs": "from documentation",
     "scripts": "from users' scripts, so not sure",
     "captured": "captured on the cluster",
@@ -24,7 +24,7 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     marks = {key: f"[{index}]" for index, key in enumerate(profile.sources or {}, 1)}
     rows = [f"{name}: {profile.title or profile.scheduler}"]
     dated = f", as of {profile.as_of}" if profile.as_of else ""
-    rows.append(f"{profile.can.title}, {_GRADES[profile.verified]}{dated}")
+    rows.append(f"{profile.can.title}, {GRADES[profile.verified]}{dated}")
     if old := list_old_sources(profile, today):
         number = f"{len(old)} of {len(profile.sources or {})} sources"
         rows.append(
@@ -65,7 +65,7 @@ def _describe_source(profile: SiteProfile, key: str) -> str:
     assert source is not None
     facts = [source.dated if source.dated != profile.as_of else ""]
     if source.grade != profile.verified and source.grade:
-        facts.append(_GRADES[source.grade].partition(",")[0])
+        facts.append(GRADES[source.grade].partition(",")[0])
     more = ", ".join(filter(None, facts))
     return f"{source.address} ({more})" if more else source.address
 
