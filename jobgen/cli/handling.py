@@ -87,8 +87,9 @@ class ShellCommand(click.Command):
 @click.command(cls=ShellCommand)
 @job_argument
 @click.option("--node", metavar="N", help="Use this node, by name or number (default: the first).")
+@click.option("--role", metavar="ROLE", help="Use a node of this one of several programs.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
+def shell(job: str | None, node: str | None, role: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.
 
     The default is the latest job. The shell starts in the folder of submission, with
@@ -100,7 +101,8 @@ def shell(job: str | None, node: str | None, words: tuple[str, ...]) -> int:
 
     report_recoveries()
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return run_here(enter_job(find(job), node=node, words=words, terminal=terminal))
+    command = enter_job(find(job), node=node, words=words, terminal=terminal, role=role)
+    return run_here(command)
 
 
 @click.command(cls=SpecCommand)

@@ -24,14 +24,20 @@ _ENTER = 'cd "$1" && export JOBGEN_RUN_DIR=$2 && shift 2 && exec "$@"'
 
 
 def enter_job(
-    job: JobRecord, *, node: str | None, words: Sequence[str], terminal: bool
+    job: JobRecord,
+    *,
+    node: str | None,
+    words: Sequence[str],
+    terminal: bool,
+    role: str | None = None,
 ) -> list[str]:
     """Return the command that runs `words`, or a shell, on a node of a job that runs.
 
-    `node` is a name or a number in the order of the ranks; the first by default. Raises UsageError
-    if the job does not run, or has no such node.
+    `node` is a name or a number in the order of the ranks, of the job or of a `role` of it; the
+    first by default. Raises UsageError if the job does not run, or has no such node or role.
     """
-    name = find_node(job, node)
+    name = find_node(job, node, role)
+    job = job.roles[role] if role else job
     shell = os.environ.get("SHELL") or "bash"
     inner = ["bash", "-c", _ENTER, "bash", job.folder, job.run_folder, *(words or [shell])]
     if job.local:
@@ -40,17 +46,20 @@ def enter_job(
     return access.shell_argv(job.shares or job.id, name, inner, process.run, terminal=terminal)
 
 
-def find_node(job: JobRecord, node: str | None) -> str:
-    """Return the name of a node of a running job: by name or number, or the first.
+def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
+    """Return the name of a node of a running job or of its role: by name or number, or the first.
 
-    Raises UsageError if the job is an array, is not running, or has no such node.
+    Raises UsageError if the job is an array, is not running, or has no such node or role.
     """
     if job.tasks:
         raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
     (one,) = look([job]).jobs
     if one.state.name != "running":
         raise UsageError(f"job {job.id} is {one.state.name}: there is no node to go to")
-    nodes = read_nodes(job)
+    if role and role not in job.roles:
+        known = ", ".join(job.roles) or "none"
+        raise UsageError(f"job {job.id} has not started a role {role!r}; there are: {known}")
+    nodes = read_nodes(job.roles[role] if role else job)
     name = nodes[0] if nodes and node is None else node
     if name is not None and name.isdecimal() and int(name) < len(nodes):
         name = nodes[int(name)]

@@ -108,6 +108,19 @@ class JobRecord:
         """The tasks of an array, each as a job; of another job, itself."""
         return [self.task(index) for index in range(self.tasks)] or [self]
 
+    @property
+    def roles(self) -> dict[str, JobRecord]:
+        """Its several programs by name, each as a job, in the order of their start; or none."""
+        folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
+        names = [path.parts[-4] for path in folders]
+        jobs = {}
+        for name in names:
+            one = replace(
+                self, id=f"{folder_name(self.id)}/roles/{name}", shares=self.shares or self.id
+            )
+            jobs[name] = replace(one, links=(), first_attempt=0)
+        return jobs
+
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
         first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)

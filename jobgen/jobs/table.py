@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobgen.jobs.record import JobRecord, open_left, read_left
-from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes
+from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
@@ -49,6 +49,14 @@ class TaskState(NamedTuple):
     reason: str
 
 
+class RoleState(NamedTuple):
+    """One of several programs of a job: its nodes, and how it stands by its own record."""
+
+    role: str
+    state: str
+    nodes: tuple[str, ...]
+
+
 class JobRow(NamedTuple):
     """A job as `--json` prints it; times are in seconds since 1970."""
 
@@ -72,6 +80,7 @@ class JobRow(NamedTuple):
     tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs; `list` does not look for them
     verdicts: tuple[Verdict, ...]  # on its failures, nor for these
     bad_nodes: tuple[BadNode, ...]
+    roles: tuple[RoleState, ...]  # of several programs, those that have begun; nor for these
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
@@ -115,7 +124,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=None if state.ended else _read_at_most(status),
-        progress=read_progress(job.run_dir) if begun and not state.ended else None,
+        progress=_read_last_progress(job) if begun and not state.ended else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
         commit=job.commit,
         changed=job.changed,
@@ -124,7 +133,24 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         tracked=find_tracked(job.run_dir) if tracked and begun else (),
         verdicts=tuple(read_verdicts(list_attempts(job.run_dir))) if tracked and begun else (),
         bad_nodes=tuple(read_bad_nodes(job.run_dir)) if tracked and begun else (),
+        roles=tuple(_list_roles(job)) if tracked and begun else (),
     )
+
+
+def _list_roles(job: JobRecord) -> Iterator[RoleState]:
+    for name, role in job.roles.items():
+        left = read_traces(role)
+        words = {
+            "": "running",
+            "failed": f"failed with exit code {left.code}",
+            "cancelled": "ended",
+        }
+        yield RoleState(name, words.get(left.word, left.word), tuple(read_nodes(role)))
+
+
+def _read_last_progress(job: JobRecord) -> Progress | None:
+    """Return that of the job, or of the last of its roles."""
+    return read_progress([job, *job.roles.values()][-1].run_dir)
 
 
 def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
@@ -140,6 +166,7 @@ def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
 def format_details(one: JobRow) -> str:
     """Return all about one job beyond its state, with the tasks of an array."""
     lines = [*one.details(), *list_origins(one)]
+    lines += [f"{role.role} {role.state}, on {', '.join(role.nodes)}" for role in one.roles]
     lines += [f"tracked at {address}" for address in one.tracked]
     lines += [str(judged) for judged in (*one.verdicts, *one.bad_nodes)]
     for task in one.tasks:

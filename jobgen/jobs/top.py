@@ -43,7 +43,10 @@ echo $(getconf CLK_TCK) $(wc -w <<<"$pids")
 
 
 class NodeUse(NamedTuple):
-    """One node; what is not known is None. Memory is in bytes, `age` in seconds."""
+    """One node; what is not known is None. Memory is in bytes, `age` in seconds.
+
+    `role` is the one of several programs that it is about.
+    """
 
     node: str
     gpus: tuple[GpuSample, ...]
@@ -51,13 +54,21 @@ class NodeUse(NamedTuple):
     memory: float | None
     processes: int | None
     age: float | None  # since the node was asked
+    role: str = ""
 
 
 def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
     """Return the nodes of the job's last start, in their order; those of a running job are asked.
 
-    A node that does not answer has no CPUs, memory and processes.
+    A node that does not answer has no CPUs, memory and processes. Of several programs, each has its
+    own nodes.
     """
+    if roles := job.roles:
+        return [
+            use._replace(role=name)
+            for name, role in roles.items()
+            for use in list_nodes(role, running=running)
+        ]
     own = list_attempts(job.run_dir)[job.first_attempt :]
     if not own:
         return []
@@ -98,8 +109,17 @@ def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
 
 def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
     """Return a table, a line for each node."""
-    head = ("NODE", "GPUS", "GPU MEMORY", "POWER", "CPUS", "MEMORY", "PROCESSES", "NOTED")
-    rows = [
+    head: tuple[str, ...] = (
+        "NODE",
+        "GPUS",
+        "GPU MEMORY",
+        "POWER",
+        "CPUS",
+        "MEMORY",
+        "PROCESSES",
+        "NOTED",
+    )
+    rows: list[tuple[str, ...]] = [
         (
             each.node,
             _format_uses(each.gpus),
@@ -112,6 +132,9 @@ def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
         )
         for each in nodes
     ]
+    if any(each.role for each in nodes):
+        head = ("ROLE", *head)
+        rows = [(each.role, *row) for each, row in zip(nodes, rows, strict=True)]
     return format_table([head, *rows])
 
 

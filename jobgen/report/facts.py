@@ -55,12 +55,18 @@ class Ledger(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One node with the global ranks that ran there in the last attempt."""
+    """One node with the global ranks that ran there in the last attempt; of a `role`, its own."""
 
     node: str
     ranks: tuple[int, ...]
     gpus: int | None
     cpus: int | None
+    role: str = ""
+
+    @property
+    def name(self) -> str:
+        """The node, and the role if there are several."""
+        return f"{self.role} {self.node}" if self.role else self.node
 
 
 class Slow(NamedTuple):

@@ -62,6 +62,18 @@ class Folder:
             starts.append(Attempt(index, self._nodes(folder), began, first, ended, word, code))
         return tuple(starts)
 
+    def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
+        """Return the nodes of the last attempt, those of its roles one after the other."""
+        members = (
+            {role.name: role.plan for role in plan.roles.members} if plan and plan.roles else {}
+        )
+        places: list[Place] = []
+        for name, role in self.job.roles.items():
+            part = Folder(role)
+            for place in part.places(part.attempts({}), members.get(name)):
+                places.append(place._replace(role=name))
+        return tuple(places) or self.places(attempts, plan)
+
     def places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """Return the nodes of the last attempt, with the ranks by their logs; else the plan's."""
         planned = list(list_nodes(plan)) if plan else []

@@ -43,10 +43,12 @@ def gather(
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
     plan, metrics, why = _read_plan(str(folder.home), script or "", has_spec=spec is not None)
-    metrics = metrics.replace("$JOBGEN_RUN_DIR", job.run_folder)
+    programs = [*job.roles.values()] or [job]
+    main = programs[-1]  # the last role, or the job itself
+    metrics = metrics.replace("$JOBGEN_RUN_DIR", main.run_folder)
     metrics = metrics.replace("$JOBGEN_JOB_ID", job.run_dir.name)
     since = job.submitted - _CLOCKS
-    history = History(job.run_dir, Path(job.folder), given=metrics, since=since)
+    history = History(main.run_dir, Path(job.folder), given=metrics, since=since)
     attempts = folder.attempts(history.first_steps())
     training = history.training()
     ranks = history.ranks(training)
@@ -55,7 +57,7 @@ def gather(
     waited = _measure_wait(job, attempts, used)
     ran = (used.elapsed if used else None) or sum(elapsed) or None
     cause = _find_cause(job, state, folder.notes, now=now)
-    usage = gather_usage(job.run_dir)
+    usage = gather_usage(*(program.run_dir for program in programs))
     known = efficiency.Known(
         state=state,
         plan=plan,
@@ -68,7 +70,7 @@ def gather(
         usage=usage,
         gpu_memory=gpu_memory,
     )
-    places = folder.places(attempts, plan)
+    places = folder.list_places(attempts, plan)
     words = list_task_words(plan, _get_index(job) if job.array else None)
     return RunFacts(
         id=job.id,
@@ -96,7 +98,7 @@ def gather(
         settings=collect_settings(script, words, history.config(), places),
         varied=find_varied(script, words),
         origins=tuple(list_origins(job)),
-        tracked=find_tracked(job.run_dir),
+        tracked=find_tracked(main.run_dir),
         spec=_mask(spec),
         script=_mask(script),
         diff=_mask(folder.text(DIFF)) if job.changed else None,

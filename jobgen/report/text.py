@@ -73,7 +73,7 @@ def _describe_cause(run: RunFacts) -> Iterator[str]:
 
 
 def _describe_places(run: RunFacts) -> Iterator[str]:
-    rows = [f"{one.node:<16} ranks {format_ranks(one.ranks) or UNKNOWN}" for one in run.places]
+    rows = [f"{one.name:<16} ranks {format_ranks(one.ranks) or UNKNOWN}" for one in run.places]
     yield from _limit_rows(rows)
 
 

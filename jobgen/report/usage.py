@@ -34,10 +34,11 @@ class GpuMoment(NamedTuple):
 Moment = TypeVar("Moment", bound="Sample | GpuMoment")
 
 
-def gather_usage(run_dir: Path) -> Usage | None:
-    """Return what was noted; None if nothing was."""
-    processes = list(read_usage(run_dir).values())
-    devices = [*_list_gpu_moments(processes), *_read_csv_files(run_dir)]
+def gather_usage(*run_dirs: Path) -> Usage | None:
+    """Return what was noted in these folders; None if nothing was."""
+    processes = [node for folder in run_dirs for node in read_usage(folder).values()]
+    devices = [*_list_gpu_moments(processes)]
+    devices += [moments for folder in run_dirs for moments in _read_csv_files(folder)]
     moments = [*_list_times(processes), *_list_times(devices)]
     if not moments:
         return None

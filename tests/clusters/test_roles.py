@@ -1,6 +1,7 @@
 """Several programs in one job: who runs where, and how the job ends, on every scheduler."""
 
 import ast
+import json
 import os
 import socket
 import subprocess
@@ -189,6 +190,34 @@ def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_asks_about_a_job_knows_its_roles(start: Started) -> None:
+    job = start.run({}, {"run": ask("--for", "100")})
+    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    nodes = ["node0", "node1", "node2"] if start.kind == "local" else ["n1", "n2", "n3"]
+    (row,) = json.loads(start.ask("status", "--json"))["jobs"]
+    assert row["roles"] == [
+        {"role": "server", "state": "running", "nodes": nodes[:1]},
+        {"role": "train", "state": "running", "nodes": nodes[1:]},
+    ]
+    used = json.loads(start.ask("top", "--json"))["nodes"]
+    assert [(one["role"], one["node"]) for one in used] == [
+        ("server", nodes[0]),
+        ("train", nodes[1]),
+        ("train", nodes[2]),
+    ]
+    if start.kind == "local":  # elsewhere by a step, or by ssh
+        words = ("shell", job.id, "--role", "train", "--", "printenv", "JOBGEN_RUN_DIR")
+        argv = [sys.executable, "-m", "jobgen", *words]
+        said = subprocess.run(argv, cwd=start.folder, capture_output=True, text=True, check=True)
+        assert said.stdout == f"{job.run_dir}/roles/train\n"
+    (run,) = json.loads(start.ask("report", "--json"))["runs"]
+    places = [(one["role"], one["node"], one["ranks"]) for one in run["places"]]
+    assert places == [("server", nodes[0], [0]), ("train", nodes[1], [0]), ("train", nodes[2], [1])]
+    assert jobgen("cancel", job.id, env=start.env, cwd=start.folder).returncode == 0
+    start.ends("cancelled 143")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started) -> None:
     resources = {"nodes": 3, "cpus_per_node": 2, "walltime": "30s"}
