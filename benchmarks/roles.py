@@ -252,7 +252,11 @@ def run(bed: Bed, number: int) -> dict[str, Any]:
     fault = make(bed)
     job = bed.start(fault, f"run-{number}")
     seen = fault.act(bed, job)
-    bed.wait(lambda: bed.cluster.ended(job.id))
+    # Slurm does not let go of a job while it does not know that one of its nodes is gone.
+    going = ("PENDING", "RUNNING", "R", "Q", "E") if make is node_lost else ()
+    bed.wait(lambda: bed.cluster.state(job.id) not in going if going else bed.cluster.ended(job.id))
+    if make is node_lost:
+        bed.wait(lambda: re.fullmatch(fault.outcome, job.outcome() or ""))
     over = time.time() - seen
     end = time.time() + 5
     while (left := bed.find_left()) and time.time() < end:
@@ -272,6 +276,7 @@ def run(bed: Bed, number: int) -> dict[str, Any]:
     if left:
         wrong.append(f"left {left[:3]}")
     if make is node_lost:
+        bed.cluster.run("scancel" if bed.cluster.kind == "slurm" else "true", job.id)  # requeued
         for node in bed.cluster.nodes:
             bed.cluster.heal(node)
         time.sleep(10)

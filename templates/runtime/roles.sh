@@ -103,10 +103,13 @@ watch_roles() {    # whether a role has ended, and which one was the first to fa
         -printf '%T@ %h\n' | sort -n | sed -n '1s|.*/roles/\([^/]*\)/.*|\1|p')
     end_roles "${first:-$found}" " ended before $last did"
 }
+end_job() {    # end_roles does it; a kill may follow soon
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
+}
 end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
     local patience name asked=()
     # Slurm lets all processes stop in order, where srun would kill them.
-    if [[ -z $stop ]] && has start_launcher; then scancel --quiet --signal=TERM "$job_id" || :; fi
+    if has start_launcher; then timeout 4 scancel --quiet --signal=TERM "$job_id" || :; fi
     for name in "${!pid_of[@]}"; do    # but one that fails, which has its own end to tell
         [[ $name == "${first-}" ]] || asked+=("${pid_of[$name]}")
     done
@@ -116,6 +119,18 @@ end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
         asked=("${pid_of[@]}")
     done
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
+    if [[ $stop == SIG* ]]; then    # Slurm ends a job that has lost a node: not a cancellation
+        read -r name lost < <(
+            find "$run_dir"/roles/*/attempts -name launcher.log -newer "$attempt_dir/roles" -exec \
+                awk '/^srun: error: Node failure on/ {
+                    sub(".*/roles/", "", FILENAME); sub("/.*", "", FILENAME); print FILENAME, $NF
+                }' {} \;) || :
+        if [[ -n $lost ]]; then
+            reason=": role $name: $lost is lost: Slurm says that it has failed" stop=''
+            echo "lost $lost" >"$attempt_dir/failed"
+            exit 1
+        fi
+    fi
     [[ -n $1 ]] || exit 0
     role=$1 why=$2 status=0
     wait "${pid_of[$1]}" || status=$?

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import wait_until
-from jobs import GLOO, PROGRAMS, Job, jobgen, submit
+from jobs import BRISK, GLOO, JOBGEN, PROGRAMS, Job, jobgen, submit
 
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
@@ -55,8 +55,10 @@ class Started:
     def submit(self, roles: dict[str, Any], *, nodes: int, **changes: Any) -> Job:
         """The job of these roles."""
         resources = {"nodes": nodes, "cpus_per_node": 2, "walltime": "5m"}
+        command = changes.pop("command", JOBGEN)
         given = {"name": "roles", "resources": resources, "roles": roles, **changes}
-        self.job = submit(given, scheduler=self.kind, cwd=self.folder, env=self.env)
+        place = {"scheduler": self.kind, "cwd": self.folder, "env": self.env}
+        self.job = submit(given, command=command, **place)
         return self.job
 
     def ask(self, *words: str) -> str:
@@ -190,6 +192,25 @@ def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_node_that_is_lost_is_named_with_its_role(start: Started) -> None:
+    roles = {
+        "server": {"nodes": 2, "run": serve(), "ready": {"http": "/"}},
+        "train": {"nodes": 1, "run": ask("--for", "300")},
+    }
+    job = start.submit(roles, nodes=3, command=BRISK)
+    job.wait_for(lambda: list(job.run_dir.glob("roles/train/logs/*/rank-*.out")))
+    assert start.cluster
+    start.cluster.fail("n2")
+    try:
+        job.wait_for(lambda: job.outcome() == "failed 1", 120)  # Slurm tells of it as of an end
+        said = start.said()
+    finally:
+        start.cluster.cancel(job.id)
+        start.cluster.heal("n2")
+    assert "FAILED: role server: n2 is lost" in said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_asks_about_a_job_knows_its_roles(start: Started) -> None:
     job = start.run({}, {"run": ask("--for", "100")})
