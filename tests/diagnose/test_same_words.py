@@ -18,6 +18,8 @@ FAULTS = (
     "leave-pbs",
     "nan-on-two-slurm",
     "task-launch-slurm",
+    "cpp-what-slurm-direct",
+    "hydra-primary-config-pbs-direct",
 )
 
 
