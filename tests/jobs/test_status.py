@@ -57,6 +57,15 @@ HEADER = (
         ("RUNN", "None", ("unknown", "Slurm calls it RUNN")),
         ("RUNNING", "a|b", ("running", "a|b")),
         ("OUT_OF_MEMORY", "OutOfMemory", ("failed", "OUT_OF_MEMORY OutOfMemory")),
+        (
+            "PENDING",
+            "launch failed requeued held",
+            (
+                "queued",
+                "launch failed requeued held: a node could not start it, and sinfo -R says which "
+                "and why; then scontrol release",
+            ),
+        ),
     ],
 )
 def test_state_by_squeue(word: str, reason: str, wanted: tuple[str, str]) -> None:

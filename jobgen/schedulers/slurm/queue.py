@@ -25,7 +25,8 @@ _STATES = {word: name for name, words in _WORDS.items() for word in words.split(
 _STUCK = {
     "DependencyNeverSatisfied": "what it waits for cannot come true any more: cancel it",
     "JobHeldUser": "let it go with scontrol release",
-    "launch_failed_requeued_held": "it could not be started again: scontrol release",
+    "launch_failed_requeued_held": "a node could not start it, and sinfo -R says which and why; "
+    "then scontrol release",
 }
 # A line for each job or task; its reason may have a `|`. `CANCELLED by 1000` is a state.
 _ROW = re.compile(
@@ -103,7 +104,8 @@ def _read_state(word: str, reason: str, start: float | None, end: float | None) 
         reason = "suspended"
     if name == "queued":
         reason = base.DEPENDENT if reason == "Dependency" else reason
-        reason += f": {_STUCK[reason]}" if reason in _STUCK else ""
+        stuck = _STUCK.get(reason.replace(" ", "_"))  # squeue writes this or that
+        reason += f": {stuck}" if stuck else ""
     return base.State(name, reason, start, None if name == "queued" else end)
 
 
