@@ -178,6 +178,9 @@ def clean(
         (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
         for each in waste
     ]
+    if known and not (waste or jobs or failed or keep):
+        age = older or "30d"
+        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     put_err("".join(f"{line}\n" for line in format_table(rows)) if rows else "", end="")
     if waste and not yes:
