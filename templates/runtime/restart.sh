@@ -6,7 +6,9 @@ choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the
     local all=("${NODES[@]}") slots=("${SLOTS[@]-}") index
     trap 'end_start "$?"' EXIT
     job_number=$((10#$job_number + 3571 * attempt)) NODES=() SLOTS=()    # for another port
-    if has start_launcher; then lost=$(list_bad | xargs); fi    # what a next job does without
+    if [[ ${THEN-} == resubmit ]] && ! has start_role; then
+        lost=$(list_bad | xargs)    # what the next job is not given, until the launcher has ended
+    fi
     find "$run_dir" -path '*/logs/*' -printf '%s %p\n' >"$attempt_dir/sizes"
     for index in $(weigh_nodes "$2" | sort -n | sed -n "1,$1s/.* //p" | sort -n); do
         NODES+=("${all[index]}") SLOTS+=("${slots[index]-}")
@@ -56,7 +58,7 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
         verdict=stop cause=program line=$(grep . <<<"$text" | tail -n 1)
         if [[ -n $peer ]] || has_lost_peer "$file"; then
             verdict=restart cause=peer-lost nodes=''
-        elif [[ -z $line || $code == -[679] || $code == 137 ]]; then
+        elif [[ -z $line || $code == -[679] || $code == 137 ]] || ! grep -qP x <<<x; then
             verdict=unknown cause=exit-$code
         fi
     fi
@@ -72,7 +74,8 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
 end_start() {    # end_start STATUS: a failure may be followed by another start, here or elsewhere
     local node left=${WALLTIME:+$((WALLTIME - SECONDS))} had bad
     set +eu
-    trap '' TERM INT USR1
+    trap 'stop=SIGTERM' TERM INT
+    trap '' USR1
     if (($1)) && [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] &&
         ! { has is_preempted && is_preempted; }; then
         had=$(cat "$run_dir"/attempts/*/verdict 2>/dev/null | grep -cE '^(restart|unknown) ')
@@ -87,7 +90,7 @@ end_start() {    # end_start STATUS: a failure may be followed by another start,
             ((bad > $(wc -w <<<"$idle") || ${left:-9999} < ${NOTICE-0} + 60)); then
             lost=$(list_bad | xargs)
             say "this allocation has no node or no time left for another start"
-        elif [[ $verdict != stop ]]; then
+        elif [[ -z $stop && $verdict != stop ]]; then
             say "start $((attempt + 2)) follows in this allocation"
             printf '%-80s\n' "continued $1" 1<>"$attempt_dir/reserved"
             mv "$attempt_dir/reserved" "$attempt_dir/outcome"
@@ -100,10 +103,13 @@ end_start() {    # end_start STATUS: a failure may be followed by another start,
                 bash "$this_script"
         fi
     fi
+    trap '' TERM INT PIPE    # which a requeue sends to what runs here, too
     (conclude "$1") | sed 's/nothing is heard any more from/a verdict is against/'
     set -- "${PIPESTATUS[0]}"
-    if [[ ${THEN-} == requeue && -n $(list_bad) ]]; then
-        scontrol update JobId="$job_id" ExcNodeList="$(list_bad | paste -sd ,)" 2>/dev/null
-    fi
+    for _ in {1..15}; do    # Slurm takes it for a job in the queue, where this one will be again
+        [[ ${THEN-}$(<"$attempt_dir/outcome") == requeuecontinued* && -n $(list_bad) ]] || break
+        ! scontrol update JobId="$job_id" ExcNodeList="$(list_bad | paste -sd ,)" 2>&1 || break
+        sleep 1
+    done
     exit "$1"
 }

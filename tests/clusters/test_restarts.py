@@ -104,6 +104,16 @@ def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
     assert bad_nodes(job) == []
 
 
+def test_a_cancelled_job_does_not_start_again(cluster: Cluster, tmp_path: Path) -> None:
+    job = start(cluster, tmp_path, "")
+    job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
+    cluster.cancel(job.id)
+    job.wait_for(lambda: outcomes(job))
+    time.sleep(3)
+    assert outcomes(job) == ["cancelled 143"], job.everything()
+    assert verdicts(job) == []
+
+
 def test_a_lost_node_is_replaced_in_the_same_job(slurm: Slurm, tmp_path: Path) -> None:
     job = start(slurm, tmp_path, "")
     job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
