@@ -147,9 +147,8 @@ def _find_like(key: str, root: type) -> Iterator[str]:
     if near := find_near(normalize(key), known.values(), cutoff=0.85):
         yield near
     keys = list_synonyms().keys() | {path.rpartition(".")[2] for path in list_paths(root)}
-    parts = [
-        part for part in reversed(_list_words(key)) if part not in load_table()["vague"].split()
-    ]
+    vague, named = load_table()["vague"].split(), _list_words(key.partition("_per_")[0])
+    parts = [part for part in reversed(named) if part not in vague]
     words = [known.get(frozenset([part]), "") for part in parts]
     yield from (word for word in words if word in keys)
 
