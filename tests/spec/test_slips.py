@@ -42,6 +42,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         (GOOD + 'environment: {venv: "C:\\data"}\n', "a backslash within double quotes"),
         (GOOD + "array:\n    tasks: 2\n  at_once: 1\n", "job.yaml:7:1: is indented less"),
         ("name: a\nscheduler slurm\nqueue: b\n", "job.yaml:2:10: no colon behind scheduler"),
+        (GOOD + "array:\n  tasks: 2\n  - at_once: 1\n", "job.yaml:7:1: is a dash among keys"),
         ("apiVersion: batch/v1\nkind: Job\n", "job.yaml: is a manifest of Kubernetes"),
         ("services:\n  a: {image: b}\n", "job.yaml: is a file of docker compose"),
         ("dependencies:\n  - torch\n", "job.yaml: describes a conda environment"),
