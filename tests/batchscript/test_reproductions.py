@@ -9,7 +9,7 @@ from importing import make_script
 from jobgen.batchscript.lint import check
 from jobgen.batchscript.reader import Script
 
-TWO_NODES = ("#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32",)
+TWO_NODES = ("#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2 --cpus-per-task=32",)
 
 
 def rules_of(body: str, *directives: str) -> list[str]:

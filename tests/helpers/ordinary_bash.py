@@ -39,6 +39,7 @@ PIECES = {
     "job": ("", "--out runs/$SLURM_JOB_ID --env $HOME"),
     "unset": ("export A=1\nunset A\nexport B=2", ""),
     "failed": ("rm missing\nls missing", ""),
+    "strict later": ("ls missing\nset -e\nmkdir -p out", "--x"),
     "strict": ("set -euo pipefail\nX=1", "--x $X"),
     "earlier program": ("X=5\npython prep.py --x $X", "--y 1"),
     "both outputs": ("date >& when.txt", "--when when.txt"),

@@ -121,7 +121,11 @@ class Prelude:
         odd = r"(^|\s)(--|-a|-o allexport|-f|-o noglob|-B)|nullglob|extglob|globstar"
         if re.search(odd, options):
             raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
-        self.careful = self.careful or bool(re.search(r"-\w*e|errexit", options))
+        ends_job = bool(re.search(r"(^|\s)-\w*e|errexit", options))
+        if ends_job and self.fails and not self.careful:  # only from here on
+            self.setup.append("set -e")
+            return
+        self.careful = self.careful or ends_job
         self.draft.keep(statement.line, statement.text, "jobgen's script sets its own mode")
 
     def _take_hook(self, statement: Statement) -> None:

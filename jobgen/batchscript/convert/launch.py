@@ -115,6 +115,10 @@ def read_launch(
     elif launchers and launchers[0] not in _MPI:
         raise NotStraightError(statement.line, f"'{launchers[0]}' is left to bash")
     else:
+        if launchers and shape.nodes > 1:
+            raise NotStraightError(
+                statement.line, f"{launchers[0]} on several nodes is left to bash"
+            )
         if shape.nodes > 1:
             raise NotStraightError(statement.line, "it starts on the first of several nodes alone")
         line.tasks = 1

@@ -42,6 +42,8 @@ _ASKS = re.compile(
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 _DEFAULT = re.compile(r"\$\{[1-9]:?[-=]\w*\}")
 _ALL_ARGUMENTS = re.compile(r'"?\$(\{[@*]\}|[@*])"?')
+# Modules and files by which Python makes an environment.
+_MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
 _LISTS = re.compile(
     r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
     r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
@@ -256,7 +258,8 @@ def _classify_program(command: Command) -> str:
         return "prints" if list_pure(command) else "once"
     if started.name.startswith("python") and _ASKS.fullmatch(rest):
         return "prints"
-    return "once" if {name, started.name} & _PREPARES else "launch"
+    makes = started.name.startswith("python") and _MAKES.match(rest)
+    return "once" if makes or {name, started.name} & _PREPARES else "launch"
 
 
 def _is_quiet(redirect: Redirect) -> bool:

@@ -46,6 +46,9 @@ def _list_values(
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
     alone = script.value("--exclusive") is not None
     alone = alone or "excl" in (script.resource("place") or "")
+    # Whoever takes so many GPUs of a node has it for himself.
+    request = script.request
+    alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
     seen: set[str] = set()
     for word in _list_values(script, _PORT_NAMES, ()) if _reads_ports(script) else ():
         match = _PORT.fullmatch(word.text)
@@ -70,7 +73,8 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
 def _reads_ports(script: Script) -> bool:
     """Whether anything reads MASTER_PORT: a torchrun on one node does not, and sets its own."""
-    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", script.text) or script.nodes != 1:
+    code = "\n".join(line for line in script.lines if not re.match(r"\s*(#|echo\b|printf\b)", line))
+    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", code) or script.nodes != 1:
         return True
     agents = [item for item in script.launches if item.torchrun]
     others = [item for item in script.launches if not item.torchrun]

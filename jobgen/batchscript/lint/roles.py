@@ -61,6 +61,7 @@ def _find_beside(script: Script) -> Iterator[Fault]:
         command
         for command in steps
         if command.end == "&"
+        and not any(block.opener == "if" for block in command.blocks)
         and not any(text.partition("=")[0] in _PLACED for text in command.texts)
         and not any(re.match(r"-[wr].", text) for text in command.texts)
     ]

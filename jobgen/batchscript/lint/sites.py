@@ -113,7 +113,7 @@ def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
     # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
     on_cpus = not loaded.spec.resources.gpus_per_node
     for problem in decision.problems:
-        if on_cpus and problem.path.startswith("resources.cpus"):
+        if on_cpus and problem.path.startswith(("resources.cpus", "resources.gpus")):
             continue
         place = _find_place(script, problem.path)
         if place:
