@@ -60,17 +60,14 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     seen = get_status(named)
     rows = [table.build_row(each, tracked=True) for each in seen.jobs]
     if as_json:
-        from jobgen.report.gather import read_ledger
+        shown = [row._asdict() for row in rows]
+        if len(seen.jobs) == 1 and seen.jobs[0].starts:  # of thousands it takes seconds
+            from jobgen.report.gather import read_ledger
 
-        now = time.time()
-        ledgers = (
-            read_ledger(each.job, ended=each.state.ended, now=now) if each.starts else None
-            for each in seen.jobs
-        )
-        pairs = zip(rows, ledgers, strict=True)
-        put_out(
-            format_json({"jobs": [row._asdict() | {"ledger": ledger} for row, ledger in pairs]})
-        )
+            one = seen.jobs[0]
+            ledger = read_ledger(one.job, ended=one.state.ended, now=time.time())
+            shown[0]["ledger"] = ledger
+        put_out(format_json({"jobs": shown}))
     elif len(jobs) < 2:
         for one in rows:
             if not jobs:
