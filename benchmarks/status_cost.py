@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from jobgen.jobs.record import JobRecord
 
 MAIN = "from jobgen.cli.main import main; main()"
-LIMIT = 0.0275  # empty interpreters for each job
+LIMIT = 0.030  # empty interpreters for each job
 TURNS = 5
 SQUEUE = """\
 #!/bin/sh

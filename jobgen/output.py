@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def simplify(value: Any) -> Any:
     """Turn records into mappings of their fields, all the way down."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if hasattr(value, "_asdict"):
         return {key: simplify(item) for key, item in value._asdict().items()}
     if isinstance(value, dict):

@@ -64,9 +64,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         if len(seen.jobs) == 1 and seen.jobs[0].starts:  # of thousands it takes seconds
             from jobgen.report.gather import read_ledger
 
-            one = seen.jobs[0]
-            ledger = read_ledger(one.job, ended=one.state.ended, now=time.time())
-            shown[0]["ledger"] = ledger
+            job, state = seen.jobs[0].job, seen.jobs[0].state
+            shown[0]["ledger"] = read_ledger(job, ended=state.ended, now=time.time())
         put_out(format_json({"jobs": shown}))
     elif len(jobs) < 2:
         for one in rows:

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO
@@ -187,7 +187,7 @@ def parse_record(values: Any) -> JobRecord:
         raise ValueError(f"{missing[0]} is missing")
     known: dict[str, Any] = {}
     for name in _FIELDS.keys() & values.keys():
-        value, (kind, words) = values[name], _KINDS[str(_FIELDS[name].type)]
+        value, (kind, words) = values[name], _FIELDS[name]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"{name} is {value!r} and not {words}")
         known[name] = tuple(map(str, value)) if isinstance(value, list) else value
@@ -319,10 +319,9 @@ def _enter(folder: str, *, make: bool) -> Iterator[int]:
         os.close(number)
 
 
-_FIELDS: dict[str, Field[Any]] = {field.name: field for field in fields(JobRecord)}
 _REQUIRED = [
-    name
-    for name, one in _FIELDS.items()
+    one.name
+    for one in fields(JobRecord)
     if one.default is MISSING and one.default_factory is MISSING
 ]
 # A record is a few kilobytes, and an intent has a spec with it.
@@ -358,3 +357,4 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "tuple[str, ...]": (list, "a list"),
     "dict[str, int]": (dict, "an object"),
 }
+_FIELDS = {one.name: _KINDS[str(one.type)] for one in fields(JobRecord)}

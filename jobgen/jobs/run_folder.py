@@ -195,8 +195,12 @@ def read_traces(job: JobRecord) -> Traces:
 
 def list_attempts(run_dir: Path) -> list[Path]:
     """Return the folders of the attempts in a run folder, in order."""
-    folders = [path for path in run_dir.glob("attempts/*") if path.name.isdecimal()]
-    return sorted(folders, key=lambda path: int(path.name))
+    folder = run_dir / "attempts"
+    try:
+        numbers = sorted((name for name in os.listdir(folder) if name.isdecimal()), key=int)
+    except OSError:
+        return []
+    return [folder / number for number in numbers]
 
 
 def read_outcome(job: JobRecord) -> tuple[str, int] | None:

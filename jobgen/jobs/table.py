@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -112,6 +113,12 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
     begun = bool(status.starts)
+    # One look into the folder, since of thousands of jobs few have all of these.
+    left: list[str] = []
+    if tracked and begun:
+        with contextlib.suppress(OSError):
+            left = os.listdir(job.run_folder)
+    attempts = list_attempts(job.run_dir) if "attempts" in left else []
     return JobRow(
         id=job.id,
         name=job.name,
@@ -130,10 +137,10 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         changed=job.changed,
         rerun_of=job.rerun_of,
         rerun_as=job.rerun_as,
-        tracked=find_tracked(job.run_dir) if tracked and begun else (),
-        verdicts=tuple(read_verdicts(list_attempts(job.run_dir))) if tracked and begun else (),
-        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if tracked and begun else (),
-        roles=tuple(_list_roles(job)) if tracked and begun else (),
+        tracked=find_tracked(job.run_dir) if "logs" in left else (),
+        verdicts=tuple(read_verdicts(attempts)),
+        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if "bad-nodes" in left else (),
+        roles=tuple(_list_roles(job)) if "roles" in left else (),
     )
 
 
