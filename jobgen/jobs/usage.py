@@ -1,14 +1,12 @@
 """What a job's own script has noted of its nodes while it ran.
 
 `usage/<node>.csv` has the lines of nvidia-smi (timestamp, index, percent busy, MiB used, MiB in
-total, watts), or the tables of rocm-smi below a timestamp, every half minute. Older scripts wrote
-`usage/<node>.jsonl`: CPU seconds so far, memory now and at most, and the node's GPUs.
+total, watts), or the tables of rocm-smi below a timestamp, every half minute.
 """
 
 from __future__ import annotations
 
 import calendar
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ from jobgen.jobs.record import open_left
 from jobgen.records import NamedTuple
 from jobgen.spec.units import read_number
 
-# Of a longer file the end is read; what was held at most stands in each line.
-_MOST_BYTES = 1 << 20
 _LAST_BYTES = 1 << 14
 
 
@@ -30,27 +26,6 @@ class GpuSample(NamedTuple):
     memory: float | None
     total: float | None
     power: float | None
-
-
-class Sample(NamedTuple):
-    """A node at one moment; `most` is the most memory that was held so far in this start."""
-
-    time: float
-    attempt: int
-    cpu_seconds: float
-    memory: float
-    most: float
-    processes: int
-    gpus: tuple[GpuSample, ...]
-
-
-def read_usage(run_dir: Path) -> dict[str, list[Sample]]:
-    """Return the samples of each node, in the order of time; damaged lines are left out."""
-    return {
-        path.stem: samples
-        for path in sorted(run_dir.glob("usage/*.jsonl"))
-        if (samples := list(_read_samples(path)))
-    }
 
 
 def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample, ...]:
@@ -65,36 +40,6 @@ def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample,
     except (OSError, ValueError):
         return ()
     return next((gpus for _, gpus in reversed(list(read_gpu_csv(text)))), ())
-
-
-def _read_samples(path: Path) -> Iterator[Sample]:
-    try:
-        with open_left(path) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _MOST_BYTES))
-            lines = file.read().split(b"\n")
-    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
-        return
-    for line in lines[1:] if size > _MOST_BYTES else lines:  # the first one may be cut
-        try:
-            fields = json.loads(line)
-            gpus = tuple(read_gpus(fields.get("gpus") or ""))
-            numbers = [read_number(fields.get(key)) for key in ("time", "cpu_s", "memory", "most")]
-            time, cpu, memory, peak = numbers
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            continue
-        if time is None or cpu is None or memory is None:
-            continue
-        attempt, processes = fields.get("attempt"), fields.get("processes")
-        yield Sample(
-            time=time,
-            attempt=attempt if isinstance(attempt, int) else 0,
-            cpu_seconds=cpu,
-            memory=memory,
-            most=max(memory, peak or 0.0),
-            processes=processes if isinstance(processes, int) else 0,
-            gpus=gpus,
-        )
 
 
 def read_gpu_csv(text: str) -> Iterator[tuple[float, tuple[GpuSample, ...]]]:
@@ -115,7 +60,7 @@ def read_gpu_csv(text: str) -> Iterator[tuple[float, tuple[GpuSample, ...]]]:
         before = index
         groups[-1][1].append(values)
     for moment, lines in groups:
-        if gpus := tuple(read_gpus(";".join(filter(None, lines)))):
+        if gpus := tuple(_read_gpus(";".join(filter(None, lines)))):
             yield moment, gpus
 
 
@@ -129,7 +74,7 @@ def _read_stamp(text: str) -> float | None:
         return None
 
 
-def read_gpus(text: str) -> Iterator[GpuSample]:
+def _read_gpus(text: str) -> Iterator[GpuSample]:
     """Read what `nvidia-smi` or `rocm-smi` prints, its lines joined by `;`."""
     lines = [[word.strip() for word in line.split(",")] for line in text.split(";") if line]
     if lines and lines[0][0] == "device":

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Usage
-from jobgen.report.figures import find_median, format_count, format_number, format_size, format_span
+from jobgen.report.figures import find_median, format_number, format_span
 
 Values = Sequence[float | None]
 _MOST_BARS = 200  # of one chart; more are a line
@@ -57,17 +57,6 @@ def _draw_usage(usage: Usage) -> Iterator[Chart]:
         curves = [("busy", usage.gpu_uses)]
         chart = _draw_lines("usage-gpu", "GPU use", "%", curves, text, x="minutes", wide=True)
         yield chart._replace(top=100.0)
-    if len(usage.busy.x) > 1:
-        text = f"On {format_count(usage.nodes, 'node')} together; at most {max(usage.busy.y):.1f}."
-        curves = [("CPUs busy", usage.busy)]
-        chart = _draw_lines("usage-cpu", "CPUs busy", "CPUs", curves, text, x="minutes")
-        yield chart._replace(top=max(usage.busy.y) * 1.1 or 1.0)
-    if len(usage.held.x) > 1:
-        text = f"The node with the most memory in use; {format_size(usage.memory)} at most."
-        held = Curve(usage.held.x, tuple(value / 1024**3 for value in usage.held.y))
-        curves = [("memory", held)]
-        chart = _draw_lines("usage-memory", "Memory of a node", "GB", curves, text, x="minutes")
-        yield chart._replace(top=max(held.y) * 1.1 or 1.0)
 
 
 def _draw_training(run: RunFacts) -> Iterator[Chart]:

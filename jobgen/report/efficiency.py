@@ -1,8 +1,8 @@
 """What a run asked for, what it used of that, and what to ask for next time.
 
-What the nodes noted counts first, and what the scheduler counts stands beside it. Advice follows a
-run that ended well and was measured for most of its time; it leaves a quarter more than the most
-that was measured.
+CPUs and memory are as the scheduler counts them; of GPUs what the nodes noted counts first. Advice
+follows a run that ended well and was measured for most of its time; it leaves a quarter more than
+the most that was measured.
 """
 
 from __future__ import annotations
@@ -124,17 +124,14 @@ def _measure_cpus(known: Known) -> Use:
     used = known.counted
     cpus = used.cpus or _count_asked_cpus(known.plan)
     elapsed = known.elapsed or used.elapsed
-    counted = _divide(used.cpu_seconds or None, elapsed)
-    noted = _divide(known.usage.cpu_seconds if known.usage else None, elapsed)
-    busy = counted if noted is None else noted
+    busy = _divide(used.cpu_seconds or None, elapsed)
     return Use(
         "CPUs",
         format_count(cpus, "CPU") if cpus else None,
         None if busy is None else f"{busy:.1f} busy on average",
         _divide(busy, cpus),
-        used.source if noted is None else _NOTED,
-        _advise_cpus(known, cpus),
-        f"{used.source} counts {counted:.1f}" if noted and counted else "",
+        used.source,
+        _advise_cpus(known),
     )
 
 
@@ -145,30 +142,19 @@ def _count_asked_cpus(plan: Plan | None) -> int | None:
     return sum(group.nodes * (group.cpus or 0) for group in groups)
 
 
-def _advise_cpus(known: Known, cpus: int | None) -> str:
-    usage, waiting = known.usage, known.training.waiting if known.training else None
+def _advise_cpus(known: Known) -> str:
+    waiting = known.training.waiting if known.training else None
     if known.is_done and waiting is not None and waiting > 0.1:
         return f"{format_share(waiting)} of a step is spent waiting for data; more CPUs may help"
-    if usage is None or not usage.busy.y or not known.is_typical(usage.seconds):
-        return ""
-    if not cpus or known.plan is None:
-        return ""
-    peak = max(usage.busy.y)
-    # A process that waits for a GPU, or for others, still needs a CPU when its turn comes.
-    enough = max(*known.plan.nodes.processes, math.ceil(peak * _MARGIN / usage.nodes))
-    if peak >= _LITTLE * cpus or enough * usage.nodes >= cpus:
-        return ""
-    return f"{format_count(enough, 'CPU')} a node would do"
+    return ""
 
 
 def _measure_memory(known: Known) -> Use:
-    noted = known.usage.memory if known.usage else None
-    one_node = noted is not None or known.counted.of_one_node
     nodes = known.counted.nodes or (known.plan.nodes.total if known.plan else None)
-    where = " on one node" if one_node and (nodes or 2) > 1 else ""
-    asked = _find_asked_memory(known, nodes, one_node=one_node)
-    held = _find_held_memory(known, nodes, where)
-    of_task = noted is None and _counts_tasks(known)
+    where = " on one node" if known.counted.of_one_node and (nodes or 2) > 1 else ""
+    asked = _find_asked_memory(known)
+    held = _find_held_memory(known, nodes)
+    of_task = _counts_tasks(known)
     return Use(
         "memory",
         None if asked is None else f"{format_size(asked)}{where}",
@@ -176,7 +162,6 @@ def _measure_memory(known: Known) -> Use:
         None if of_task else _divide(held.amount, asked),
         held.source or (_METRICS if _find_memory_of_rank_0(known) else ""),
         "" if of_task else _advise_memory(known, asked),
-        held.counted,
     )
 
 
@@ -193,27 +178,21 @@ def _describe_memory(known: Known, held: Measured, where: str) -> str | None:
     return None if by_rank_0 is None else f"{format_size(by_rank_0)} by rank 0"
 
 
-def _find_asked_memory(known: Known, nodes: int | None, *, one_node: bool) -> float | None:
-    """Return the bytes that were asked for, on one node or on all."""
-    used = known.counted
-    if used.memory_asked is not None:
-        share = nodes if one_node and not used.of_one_node and nodes else 1
-        return used.memory_asked / share
+def _find_asked_memory(known: Known) -> float | None:
+    """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
+    if known.counted.memory_asked is not None:
+        return known.counted.memory_asked
     groups = known.plan.nodes.groups if known.plan else ()
     if not groups or not all(group.memory for group in groups):
         return None
-    if one_node:
+    if known.counted.of_one_node:
         return min(group.memory or 0 for group in groups) * 1024.0
     return sum(group.nodes * (group.memory or 0) for group in groups) * 1024.0
 
 
-def _find_held_memory(known: Known, nodes: int | None, where: str) -> Measured:
-    """Return the most that was held, by the nodes' notes, the scheduler or the ranks."""
+def _find_held_memory(known: Known, nodes: int | None) -> Measured:
+    """Return the most that was held, by the scheduler or the ranks."""
     used, ranks = known.counted, known.ranks
-    if known.usage and known.usage.memory is not None:
-        place = where if used.of_one_node else ""
-        counted = f"{used.source} counts {format_size(used.memory)}{place}" if used.memory else ""
-        return Measured(known.usage.memory, _NOTED, counted)
     if used.memory is None and _trained_on_cpu(known) and ranks and ranks.memory and nodes == 1:
         return Measured(sum(ranks.memory), _METRICS)
     return Measured(used.memory, used.source)
@@ -228,14 +207,10 @@ def _trained_on_cpu(known: Known) -> bool:
 
 
 def _advise_memory(known: Known, asked: float | None) -> str:
-    used, usage = known.counted, known.usage
-    counted = used.memory if used.of_one_node else None
-    noted = usage.memory if usage else None
-    held = counted if noted is None else noted
-    seconds = usage.seconds if usage and noted is not None else used.elapsed
-    if not asked or not held or not known.is_typical(seconds):
+    held = known.counted.memory if known.counted.of_one_node else None
+    if not asked or not held or not known.is_typical(known.counted.elapsed):
         return ""
-    enough = max(1, math.ceil(max(held, counted or 0) * _MARGIN / _GIB))
+    enough = max(1, math.ceil(held * _MARGIN / _GIB))
     if held > _NEARLY_ALL * asked:
         return f"this was close: resources.memory_per_node: {enough}GB leaves room"
     if held < _LITTLE * asked and enough * _GIB < asked:

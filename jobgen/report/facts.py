@@ -129,22 +129,18 @@ class Training(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What the job's nodes noted, over all starts; memory is of one node.
+    """What the job's nodes noted of their GPUs, over all starts.
 
-    `seconds` are covered by samples on every node. The curves are over minutes: CPUs busy on all
-    nodes, memory of the node that held most, and the mean use of all GPUs in percent.
+    `seconds` are covered by samples on every node. The curve is the mean use of all GPUs in
+    percent, over minutes.
     """
 
     nodes: int
     seconds: float
-    cpu_seconds: float | None
-    memory: float | None  # at most
     gpu_use: float | None  # percent
     gpu_memory: float | None  # of one GPU, at most
     gpu_total: float | None
     gpu_power: float | None  # watts of one GPU, on average
-    busy: Curve
-    held: Curve
     gpu_uses: Curve
 
 
