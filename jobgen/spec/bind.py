@@ -98,7 +98,8 @@ class _Binder:
         from jobgen.spec import words  # only an error needs it
 
         known, item, hint, target = read_fields(cls), node.items[key], "", ""
-        if isinstance(item, Scalar) and not item.text and _shares_line(node, key):
+        empty = isinstance(item, Scalar) and not item.text
+        if empty and ("=" in key or _shares_line(node, key)):
             hint = words.suggest_separation(key, known)
         elif self.hints < _MOST_HINTS:
             self.hints += 1
@@ -274,6 +275,7 @@ def split_words(text: str) -> list[str]:
     """Return the words of a command line; raises ValueError for one that needs a shell."""
     import shlex
 
+    text = re.sub(r"(?<=\s)\\\s+", " ", text)  # at the end of a line, which goes on
     if "\n" in text.strip():
         raise ValueError("has several lines; name one program, lines of bash go to setup")
     bare = re.sub(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", "", text)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from collections.abc import Sequence as AnySequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from jobgen.capabilities import list_capabilities
 from jobgen.records import NamedTuple
@@ -35,6 +35,29 @@ class Hint(NamedTuple):
     meant: str = ""
 
 
+class _Stranger(NamedTuple):
+    """A key and its value, in the record at `path`, which has the keys `known` and not this one.
+
+    `root` is the type of the whole document.
+    """
+
+    key: str
+    node: Node
+    path: str
+    known: Set[str]
+    root: type
+
+    @property
+    def is_in_job(self) -> bool:
+        """Whether it stands in a job spec, not in a profile or the user's own config."""
+        return hasattr(self.root, "renamed")
+
+    @property
+    def place(self) -> str:
+        """The path of the record as the table has it: that of any role is `roles`."""
+        return re.sub(r"^roles\.\w+(?=\.|$)", "roles", self.path)
+
+
 @cache
 def list_synonyms() -> dict[str, str]:
     """Return the words of others, each with the path of the spec that it stands for."""
@@ -43,16 +66,16 @@ def list_synonyms() -> dict[str, str]:
 
 
 @cache
-def list_paths(cls: type, path: str = "") -> tuple[str, ...]:
-    """Return the path of every key of a record, and of the records in it."""
-    paths: list[str] = []
+def list_paths(cls: type, path: str = "") -> dict[str, tuple[Kind, ...]]:
+    """Return what every key of a record takes, and of the records in it, by its path."""
+    paths: dict[str, tuple[Kind, ...]] = {}
     for name, field in read_fields(cls).items():
         inner = _join(path, name)
-        paths.append(inner)
+        paths[inner] = field.kinds
         for kind in field.kinds:
             if is_record(kind.type):
-                paths += list_paths(kind.type, inner)
-    return tuple(paths)
+                paths |= list_paths(kind.type, inner)
+    return paths
 
 
 # --- unknown keys ---
@@ -63,94 +86,108 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hi
 
     `node` is its value, `root` the type of the whole document. The text is empty without a hint.
     """
-    known = read_fields(cls).keys()
-    word = normalize(key)
-    if cls is Expandable and path.endswith("]") and not find_near(word, known):
+    stranger = _Stranger(key, node, path, read_fields(cls).keys(), root)
+    if cls is Expandable and not find_near(normalize(key), stranger.known):
+        text = "put the word in quotes, because it contains ': '"
         if re.fullmatch(r"[\w-]+", key):
-            return Hint(f"write args: {{{key}: ...}}, or each word by itself", f"{path}.value")
-        return Hint("put the word in quotes, because it contains ': '", f"{path}.value")
-    if path.startswith(("run.args.", "environment.variables.")) and not find_near(word, known):
-        name = path.rpartition(".")[2]
-        return Hint(f"write it out, as the program reads it: {name}.{key}: ...", f"{path}.value")
-    for name in known:
-        if word.replace("_", "") == name.replace("_", ""):
-            return _point_within(path, name)
+            text = f"write args: {{{key}: ...}}, or each word by itself"
+        if not path.endswith("]"):
+            text = f"write it out, as the program reads it: {path.rpartition('.')[2]}.{key}: ..."
+        return Hint(text, f"{path}.value")
+    return next(filter(None, _list_hints(stranger)), Hint(""))
+
+
+def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
+    """Yield what the key can mean, the surest first."""
+    key, node, path, known, root = stranger
+    word, table = normalize(key), load_table()
+    names = (name for name in known if word.replace("_", "") == name.replace("_", ""))
+    yield from (_point_within(path, name) for name in names)
     if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
-        return Hint(f"write its keys here, without {key}")
-    is_job = hasattr(root, "renamed")  # and not a profile, or the user's own config
-    same = _list_parts(root).get(frozenset(_list_words(key)), word) if is_job else word
+        yield Hint(f"write its keys here, without {key}")
+    same = _list_parts(root).get(frozenset(_list_words(key)), word) if stranger.is_in_job else word
     for name in dict.fromkeys((word, same)):
-        hint = _translate(key, name, node, path, known) if is_job else None
-        inside = [other for other in list_paths(root) if other.rpartition(".")[2] == name]
-        if hint is None and inside:
-            hint = _point_to(key, inside, path, known, exact=name == word)
-        if hint is not None:
-            return hint
+        yield _answer(stranger, name, exact=name == word)
     if near := find_near(word, known):
-        return _point_within(path, near)
-    return _guess_late(key, word, node, path=path, root=root, known=known) if is_job else Hint("")
-
-
-def _translate(key: str, word: str, node: Node, path: str, known: Set[str]) -> Hint | None:
-    """Return the hint for a word that other tools use; None if the table does not have it."""
-    table, synonyms, place = load_table(), list_synonyms(), _find_place(path)
-    for name, words in table["inside"].get(place, {}).items():
-        if word in words.split():
-            return _point_within(path, name)
-    target = synonyms.get(word, "")
-    for rule in table["key_rules"]:
-        listed = word in rule.get("key", word).split() and rule.get("means", target) == target
-        if listed and (values := _match(rule, place, node, key=key)):
-            if "say" not in rule:
-                return _point_to(key, [rule["use"]], path, known)
-            return Hint(fill(rule["say"], values), rule.get("use", ""))
-    value = node.text if isinstance(node, Scalar) else ""
-    if target and value.lower() in table["refusals"].split():
-        return Hint("leave it out: jobgen does so only where it is asked to")
-    for answer in table["answers"]:
-        if word in (words := answer["words"].split()) or f"{place}.{word}" in words:
-            inside = _take_for_content(key, node, path) if "argument" in answer else None
-            return inside or Hint(fill(answer["say"], {"value": value or "..."}))
-    if target:
-        return _point_to(key, [target], path, known)
-    return None if isinstance(node, Mapping) else point_to_directive(word, value)
-
-
-def _guess_late(key: str, word: str, node: Node, *, path: str, root: type, known: Set[str]) -> Hint:
-    """Return the hint for a key that the table does not have, by its form, value or spelling."""
-    table, place, option = load_table(), _find_place(path), f"-{key}"
-    rows = [row.options for row in list_capabilities() if len(key) == 1 and path == ""]
-    targets = {options[option] for options in rows if option in options}
+        yield _point_within(path, near)
+    if not stranger.is_in_job:
+        return
+    letters = [row.options.get(f"-{key}") for row in list_capabilities() if path == ""]
+    targets = {target for target in letters if target and _takes(list_paths(root)[target], node)}
     if len(targets) == 1:
-        return _point_to(key, [*targets], "", known)
-    if hint := _take_for_content(key, node, path):
-        return hint
-    for rule in table["late_rules"]:
-        if re.fullmatch(rule.get("key", ".*"), word) and (
-            values := _match(rule, place, node, key=key)
-        ):
-            return Hint(fill(rule["say"], values), rule.get("use", ""))
-    for other in _find_like(key, root):
-        if (hint := _translate(key, other, node, path, known)) is not None:
+        yield _point_to(stranger, targets)
+    yield _take_for_content(key, node, path)
+    yield _apply_rules(table["late_rules"], stranger, word)
+    for other in _find_like(stranger):
+        yield _answer(stranger, other)
+    default = table["defaults"].get(stranger.place, "")
+    yield Hint(fill(default, {"key": key, "known": ", ".join(known)}))
+
+
+def _answer(stranger: _Stranger, word: str, *, exact: bool = False) -> Hint | None:
+    """Return the hint for a word of the table, or for a name that the schema has elsewhere."""
+    _, node, path, _, root = stranger
+    table, target = load_table(), list_synonyms().get(word, "") if stranger.is_in_job else ""
+    if stranger.is_in_job:
+        for name, words in table["inside"].get(stranger.place, {}).items():
+            if word in words.split():
+                return _point_within(path, name)
+        rules = table["key_rules"] + table["answers"]
+        if hint := _apply_rules(rules, stranger, word, target):
             return hint
-        paths = [name for name in list_paths(root) if name.rpartition(".")[2] == other]
-        return _point_to(key, paths, path, known)
-    return Hint(fill(table["defaults"].get(place, ""), {"key": key, "known": ", ".join(known)}))
+    if paths := [target] * bool(target) or _list_named(word, root):
+        return _point_to(stranger, paths, exact=exact and not target)
+    if isinstance(node, Mapping) or not stranger.is_in_job:
+        return None
+    return point_to_directive(word, node.text if isinstance(node, Scalar) else "")
 
 
-def _find_like(key: str, root: type) -> Iterator[str]:
+def _apply_rules(
+    rules: AnySequence[Rule], stranger: _Stranger, word: str, target: str = ""
+) -> Hint | None:
+    """Return the hint of the first rule that holds for a word, which stands for a target."""
+    key, node, path, _, _ = stranger
+    for rule in rules:
+        words = rule.get("words", word).split()
+        if not ({word, f"{stranger.place}.{word}"} & {*words}):
+            continue
+        if not re.fullmatch(rule.get("means", ".*"), target):
+            continue
+        if not re.fullmatch(rule.get("form", ".*"), word):
+            continue
+        if values := _match(rule, stranger.place, node, key=key):
+            if "say" not in rule:
+                return _point_to(stranger, [rule["use"]])
+            own = _take_for_content(key, node, path) if "argument" in rule else None
+            return own or Hint(fill(rule["say"], values), rule.get("use", ""))
+    return None
+
+
+def _list_named(word: str, root: type) -> list[str]:
+    """Return the paths of the keys that have a name, wherever they stand."""
+    return [path for path in list_paths(root) if path.rpartition(".")[2] == word]
+
+
+def _find_like(stranger: _Stranger) -> Iterator[str]:
     """Yield the words of the table that a key is taken for: of its parts, or spelt nearly so."""
+    key, node, _, _, root = stranger
     whole, known = frozenset(_list_words(key)), _list_parts(root)
     # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
     within = [other for other in known if other < whole and 3 * len(other) >= 2 * len(whole)]
     yield from (known[other] for other in within if len(within) == 1)
     if near := find_near(normalize(key), known.values(), cutoff=0.85):
         yield near
-    keys = list_synonyms().keys() | {path.rpartition(".")[2] for path in list_paths(root)}
-    vague, named = load_table()["vague"].split(), _list_words(key.partition("_per_")[0])
-    parts = [part for part in reversed(named) if part not in vague]
-    words = [known.get(frozenset([part]), "") for part in parts]
-    yield from (word for word in words if word in keys)
+    vague = load_table()["vague"].split()
+    for part in reversed(_list_words(key.partition("_per_")[0])):
+        word = known.get(frozenset([part]), "")
+        meant = [list_synonyms()[word]] if word in list_synonyms() else _list_named(word, root)
+        # Of one part alone only a value of the right kind is trusted.
+        if part not in vague and any(
+            kind.fits(node) or isinstance(node, Mapping) == is_record(kind.type)
+            for path in meant
+            for kind in list_paths(root)[path]
+        ):
+            yield word
 
 
 @cache
@@ -198,37 +235,31 @@ def _point_within(path: str, name: str) -> Hint:
     return Hint(f"did you mean {name!r}{remark}?", target)
 
 
-def _point_to(
-    key: str, paths: AnySequence[str], path: str, known: Set[str], *, exact: bool = False
-) -> Hint:
-    """Say where a thing belongs, as seen from the record at `path`, which has the keys `known`."""
-    table = load_table()
-    target = min(paths, key=lambda name: (name.count("."), name))
+def _point_to(stranger: _Stranger, paths: Iterable[str], *, exact: bool = False) -> Hint:
+    """Say where a thing belongs: the one of `paths` that takes the value, and lies highest."""
+    key, node, path, known, root = stranger
+    examples, kinds = load_table()["examples"], list_paths(root)
+    target = min(paths, key=lambda one: (not _takes(kinds[one], node), one.count("."), one))
+    fixed = [kind for kind in kinds[target] if get_origin(kind.type) is Literal]
     if path and target.partition(".")[0] in known:  # a role has a run of its own
         target = f"{path}.{target}"
     parent, _, name = target.rpartition(".")
     if parent.endswith("resources") and (short := name.partition("_per_")[0]) in known:
         return _point_within(path, short)
-    if parent == path:
-        example = table["examples"].get(name, "") if path == "" and name != key else ""
-        if not example:
-            return _point_within(path, name)
-        return Hint(f"write {target}, as in {name}: {example}", target)
+    example = examples.get(name, "") if name != key else ""
+    if parent == path and (path or not example):
+        return _point_within(path, name)
     if not parent:
-        example = table["examples"].get(name, "")
-        shown = f", as in {name}: {example}" if example and name != key else ""
-        return Hint(f"write {target}, at the top level{shown}", target)
-    requeues = name == "then" and "requeue" in key
-    text = "requeue" if requeues else table["examples"].get(name, "...")
+        place = ", at the top level" if path else ""
+        return Hint(f"write {target}{place}" + f", as in {name}: {example}" * bool(example), target)
+    text = "requeue" if name == "then" and "requeue" in key else examples.get(name, "...")
+    if isinstance(node, Scalar) and _takes(fixed, node):
+        text = node.text
     for outer in reversed(target.removeprefix(f"{path}.").split(".")):
         text = f"{outer}: {text}" if outer == name else f"{outer}: {{{text}}}"
     belongs = f"{key!r} belongs to {parent}; " if exact else ""
-    return Hint(f"{belongs}write {target}{table['remarks'].get(target, '')}, as in {text}", target)
-
-
-def _find_place(path: str) -> str:
-    """Return the path of a record as the table has it: that of any role is `roles`."""
-    return re.sub(r"^roles\.\w+(?=\.|$)", "roles", path)
+    remark = load_table()["remarks"].get(target, "")
+    return Hint(f"{belongs}write {target}{remark}, as in {text}", target)
 
 
 def normalize(word: str) -> str:
@@ -254,35 +285,51 @@ def suggest_value(node: Node, kinds: AnySequence[Kind], path: str, *, wrong: str
         fits = fits and rule.get("wrong", wrong) == wrong
         if fits and (values := _match(rule, path, node)):
             return fill(rule["say"], values)
-    if isinstance(node, Scalar) and (better := _repair(node.text, kinds)):
+    if isinstance(node, Scalar) and (better := _repair(node, kinds)):
         name = re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
         return f"write {better}" if path.endswith("]") else f"write {name}: {better}"
     return ""
 
 
-def _repair(text: str, kinds: AnySequence[Kind]) -> str:
-    """Return text that one of `kinds` takes, once signs, words and units are written its way."""
-    better = text
+def _repair(node: Scalar, kinds: AnySequence[Kind]) -> str:
+    """Return text that one of `kinds` takes, once signs, words and units are written its way.
+
+    For a record it is the one key that takes the value.
+    """
+    better = node.text
+    fixed = [kind for kind in kinds if kind.type is int or isinstance(kind.rule, Parsed | Pattern)]
     for old, new in load_table()["repairs"].items():
         better = re.sub(old, new, better).strip()
-        if better != text and any(_takes(kind, better) for kind in kinds):
+        form = "int" if better.isdecimal() else "str"
+        if better != node.text and _takes(fixed, Scalar(node.where, better, form)):
             return better
-    return ""
+    records = (read_fields(kind.type).items() for kind in kinds if is_record(kind.type))
+    names = [name for fields in records for name, key in fields if _takes(key.kinds, node)]
+    return f"{{{names[0]}: {node.text}}}" if len(names) == 1 else ""
 
 
-def _takes(kind: Kind, text: str) -> bool:
-    """Return whether a kind of number or of text with its own form takes a text."""
+def _takes(kinds: AnySequence[Kind], node: Node) -> bool:
+    """Return whether one of `kinds` takes a value as it is."""
+    return any(kind.fits(node) and _follows(kind, node) for kind in kinds)
+
+
+def _follows(kind: Kind, node: Node) -> bool:
+    """Return whether a value keeps to the rule of a kind that it fits."""
+    if not isinstance(node, Scalar):
+        return True
     if isinstance(kind.rule, Parsed):
         try:
-            kind.rule.parse(text)
+            kind.rule.parse(node.text)
         except ValueError:
             return False
         return True
     if isinstance(kind.rule, Pattern):
-        return kind.rule.matches(text)
-    least, most = kind.rule if isinstance(kind.rule, Range) else (0, None)
-    plain = kind.type is int and re.fullmatch(r"0|[1-9]\d{0,8}", text)
-    return bool(plain) and least <= int(text) <= (most or int(text))
+        return kind.rule.matches(node.text)
+    if kind.type is int:
+        least, most = kind.rule if isinstance(kind.rule, Range) else (0, None)
+        plain = re.fullmatch(r"0|[1-9]\d{0,8}", node.text)
+        return bool(plain) and least <= int(node.text) <= (most or int(node.text))
+    return get_origin(kind.type) is not Literal or node.text.lower() in get_args(kind.type)
 
 
 def suggest_word(text: str, known: Iterable[str], path: str) -> str:
@@ -300,8 +347,9 @@ def suggest_word(text: str, known: Iterable[str], path: str) -> str:
 
 def suggest_separation(key: str, known: Iterable[str]) -> str:
     """Return what to write for a key without a value that stands behind another one in {...}."""
-    if (match := re.fullmatch(r"(\w+) ?[= ] ?(.+)", key)) and match[1] in known:
-        return f"write {match[1]}: {match[2]}"
+    match = re.fullmatch(r"(\w+) ?([= ]) ?(.+)", key)
+    if match and (match[2] == "=" or match[1] in known):
+        return f"write {match[1]}: {match[3]}"
     return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 
 
@@ -371,6 +419,7 @@ def _match(rule: Rule, path: str, node: Node, *, key: str = "") -> dict[str, str
     values = describe(text, words if len(words) == len(items) else [], place)
     values |= {
         "key": key,
+        "value": text or "...",
         "size": str(len(items) or ""),
         "dashes": "yes" * any(isinstance(item, Mapping) for item in items),
         "names": ", ".join(inner),

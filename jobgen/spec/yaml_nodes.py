@@ -336,4 +336,6 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         line, column, fault, hint = slip
         return [Problem(Position(file, line, column), "", fault, hint)]
     parts = [getattr(error, "context", None), getattr(error, "problem", None)]
-    return [Problem(where, "", ": ".join(part for part in parts if part) or "is not YAML")]
+    hint = "write KEY: VALUE or - ITEM, and text with special characters in quotes"
+    hint = hint if len(lines) > 1 else ""  # a value alone, as of --set, has no keys
+    return [Problem(where, "", ": ".join(part for part in parts if part) or "is not YAML", hint)]

@@ -43,6 +43,21 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         (GOOD + "array:\n    tasks: 2\n  at_once: 1\n", "job.yaml:7:1: is indented less"),
         ("name: a\nscheduler slurm\nqueue: b\n", "job.yaml:2:10: no colon behind scheduler"),
         (GOOD + "array:\n  tasks: 2\n  - at_once: 1\n", "job.yaml:7:1: is a dash among keys"),
+        ("name: a\nresources:\n  - nodes: 2\n  walltime: 1h\n", "job.yaml:3:3: is a dash among"),
+        ("name: a\nresources:\n  nodes = 2\n  walltime: 1h\n", "3:8: no colon behind nodes; write"),
+        (
+            "// a job\n" + GOOD,
+            "job.yaml:1:1: is not how YAML writes a comment; write # at its start",
+        ),
+        (GOOD + "array: {values:[1]}\n", "job.yaml:5:15: no space after the colon"),
+        (GOOD + "environment:\n  setup: <<EOF\n    a: b\n  EOF\n", "6:10: is not how YAML quotes"),
+        (GOOD + "environment:\n  setup: |\n  ulimit -c 0\n", "7:3: is neither KEY: VALUE nor"),
+        ("name: {% a %}\n" + GOOD, "job.yaml:1:7: a template; jobgen fills in none"),
+        ('{"name": "a" "queue": "b"}', "job.yaml:1:13: two keys without a comma between them"),
+        (
+            GOOD.replace("{module: m}", "{script=a.py}"),
+            "job.yaml:4:7: run.script=a.py: unknown key; w",
+        ),
         ("apiVersion: batch/v1\nkind: Job\n", "job.yaml: is a manifest of Kubernetes"),
         ("services:\n  a: {image: b}\n", "job.yaml: is a file of docker compose"),
         ("dependencies:\n  - torch\n", "job.yaml: describes a conda environment"),
@@ -57,3 +72,8 @@ def test_a_program_given_for_a_spec_is_told_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("import torch\nif x: print({1: 2})\n")
     with pytest.raises(SpecError, match=r"train\.py: is a Python program.* --script train\.py"):
         load("train.py")
+
+
+def test_a_command_goes_on_after_a_backslash() -> None:
+    text = GOOD.replace("{module: m}", "\n  command: python a.py \\\n    --lr 1 a\\ b\n")
+    assert load(text).spec.run.command == ("python", "a.py", "--lr", "1", "a b")
