@@ -79,7 +79,7 @@ def run_command(command: Command, folder: Path, *, first: Sequence[Path] = ()) -
         timeout=400,
         check=False,
     )
-    expected = {0, *map(int, re.findall(r"\bexit (\d+)", command.line))}
+    expected = {0, *map(int, re.findall(r"\bexits? (?:with )?(\d+)", command.line))}
     printed = done.stdout + done.stderr
     assert done.returncode in expected, f"{command.line}: {done.returncode}\n{printed}"
     missing = [line for line in command.output.splitlines() if line not in printed.splitlines()]
