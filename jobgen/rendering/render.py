@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -39,9 +39,9 @@ def quote(value: object) -> Markup:
     if isinstance(value, Markup):
         return value
     if isinstance(value, ShellPath):
-        return Markup(_quote_expandable(value))
+        return _quote_expandable(value)
     if isinstance(value, str):
-        return Markup(_quote_literal(value))
+        return _quote_literal(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return Markup(value)
     if isinstance(value, StrictUndefined):
@@ -49,12 +49,14 @@ def quote(value: object) -> Markup:
     raise TypeError(f"no shell word for {value!r}")
 
 
-def _quote_literal(text: str) -> str:
+@lru_cache(1000)  # scripts of one kind share most of their words
+def _quote_literal(text: str) -> Markup:
     """A word in which nothing expands; double quotes show that a `$` is meant to stay one."""
-    return f'"{_escape_quoted(text)}"' if re.search(r"[$`\\]", text) else shlex.quote(text)
+    odd = re.search(r"[$`\\]", text)
+    return Markup(f'"{_escape_quoted(text)}"' if odd else shlex.quote(text))
 
 
-def _quote_expandable(path: str) -> str:
+def _quote_expandable(path: str) -> Markup:
     """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business."""
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
@@ -64,7 +66,7 @@ def _quote_expandable(path: str) -> str:
     for match in _VARIABLE.finditer(path):
         parts += [_escape_quoted(path[end : match.start()]), f"${{{match[1] or match[2]}}}"]
         end = match.end()
-    return '"' + "".join(parts) + _escape_quoted(path[end:]) + '"'
+    return Markup('"' + "".join(parts) + _escape_quoted(path[end:]) + '"')
 
 
 def _escape_quoted(text: str) -> str:
@@ -76,6 +78,7 @@ def _quote_words(values: Iterable[object]) -> Markup:
     return Markup(" ".join(map(quote, values)))
 
 
+@cache
 def find_template_folder() -> str:
     """`templates/`: inside an installed package, beside the package in a checkout."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
