@@ -132,13 +132,10 @@ def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
         if not os.path.isdir(path):
             yield Difference(f"path {path}", "does not exist here")
     names = os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else []
-    if profile.interface and names and not any(_fits(name, profile.interface) for name in names):
+    kind = (profile.interface or "").rstrip("0123456789")
+    if names and not any(name.startswith(kind) for name in names):
         message = f"no {profile.interface} on this machine, which has {', '.join(sorted(names))}"
         yield Difference("interface", message)
-
-
-def _fits(name: str, wanted: str) -> bool:
-    return name.startswith(wanted.rstrip("0123456789"))
 
 
 def _list_modules(profile: SiteProfile) -> list[str]:

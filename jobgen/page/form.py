@@ -101,14 +101,11 @@ def _walk(record: dict[str, Any], path: str, definitions: dict[str, Any]) -> Ite
         kinds = field.get("allOf") or field.get("anyOf") or [{}]
         if "$ref" in kinds[0]:
             name = kinds[0]["$ref"].rpartition("/")[2]
-            if _is_form_like(definitions[name]):
-                yield from _walk(definitions[name], inside, definitions)
+            inner = definitions[name]
+            if inner.get("type") == "object" and inner.get("properties"):
+                yield from _walk(inner, inside, definitions)
                 continue
         yield _make_control(inside, field)
-
-
-def _is_form_like(record: dict[str, Any]) -> bool:
-    return record.get("type") == "object" and bool(record.get("properties"))
 
 
 def _make_control(path: str, field: dict[str, Any]) -> Control:

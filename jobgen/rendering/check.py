@@ -171,7 +171,9 @@ def find_files(folder: str) -> list[str]:
             folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
             paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
     scripts = [path for path in paths if is_script(path) and _is_rendered(Path(path))]
-    rendered = {os.path.join(os.path.dirname(path), _read_spec_name(path)) for path in scripts}
+    rendered = {
+        os.path.join(os.path.dirname(path), read_script(Path(path)).header.spec) for path in scripts
+    }
     specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
     return [*scripts, *filter(_is_spec, specs)]
 
@@ -182,10 +184,6 @@ def _is_rendered(path: Path) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _read_spec_name(path: str) -> str:
-    return read_script(Path(path)).header.spec
 
 
 def _is_spec(path: str) -> bool:

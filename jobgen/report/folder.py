@@ -111,13 +111,13 @@ class Folder:
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for one in answers:
             groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
-        sizes = [
-            size for one in answers for device in one["devices"] if (size := _read_size(device))
-        ]
-        summed = [one for one in answers if read_number(one.get("allreduce_gb_s")) is not None]
+        devices = [device for one in answers for device in one["devices"]]
+        sizes = [size for device in devices if (size := read_number(device.get("gb")))]
+        speeds = [read_number(one.get("allreduce_gb_s")) for one in answers]
+        speed = next((speed for speed in reversed(speeds) if speed is not None), None)
         return (
             tuple(map(_make_checked, groups.values())),
-            self._read_allreduce(summed[-1]) if summed else AllReduce(),
+            AllReduce() if speed is None else AllReduce(speed, *run_folder.read_network(self.path)),
             min(sizes) * 1e9 if sizes else None,
         )
 
@@ -135,12 +135,6 @@ class Folder:
             answers["node"] = str(answers.get("node") or path.stem)
             answers["kinds"] = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
             yield answers
-
-    def _read_allreduce(self, answers: dict[str, Any]) -> AllReduce:
-        network, warning = run_folder.read_network(self.path)
-        if network is None:  # older jobs have it among the answers
-            network, warning = map(_read_text, map(answers.get, ("nccl_network", "warning")))
-        return AllReduce(read_number(answers.get("allreduce_gb_s")), network, warning)
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
         try:
@@ -178,10 +172,6 @@ def _make_checked(answers: list[dict[str, Any]]) -> Checked:
         clock=max((abs(off) for off in clocks if off is not None), default=None),
         problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
     )
-
-
-def _read_size(device: dict[str, Any]) -> float | None:
-    return read_number(device.get("gb"))
 
 
 def _read_text(value: object) -> str | None:

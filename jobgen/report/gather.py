@@ -71,7 +71,8 @@ def gather(
         gpu_memory=gpu_memory,
     )
     places = folder.list_places(attempts, plan)
-    words = list_task_words(plan, _get_index(job) if job.array else None)
+    index = int(job.run_dir.name.rpartition("_")[2]) if job.array else None
+    words = list_task_words(plan, index)
     return RunFacts(
         id=job.id,
         name=job.name,
@@ -201,10 +202,6 @@ def _compute_charge(
 def _mask(text: str | None) -> str | None:
     """Mask secrets in a submitted text, because a page may be passed on."""
     return None if text is None else mask_text(text)
-
-
-def _get_index(job: JobRecord) -> int:
-    return int(job.run_dir.name.rpartition("_")[2])
 
 
 def expand_arrays(jobs: Iterable[JobRecord]) -> list[JobRecord]:

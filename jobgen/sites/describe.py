@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from jobgen.schedulers.registry import PACKAGES
 from jobgen.sites.profile import Limit, SiteProfile, SiteQueue, SiteSource, walk_records
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_duration, format_memory
-from jobgen.spec.yaml_text import write_value
+from jobgen.spec.yaml_text import write_data
 
 # Keys of a profile whose values have no place for a source.
 _UNSOURCED = (
@@ -51,9 +50,15 @@ def format_text(loaded: LoadedProfile) -> str:
 
 
 def write_yaml(profile: SiteProfile) -> str:
-    """A profile as YAML."""
+    """A profile as YAML, the name of each source with its address."""
     sources = {key: source.address for key, source in (profile.sources or {}).items()}
-    return "".join(f"{row}\n" for row in _write_rows(profile, sources, depth=0))
+    rows, cited = [], False
+    for row in write_data(make_data(profile), block=("limits",)).splitlines():
+        key, _, value = row.strip().partition(": ")
+        cited = row == "cited:" or (cited and row.startswith(" "))
+        address = sources.get(value) if key == "source" or cited else None
+        rows.append(f"{row}  # {address}\n" if address else f"{row}\n")
+    return "".join(rows)
 
 
 def report_test(file: str, loaded: LoadedProfile) -> str:
@@ -130,24 +135,3 @@ def _format_quantity(key: str, value: Any) -> str | None:
     if isinstance(value, int) and (key == "disk" or key.startswith(("memory", "default_memory"))):
         return format_memory(value)
     return None
-
-
-def _write_rows(
-    record: Any, sources: dict[str, str], *, depth: int, cited: bool = False
-) -> Iterator[str]:
-    """The lines of a record, or of a mapping; what is as by default is left out."""
-    pad = "  " * depth
-    for key, value in _drop_defaults(record).items():
-        if isinstance(value, dict) or (hasattr(value, "_asdict") and not _is_short(value)):
-            yield f"{pad}{key}:"
-            yield from _write_rows(value, sources, depth=depth + 1, cited=key == "cited")
-        elif isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
-            yield f"{pad}{key}:"
-            for item in value:
-                first, *rest = _write_rows(item, sources, depth=depth + 2)
-                yield f"{pad}  - {first.strip()}"
-                yield from rest
-        else:
-            address = sources.get(value) if key == "source" or cited else None
-            note = f"  # {address}" if address else ""
-            yield f"{pad}{key}: {write_value(_convert_value(key, value))}{note}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import abc
 from typing import Any
 
@@ -110,12 +111,7 @@ def _nest(keys: abc.Sequence[str], value: str, *, flow: bool = False) -> Any:
 
 def _write_entry(keys: abc.Sequence[str], value: str, *, indent: int) -> str:
     """Write `value` below nested `keys` in block style, with a newline at its end."""
-    return _indent(serialize(_nest(keys, value)), indent)
-
-
-def _indent(block: str, indent: int) -> str:
-    margin = " " * indent
-    return "".join(margin + line if line.strip() else line for line in block.splitlines(True))
+    return textwrap.indent(serialize(_nest(keys, value)), " " * indent)
 
 
 def _offset(text: str, mark: Any) -> int:

@@ -135,53 +135,26 @@ class OtherAgent(NamedTuple):
     total: bool  # whether `processes` counts those of all nodes
 
 
-OTHER_AGENTS = (
-    OtherAgent(
-        ("accelerate", "launch"),
-        ("--num_machines", "--num-machines"),
-        ("--num_processes", "--num-processes"),
-        ("--machine_rank", "--machine-rank"),
-        ("--main_process_ip", "--main-process-ip"),
-        ("--main_process_port", "--main-process-port"),
-        total=True,
-    ),
-    OtherAgent(
-        ("composer",),
-        ("--nnodes",),
-        ("-n", "--nproc"),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
-    OtherAgent(
-        ("deepspeed",),
-        ("--num_nodes",),
-        ("--num_gpus",),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
-    OtherAgent(
-        ("fabric", "run"),
-        ("--num-nodes", "--num_nodes"),
-        ("--devices",),
-        ("--node-rank", "--node_rank"),
-        ("--main-address", "--main_address"),
-        ("--main-port", "--main_port"),
-        total=False,
-    ),
-    OtherAgent(
-        ("colossalai", "run"),
-        ("--num_nodes",),
-        ("--nproc_per_node",),
-        ("--node_rank",),
-        ("--master_addr",),
-        ("--master_port",),
-        total=False,
-    ),
-)
+# Words | nodes | processes | rank | address | port; and + if processes are those of all nodes.
+_OTHER_AGENTS = """
+accelerate launch | --num_machines --num-machines | --num_processes --num-processes +\
+ | --machine_rank --machine-rank | --main_process_ip --main-process-ip\
+ | --main_process_port --main-process-port
+composer | --nnodes | -n --nproc | --node_rank | --master_addr | --master_port
+deepspeed | --num_nodes | --num_gpus | --node_rank | --master_addr | --master_port
+fabric run | --num-nodes --num_nodes | --devices | --node-rank --node_rank\
+ | --main-address --main_address | --main-port --main_port
+colossalai run | --num_nodes | --nproc_per_node | --node_rank | --master_addr | --master_port
+"""
+
+
+def _read_agent(row: str) -> OtherAgent:
+    cells = [tuple(cell.split()) for cell in row.replace("+", "").split("|")]
+    words, nodes, processes, rank, address, port = cells
+    return OtherAgent(words, nodes, processes, rank, address, port, total="+" in row)
+
+
+OTHER_AGENTS = tuple(map(_read_agent, _OTHER_AGENTS.strip().splitlines()))
 
 
 def find_launcher(words: Sequence[str]) -> str:

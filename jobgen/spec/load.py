@@ -116,7 +116,9 @@ def load(
     if "extends" in root.items or project:
         laid = root = _resolve_extends(root, path, notes)
         if project:
-            laid = root = _put_over_project(root, project, notes)
+            below = _rename_keys(yaml_nodes.read(project), notes)
+            below = _resolve_extends(below, project, notes)
+            laid = root = merge(_drop_key(below, "extends"), root)
         laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
     for override in overrides:
         _apply_override(root, override)
@@ -203,7 +205,7 @@ def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
     layers, files = [root], [path]
     while isinstance(extends := layers[-1].items.get("extends"), Scalar):
         base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
-        if any(_is_same_file(base, file) for file in files):
+        if os.path.realpath(base) in map(os.path.realpath, files):
             chain = " -> ".join([*files, base])
             raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
         if not os.path.isfile(base):
@@ -215,12 +217,6 @@ def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
     while layers:
         result = merge(_drop_key(result, "extends"), layers.pop())
     return result
-
-
-def _put_over_project(root: Mapping, file: str, notes: list[str]) -> Mapping:
-    """`root` over the project's defaults in `file`."""
-    below = _resolve_extends(_rename_keys(yaml_nodes.read(file), notes), file, notes)
-    return merge(_drop_key(below, "extends"), root)
 
 
 def _read_user_config(
@@ -273,10 +269,6 @@ def _drop_key(root: Mapping, key: str) -> Mapping:
     nothing.items[key] = Scalar(Position(""), "", "null")
     nothing.keys[key] = root.where
     return merge(root, nothing)
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _find_project_file(path: str) -> str | None:

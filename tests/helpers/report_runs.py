@@ -14,6 +14,7 @@ from support import load
 
 from jobgen.jobs.record import JobRecord
 from jobgen.plan.resolve import resolve
+from jobgen.rendering import header
 from jobgen.rendering.render import render
 
 BEGAN = 1_790_000_000.0
@@ -81,7 +82,10 @@ def metrics(
     return [*lines, told]
 
 
-WARNING = "NCCL uses TCP sockets between the nodes and not the site's slingshot"
+WARNING = (
+    "NCCL uses TCP sockets between the nodes and not the site's slingshot; `jobgen sites show` says"
+    " what it needs"
+)
 
 
 def make(
@@ -138,8 +142,11 @@ def make(
         told = {"node": node, "python": "3.12.3", "torch": "2.13.0", "cuda": "12.8"}
         told |= {"driver": "570.86", "devices": devices, "clock_s": 0.002}  # type: ignore[dict-item]
         if node == nodes[0]:
-            told |= {"allreduce_gb_s": 0.8, "nccl_network": "Socket", "warning": WARNING}  # type: ignore[dict-item]
+            told |= {"allreduce_gb_s": 0.8}  # type: ignore[dict-item]
         (root / "preflight" / f"{node}.json").write_text(json.dumps(told))
+    (root / "preflight" / "nccl").write_text("NCCL INFO Using network Socket\n")
+    about = header.describe_plan(plan)._replace(fabric="slingshot")
+    (root / "plan.json").write_text(header.write_json(about))
     if slow is not None:
         words = f"rank {slow} on {nodes[slow // 4]} is slow: 1.1 s of forward passes since the last"
         (root / "logs" / nodes[0] / "rank-0.out").write_text(f"{words}\n" * 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jobgen.errors import JobgenError, RefusedError
 from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
@@ -18,12 +18,14 @@ _FIELDS = (
 
 def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
     """As `UsageReader` has it."""
+    options = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
+    argv = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *options, f"--jobs={','.join(ids)}"]
     try:
-        return parse_sacct(_run(ask, make_sacct_argv(ids)))
+        return parse_sacct(_run(ask, argv))  # requeued jobs have a record for each start
     except JobgenError:  # many clusters have no accounting
         if len(ids) > 1:
             raise
-    return parse_scontrol(_run(ask, make_scontrol_argv(ids[0])))
+    return parse_scontrol(_run(ask, ["scontrol", "--oneliner", "show", "job", ids[0]]))
 
 
 def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
@@ -31,12 +33,6 @@ def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
     if answer.code:
         raise RefusedError(answer.refusal(argv[0]))
     return answer.output
-
-
-def make_sacct_argv(ids: Iterable[str]) -> list[str]:
-    """The command whose output `parse_sacct` reads: requeued jobs have a record for each start."""
-    what = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
-    return ["env", "SLURM_TIME_FORMAT=%s", "sacct", *what, f"--jobs={','.join(ids)}"]
 
 
 def parse_sacct(output: str) -> dict[str, Used]:
@@ -85,11 +81,6 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
         memory=max(held, default=None),
         of_one_node=True,
     )
-
-
-def make_scontrol_argv(job_id: str) -> list[str]:
-    """The command whose output `parse_scontrol` reads."""
-    return ["scontrol", "--oneliner", "show", "job", job_id]
 
 
 def parse_scontrol(output: str) -> dict[str, Used]:
