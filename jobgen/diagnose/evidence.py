@@ -288,6 +288,8 @@ class Evidence:
         for index in sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first):
             node = self.nodes[index]
             code = read_words(self._record(node, "ended"))
+            if not code and len(self.nodes) == 1:  # nobody else has to know how it ended
+                code = read_words(self._file("outcome"))[1:]
             if len(code) == 1 and re.fullmatch(r"[1-9][0-9]{0,2}", code[0]):
                 status = _convert_status(int(code[0]))
                 yield Failure(

@@ -411,3 +411,18 @@ def test_the_command_names_the_rank_of_a_real_run(
     assert "planted on rank 3" in answer["title"]
     assert "allreduce.py:" in answer["place"]
     assert find.find_job(job.id).name in jobgen("diagnose", job.id).out
+
+
+def test_the_only_node_says_itself_why_its_program_never_began(tmp_path: Path) -> None:
+    """Nobody else has to know how it ended, so the outcome alone is on record."""
+    run = Run(tmp_path)
+    run.write("attempts/0/nodes", "n1\n")
+    run.write("attempts/0/outcome", "failed 1\n")
+    said = (
+        "ModuleNotFoundError: No module named 'torch'\njobgen: the program never began on n1; 1\n"
+    )
+    run.write("logs/n1/agent.log", said)
+    run.script(f"jobgen: FAILED with exit code 1: n1, by agent.log\n{said}")
+    diagnosis = run.diagnose()
+    assert diagnosis.cause == "import"
+    assert "agent.log:1: ModuleNotFoundError: No module named 'torch'" in diagnosis.evidence[0]
