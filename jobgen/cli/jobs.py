@@ -442,13 +442,17 @@ def top(job: str | None, as_json: bool) -> None:
     live = sys.stdout.isatty() and not as_json
     while True:
         seen = watch.look()
-        row = table.build_row(seen.jobs[0])
-        nodes = list_nodes(one, running=seen.jobs[0].state.name == "running")
+        row, state = table.build_row(seen.jobs[0]), seen.jobs[0].state
+        running = state.name == "running"
+        nodes = list_nodes(one, running=running)
         if as_json:
             put_out(format_json({"job": row, "nodes": nodes}))
             return
         lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
-        lines += format_nodes(nodes) if nodes else ["no node has started yet"]
+        lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
+        if state.ended:
+            used = f"`jobgen report {one.id}` shows what it used"
+            lines.append(f"it has ended; {used}, `jobgen logs {one.id}` what it printed")
         text = "".join(f"{line}\n" for line in [*lines, *seen.silences])
         put_out(f"\x1b[H\x1b[J{text}" if live else text)
         if not live or watch.over(0):

@@ -107,8 +107,8 @@ def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
     return max(0, later - ticks) / hertz / seconds, float(memory), processes
 
 
-def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
-    """Return a table, a line for each node."""
+def format_nodes(nodes: Sequence[NodeUse], *, running: bool) -> list[str]:
+    """Return a table, a line for each node; those of a job that does not run were not asked."""
     head: tuple[str, ...] = (
         "NODE",
         "GPUS",
@@ -119,6 +119,7 @@ def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
         "PROCESSES",
         "NOTED",
     )
+    silence = "no answer" if running else "not asked"
     rows: list[tuple[str, ...]] = [
         (
             each.node,
@@ -128,7 +129,7 @@ def format_nodes(nodes: Sequence[NodeUse]) -> list[str]:
             "-" if each.cpus is None else f"{each.cpus:.1f}",
             "-" if each.memory is None else _format_gb(each.memory),
             "-" if each.processes is None else str(each.processes),
-            "no answer" if each.age is None else f"{each.age:.0f} s ago",
+            silence if each.age is None else f"{each.age:.0f} s ago",
         )
         for each in nodes
     ]

@@ -27,7 +27,7 @@ def test_the_gpus_are_those_that_nvidia_smi_has_listed_last(tmp_path: Path) -> N
     )
     first, second = list_nodes(run.job, running=False)
     assert [gpu.use for gpu in first.gpus] == [90, 70]
-    head, line, other = format_nodes([first, second])
+    head, line, other = format_nodes([first, second], running=True)
     assert head.split("  ")[0] == "NODE"
     for words in ("2: 80 % (70-90)", "30.0 GB of 80.0 GB", "601 W"):
         assert words in line, words
@@ -96,6 +96,12 @@ def test_the_command_prints_a_table_once_where_it_is_no_terminal(
     assert first.startswith("job 4711: ")
     assert head.startswith("NODE")
     assert [line.split()[0] for line in nodes] == ["n1", "n2"]
+    assert all(line.endswith("not asked") for line in nodes)
+    assert "it has ended" not in ended.out  # with no scheduler that is not known
+    run.write("attempts/0/outcome", "failed 1\n")
+    assert jobgen("top", "4711").out.splitlines()[-1] == (
+        "it has ended; `jobgen report 4711` shows what it used, `jobgen logs 4711` what it printed"
+    )
     told = json.loads(jobgen("top", "4711", "--json").out)
     assert [node["node"] for node in told["nodes"]] == ["n1", "n2"]
     assert told["nodes"][0]["gpus"][0]["use"] == 90
