@@ -142,7 +142,9 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
         account = _choose_account(machine, name, profile)
         if wishes.account is None and profile.account and profile.account.required:
             pattern = profile.account.pattern
-            yield Question("account", "Account that pays", account, partial(_read_account, pattern))
+            form = f" ({profile.account.meaning})" if profile.account.meaning else ""
+            words = f"Account that pays{form}"
+            yield Question("account", words, account, partial(_read_account, pattern))
     if wishes.nodes is None:
         yield Question("nodes", "Nodes", 1, partial(_read_count, 1))
     if wishes.gpus_per_node is None:
@@ -178,6 +180,10 @@ def _read_walltime(answer: str) -> str:
 def _read_script(answer: str) -> str:
     for _, message, hint in check_script(answer):
         raise ValueError(f"{message}; {hint}")
+    if not answer.endswith(".py") and not os.path.exists(answer):
+        raise ValueError(
+            f"{answer!r} is neither a file here nor named as one of Python; write *.py"
+        )
     return answer
 
 

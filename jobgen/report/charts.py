@@ -167,7 +167,6 @@ def _describe_forward(forward: Sequence[float], speed: Sequence[float] | None) -
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
-    order = f"the best first, by {comparison.measure}"
     for id, title, y, curves in (
         ("losses", "Training loss", "loss", comparison.curves),
         ("validations", "Validation loss", "loss", comparison.validations),
@@ -176,7 +175,7 @@ def _draw_several(comparison: Comparison) -> Iterator[Chart]:
         drawn = [(name, curve) for name, curve in curves if curve.x]
         if drawn:
             more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
-            text = f"{len(drawn)} runs, {order}.{more}"
+            text = f"{len(drawn)} runs, {comparison.order}.{more}"
             yield _draw_lines(id, title, y, drawn, text, wide=True)
     for number, parameter in enumerate(comparison.parameters):
         title = f"{comparison.measure.capitalize()} by {parameter.name}"

@@ -100,13 +100,14 @@ def _measure_walltime(known: Known) -> Use:
     used = known.counted
     limit = used.limit or (known.plan.walltime.seconds if known.plan else None)
     longest = used.longest or known.longest
+    queued = known.starts == 1 and known.plan is not None and known.plan.site.can.batch
     return Use(
         "walltime",
         None if limit is None else f"{format_span(limit)} for each start",
         None if longest is None else format_span(longest),
         _divide(longest, limit),
         "run folder" if used.longest is None else used.source,
-        _advise_walltime(longest, limit) if known.is_done and known.starts == 1 else "",
+        _advise_walltime(longest, limit) if queued and known.is_done else "",
     )
 
 

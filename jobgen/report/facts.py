@@ -273,6 +273,12 @@ class Comparison(NamedTuple):
     groups: tuple[SeedGroup, ...]
     parameters: tuple[Parameter, ...]
 
+    @property
+    def order(self) -> str:
+        """How the runs are ordered; where none has a loss, by their ids."""
+        known = any(row.loss is not None or row.validation is not None for row in self.rows)
+        return f"the best first, by {self.measure}" if known else "in the order of their ids"
+
 
 class Report(NamedTuple):
     """One run, or several and how they compare."""

@@ -159,7 +159,7 @@ def _describe_comparison(comparison: Comparison) -> Iterator[str]:
             format_span(row.ran),
         ]
         cells.append([row.title, row.state, *differs, *figures])
-    yield from _format_section(f"Runs, the best first by {comparison.measure}", format_table(cells))
+    yield from _format_section(f"Runs, {comparison.order}", format_table(cells))
     head = ["values", "runs", "mean", "deviation", "least", "most"]
     groups = [
         [

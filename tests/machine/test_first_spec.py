@@ -265,7 +265,7 @@ def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     Path("fit.py").write_text("")
-    answers = "gadi\nnci-gadi\n-\nvp91\nmany\n2\n4\n90\n90m\nfit.sh\n\n"
+    answers = "gadi\nnci-gadi\n-\nvp91\nmany\n2\n4\n90\n90m\nfit.sh\n90\n\n"
     code, shown = typed(answers, cwd=Path.cwd())
     assert code == 0, shown
     assert "Known clusters: abci3, " in shown.replace("\r\n", " ")
@@ -274,6 +274,7 @@ def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
         "'many' is not a number from 1",
         "'90' has no unit; write e.g. 90s, 90m or 04:00:00",
         "'fit.sh' is not a Python file",
+        "'90' is neither a file here nor named as one of Python; write *.py",
     ):
         assert f"Error: {refusal}" in shown
     spec = yaml.safe_load(Path("job.yaml").read_text())

@@ -418,6 +418,26 @@ def test_advice_leaves_a_quarter_more_than_what_was_measured(
     }
 
 
+def test_what_was_never_in_a_queue_is_not_told_to_start_sooner(tmp_path: Path) -> None:
+    advice = {}
+    for scheduler in ("local", "slurm"):
+        content = spec(1) | {"scheduler": scheduler}
+        content.pop("site", None)
+        content.pop("account", None)
+        content["resources"] = {"nodes": 1, "walltime": "40h"}
+        job = make(tmp_path / scheduler, "4", ranks=1, content=content, lines=metrics(1, steps=9))
+        advice[scheduler] = uses(of(job))["walltime"].advice
+    assert advice["local"] == ""
+    assert advice["slurm"].endswith("would do, and starts sooner")
+
+
+def test_runs_without_a_loss_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    runs = [make(tmp_path, name, ranks=4, lines="") for name in ("5", "4")]
+    told = format_text(of(*runs))
+    assert "Runs, in the order of their ids" in told
+    assert "best" not in told
+
+
 def test_pbs_tells_what_was_used_and_gives_no_advice_alone(tmp_path: Path) -> None:
     said = (
         "Job Id: 4.pbs|resources_used.cput=01:00:00|resources_used.walltime=00:50:00"
