@@ -66,7 +66,9 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
         devices: tuple[str, ...] = ()
         if group.gpus == 0:
             devices = ("CPU",) * group.processes
-        elif group.gpus >= group.processes and not plan.launch.ray:
+        elif group.gpus == group.processes or (
+            group.gpus > group.processes and plan.launch.mode in ("torchrun", "direct")
+        ):
             devices = tuple(
                 f"GPU {number + (place.first_gpu if place else 0)}"
                 for number in (plan.launch.devices or local)[: len(local)]

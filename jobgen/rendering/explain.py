@@ -179,7 +179,8 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         if word == "wait":
             waited.append(role.name)
             continue
-        starts = f"starts once {' and '.join(waited)} is ready" if waited else "starts first"
+        be = "is" if len(waited) == 1 else "are"
+        starts = f"starts once {' and '.join(waited)} {be} ready" if waited else "starts first"
         ready = "is ready as soon as it is started"
         if role.ready is not None:
             kind, what = next(

@@ -412,7 +412,8 @@ class Role(NamedTuple):
     ] = None
     gpus: Annotated[
         CountOrNone | None,
-        "GPUs of each node, where it shares nodes with the roles before or after it that say gpus.",
+        "GPUs of each node, 0 for none; roles in a row that say gpus share nodes, until all GPUs of"
+        " these are dealt.",
     ] = None
     launch: Annotated[Launch, "How its processes start and find each other."] = Launch()
     environment: Annotated[

@@ -62,19 +62,18 @@ def list_names(spec: JobSpec) -> tuple[str, ...]:
 def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     """Return where each role runs, and what does not add up."""
     roles, conflicts = spec.roles or {}, []
-    blocks: list[list[str]] = []  # roles that share nodes
+    given = spec.resources.gpus_per_node
+    most = max(given) if isinstance(given, tuple) else given or 0
+    blocks: list[list[str]] = []  # roles that share nodes, until the GPUs of these are dealt
+    left: int | None = None
     for name, role in roles.items():
-        if blocks and role.gpus is not None and roles[blocks[-1][-1]].gpus is not None:
+        if left is not None and role.gpus is not None and role.gpus <= left:
             blocks[-1].append(name)
         else:
             blocks.append([name])
-    counts: list[int | None] = []
-    for block in blocks:
-        numbers = {roles[name].nodes for name in block} - {None}
-        if len(numbers) > 1:
-            message = f"shares nodes with {block[0]}, and says another number of them"
-            conflicts.append((f"roles.{block[-1]}.nodes", message, "leave it out"))
-        counts.append(next(iter(numbers), None))
+            left = most
+        left = None if role.gpus is None else left - role.gpus
+    counts = [max(roles[name].nodes or 0 for name in block) or None for block in blocks]
     wanted = spec.resources.nodes
     known, free = sum(count or 0 for count in counts), counts.count(None)
     total = wanted if isinstance(wanted, int) else known + free
@@ -90,11 +89,11 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     for block, count in zip(blocks, counts, strict=True):
         gpu = 0
         for name in block:
-            places[name] = Spot(first, count or 1, gpu, roles[name].gpus)
+            nodes = roles[name].nodes or count or 1  # the first ones of those that are shared
+            places[name] = Spot(first, nodes, gpu, roles[name].gpus)
             gpu += roles[name].gpus or 0
-        most = spec.resources.gpus_per_node or 0
-        if isinstance(most, int) and gpu > most:
-            message = f"the roles on these nodes have {gpu} GPUs of each, and a node has {most}"
+        if gpu > most:
+            message = f"has {gpu} GPUs of each node, and a node has {most}"
             conflicts.append((f"roles.{block[-1]}.gpus", message, ""))
         first += count or 1
     return places, conflicts

@@ -54,11 +54,22 @@ def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
     assert "take_gpus 0 3 4" in script
     assert "take_gpus 3 1 4" in script
     assert script.count("--relative=0 --overlap") == 2
-    more = complaints(shared.replace("gpus: 1\n", "gpus: 2\n"))
-    assert more == [
-        "job.yaml:10:11: roles.train.gpus: the roles on these nodes have 5 GPUs of each, and a node"
-        " has 4"
-    ]
+    more = complaints(shared.replace("gpus: 3\n", "gpus: 5\n"))
+    assert "job.yaml:6:11: roles.server.gpus: has 5 GPUs of each node, and a node has 4" in more
+
+
+def test_roles_share_nodes_until_the_gpus_of_these_are_dealt() -> None:
+    own = "run: {command: x}}"
+    text = SPEC.partition("roles:")[0] + (
+        f"roles:\n  server: {{gpus: 4, nodes: 1, {own}\n  router: {{gpus: 0, {own}\n"
+        f"  train: {{gpus: 4, nodes: 2, {own}\n  asks: {{gpus: 0, nodes: 1, {own}\n"
+    )
+    places = [tuple(role.place) for role in plan(text).roles.members]
+    assert places == [(0, 1, 0, 4), (0, 1, 4, 0), (1, 2, 0, 4), (1, 1, 4, 0)]
+    assert (
+        "roles: have 3, and resources.nodes says 2"
+        in complaints(text.replace("nodes: 3", "nodes: 2"))[0]
+    )
 
 
 def test_only_the_names_of_roles_expand_where_nothing_else_is_said() -> None:
@@ -144,8 +155,9 @@ def test_a_role_takes_few_lines_of_part_1(scheduler: str) -> None:
 def test_the_examples_are_for_every_scheduler(path: Path) -> None:
     for scheduler in ("slurm", "pbs", "local"):
         if f"scheduler: {scheduler}" in path.read_text() or "scheduler:" not in path.read_text():
-            script = render(resolve(load(str(path)), scheduler=scheduler))
-            assert "    run_roles\n" in script or "    start_ray " in script
+            plan = resolve(load(str(path)), scheduler=scheduler)
+            assert plan.launch.mode in ("roles", "ray", "plain")
+            assert split_script(render(plan))
 
 
 @pytest.mark.slow
