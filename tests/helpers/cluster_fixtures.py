@@ -294,12 +294,13 @@ def wait_until(
 
 
 def skip_without(*modules: str) -> None:
-    """Skip the test, or the file, where one of these is not installed.
+    """Skip the test, or the file, where one of these is not installed; with CI=true, fail.
 
     Unlike pytest.importorskip it imports nothing: torch would take every worker seconds.
     """
     for module in modules:
         if importlib.util.find_spec(module) is None:
+            assert os.environ.get("CI") != "true", f"{module} is not installed"
             pytest.skip(f"needs {module}", allow_module_level=True)
 
 
