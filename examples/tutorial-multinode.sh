@@ -50,7 +50,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 0f2368110ff4 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 8b7c1fde26d3 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -203,7 +203,7 @@ main()
 '
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
     trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
-    remind "$WALLTIME" &
+    remind "$WALLTIME" &>/dev/null &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
     local end=$((SECONDS + $1))

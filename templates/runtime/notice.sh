@@ -6,7 +6,8 @@ begin_walltime() {
     echo "$run_end" >"$attempt_dir/end"
     trap mind_walltime USR1
     trap 'note_signal && stop=SIGTERM && end_job' TERM INT
-    if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - NOTICE))" & fi    # no scheduler says when
+    # Where no scheduler says when; a pipe that this script prints to ends with it.
+    if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - NOTICE))" &>/dev/null & fi
     if has begin_chain; then begin_chain; fi
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
@@ -21,7 +22,7 @@ mind_walltime() {
         say "the walltime ends in $((run_end - now)) s: the program is asked to stop"
         : >"$run_dir/STOP"
         if has settle_chain; then queue_successor; fi
-        remind "$((NOTICE - LAST_CALL))" &
+        remind "$((NOTICE - LAST_CALL))" &>/dev/null &
     elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
         stop="the end of the walltime"
         end_job

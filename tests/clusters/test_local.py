@@ -310,12 +310,15 @@ def test_a_job_that_another_one_submits_outlives_it(tmp_path: Path) -> None:
     assert job.wait() == "done 0", job.everything()
 
 
-def test_the_script_runs_without_jobgen(tmp_path: Path) -> None:
+def test_the_script_runs_without_jobgen_and_at_its_end_lets_go_of_its_output(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
     rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout
     (tmp_path / "job.sh").write_text(rendered)
-    with (tmp_path / "out").open("w") as out:
-        done = subprocess.run(["bash", "job.sh"], cwd=tmp_path, stdout=out, stderr=out, check=False)
-    assert done.returncode == 0, (tmp_path / "out").read_text()
+    # A pipe, which a process that waits for the walltime would keep open.
+    words, pipes = ["bash", "job.sh"], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(words, cwd=tmp_path, **pipes, timeout=100, text=True, check=False)
+    assert done.returncode == 0, done.stdout
     (folder,) = (tmp_path / "runs" / "reduce").iterdir()
     assert len(Job(folder.name, tmp_path, "reduce").ranks()) == 4

@@ -49,7 +49,7 @@ def told(job: Job, role: str = "") -> dict[str, Any]:
     return dict(ast.literal_eval(path.read_text().splitlines()[0]))
 
 
-def ends(cluster: Cluster, job: Job, outcome: str, within: float = 60) -> None:
+def ends(cluster: Cluster, job: Job, outcome: str, within: float = 150) -> None:
     """Wait for the job's end, after which no node has anything of it."""
     assert job.wait(within) == outcome, job.everything()
     wait_until(lambda: cluster.ended(job.id), timeout=20)
@@ -61,7 +61,7 @@ def ends(cluster: Cluster, job: Job, outcome: str, within: float = 60) -> None:
 
 def wait_for_world(job: Job, role: str = "") -> None:
     logs = f"{role and f'roles/{role}/'}logs/*/rank-0.out"
-    job.wait_for(lambda: any(path.stat().st_size for path in job.run_dir.glob(logs)))
+    job.wait_for(lambda: any(path.stat().st_size for path in job.run_dir.glob(logs)), 150)
 
 
 def find_raylet(cluster: Cluster, node: str) -> int:
@@ -119,7 +119,7 @@ def test_a_role_has_a_ray_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
         "train": {"nodes": 2, "launch": {"mode": "ray"}, "run": run},
     }
     job = start(cluster, tmp_path, roles=roles, run=None, launch=None)
-    ends(cluster, job, "done 0", within=90)
+    ends(cluster, job, "done 0")
     assert told(job, "train") == {"seen": ["n2", "n3"], "cpus": 4.0}
     head = (job.run_dir / "roles/train/logs/n2/ray.log").read_text()
     assert re.search(r"--address='[0-9.]+:2\d{4}'", head)

@@ -300,17 +300,18 @@ def test_roles_beside_each_other_on_a_node_wait_for_a_file_and_for_a_line(start:
     third = {"command": ["bash", "-c", "echo $FIRST_HOSTS $THIRD_HOSTS $SECRET"]}
     roles = {
         "first": {"gpus": 0, "run": one, "ready": {"file": str(start.folder / "up")}},
-        "second": {"gpus": 0, "run": one, "ready": {"log": "is (up|there)$"}},
-        "third": {"gpus": 0, "run": third},
+        "second": {"gpus": 0, "nodes": 2, "run": one, "ready": {"log": "is (up|there)$"}},
+        "third": {"gpus": 0, "nodes": 1, "run": third},  # on the first of the two
     }
-    job = start.submit(roles, nodes=1, environment={"from_shell": ["SECRET"]})
+    job = start.submit(roles, nodes=2, environment={"from_shell": ["SECRET"]})
     said = start.ends("done 0")
     assert said.index("first is ready") < said.index("second starts")
     assert said.index("second is ready") < said.index("third starts")
     (output,) = job.run_dir.glob("roles/third/logs/*/rank-0.out")
     first, last, secret = output.read_text().split()
     assert secret == "s3"
-    assert first == last == ("127.0.0.1" if start.kind == "local" else "n1")
+    name = "127.0.0.1" if start.kind == "local" else "n1"
+    assert (first, last) == (",".join([name, name.replace("n1", "n2")]), name)
 
 
 @pytest.mark.torch
