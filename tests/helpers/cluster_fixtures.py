@@ -9,6 +9,7 @@ process does, however that ends.
 
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -318,6 +319,9 @@ def why_not() -> str | None:
     return f"namespaces: {allowed.stderr.strip()}" if allowed.returncode else None
 
 
+_NUMBERS = itertools.count()
+
+
 def running(cluster: type[Cluster], *, options: Sequence[str] = ()) -> Iterator[Any]:
     """Bring a cluster up, hand it out, take it down; the body of a session's fixture."""
     if reason := why_not():
@@ -325,8 +329,9 @@ def running(cluster: type[Cluster], *, options: Sequence[str] = ()) -> Iterator[
             pytest.fail(f"{cluster.kind} cluster: {reason}", pytrace=False)
         pytest.skip(f"{cluster.kind} cluster: {reason}")
     # Not below pytest's own folder: that is for root's eyes only, daemons have other users.
-    folder = Path(tempfile.gettempdir()) / f"jobgen-test-{os.getpid()}-{cluster.kind}"
-    made = cluster(folder, options)
+    # A module's own cluster stands beside the session's, in a folder of its own.
+    name = f"jobgen-test-{os.getpid()}-{cluster.kind}{next(_NUMBERS)}"
+    made = cluster(Path(tempfile.gettempdir(), name), options)
     try:
         made.up()
         yield made
