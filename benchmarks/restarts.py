@@ -1,9 +1,10 @@
 """How often runs with a bad node get to their end: by verdicts, and by retrying blindly.
 
 On a real Slurm and the emulated PBS, of four nodes each (root on Linux; see tests/clusters). A run
-wants three nodes; one of the four, by a seed, is bad: its processes die at once or late, vanish or
-hang, where a run with `on_failure` has the fourth as its spare. The blind retry submits the same
-job without it again, three times at most, as a loop around sbatch does.
+wants three nodes; one of the four, by a seed, is bad: its processes die at once or after 20 s,
+vanish, hang, or are slow, which preflight finds. A run with `on_failure` has the fourth as its
+spare. The blind retry submits the same job without it again, three times at most, as a loop around
+sbatch does. Four chains run at a time. Each that goes otherwise than it should is printed.
 
     python benchmarks/restarts.py [--chains 10] [--user-errors 10] [slurm] [pbs]
 """
@@ -13,8 +14,10 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +27,36 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 from cluster_fixtures import Cluster, Pbs, Slurm
 from jobs import PROGRAMS, Job, spec, submit
 
-KINDS = ("at-once", "late", "vanishes", "hangs")
+KINDS = ("at-once", "late", "vanishes", "hangs", "slow")
 RETRIES = 3
+#: Python reads this at its start; preflight is a program that bash hands to python3 by its input
+SLOW = """\
+import os, sys, timeit
+if sys.argv[0] == "-" and os.environ.get("JOBGEN_NODE") in open({bad!r}).read().split():
+    true = timeit.repeat
+    timeit.repeat = lambda *words, **more: [50 * one for one in true(*words, **more)]
+"""
+SUBMITTING = threading.Lock()
 FOUR = {"slurm": ["--nodes", "4"], "pbs": ["--nodes", "16:0,16:0,16:0,16:0"]}
 
 
 def start(cluster: Cluster, cwd: Path, bad: str, **changes: Any) -> Job:
     """Submit a run of 30 steps on three nodes, of which `bad` names one."""
-    (cwd / "bad").write_text(bad)
+    file = cwd / "bad"
+    file.write_text(bad)
+    pace = "0.8" if bad.endswith("late\n") else "0.1"
     content = spec(
         resources={"nodes": 3, "cpus_per_node": 1, "walltime": "5m"},
         launch={"mode": "direct", "processes_per_node": 1},
-        run={"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(cwd / "bad")]},
+        run={"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(file), pace, "10"]},
     )
+    if bad.endswith("slow\n"):
+        (cwd / "sitecustomize.py").write_text(SLOW.format(bad=str(file)))
+        variables = {"PYTHONPATH": str(cwd)}
+        content |= {"preflight": True, "environment": {"venv": sys.prefix, "variables": variables}}
     options = ["--again"] if (cwd / "runs").exists() else []
-    return submit(content | changes, *options, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
+    with SUBMITTING:
+        return submit(content | changes, *options, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
 
 
 def wait(job: Job) -> bool:
@@ -65,7 +83,7 @@ def run_with_verdicts(cluster: Cluster, bad: str) -> tuple[bool, list[str], floa
     resources = {"nodes": 3, "spare_nodes": 1, "cpus_per_node": 1, "walltime": "5m"}
     with tempfile.TemporaryDirectory() as folder:
         job = start(cluster, Path(folder), bad, resources=resources, on_failure="restart")
-        done = wait(job)
+        done, blamed = wait(job), list_bad(job)
         ends = sorted(job.run_dir.glob("attempts/*/outcome"))
         starts = sorted(job.run_dir.glob("attempts/*/node-0.started"))
         pause = 0.0
@@ -73,7 +91,12 @@ def run_with_verdicts(cluster: Cluster, bad: str) -> tuple[bool, list[str], floa
             failed = job.run_dir / f"attempts/{number - 1}/failed"
             before = failed if failed.exists() else ends[number - 1]
             pause = max(pause, starts[number].stat().st_mtime - before.stat().st_mtime)
-        return done, list_bad(job), pause
+        by_user = bad.startswith("user")
+        if done == by_user or {*blamed} - {bad.split()[0]}:
+            files = sorted(job.run_dir.glob("attempts/*/verdict"))
+            said = "".join(f"\n    {file.read_text().strip()}" for file in files)
+            print(f"{cluster.kind}: {bad.strip()}: done {done}, blamed {blamed}{said}", flush=True)
+        return done, blamed, pause
 
 
 def retry_blindly(cluster: Cluster, bad: str) -> bool:
@@ -86,22 +109,22 @@ def measure(cluster: Cluster, chains: int, errors: int) -> bool:
     """Print what becomes of the runs on a cluster; return whether all is as it should be."""
     counts: Counter[str] = Counter()
     longest = 0.0
-    for seed in range(chains):
-        chosen = random.Random(seed)
-        bad = f"n{chosen.randint(1, 4)} {KINDS[seed % len(KINDS)]}\n"
-        done, blamed, pause = run_with_verdicts(cluster, bad)
-        counts["done"] += done
-        counts["innocent"] += bool({*blamed} - {bad.split()[0]})
-        counts["blind"] += retry_blindly(cluster, bad)
-        longest = max(longest, pause)
-    for seed in range(errors):
-        done, blamed, _ = run_with_verdicts(cluster, f"user {('wrong', 'crashes')[seed % 2]}\n")
-        counts["done in error"] += done
-        counts["innocent"] += bool(blamed)
+    nodes = [random.Random(seed).randint(1, 4) for seed in range(chains)]
+    planted = [f"n{node} {KINDS[seed % len(KINDS)]}\n" for seed, node in enumerate(nodes)]
+    wrong = [f"user {('wrong', 'crashes')[seed % 2]}\n" for seed in range(errors)]
+    with ThreadPoolExecutor(4) as pool:
+        blind = [pool.submit(retry_blindly, cluster, bad) for bad in planted]
+        judged = [pool.submit(run_with_verdicts, cluster, bad) for bad in planted + wrong]
+        for bad, one in zip(planted + wrong, judged, strict=True):
+            done, blamed, pause = one.result()
+            longest = max(longest, pause)
+            counts["done in error" if bad in wrong else "done"] += done
+            counts["innocent"] += bool({*blamed} - {bad.split()[0]})
+        counts["blind"] = sum(one.result() for one in blind)
     print(
         f"{cluster.kind}: of {chains} runs {counts['done']} done by verdicts, {counts['blind']} by "
-        f"blind retry; {longest:.1f} s at most from a failure to the next start; after {errors} "
-        f"errors of users {counts['innocent']} innocent nodes are blamed",
+        f"blind retry; {longest:.1f} s at most from a failure to the next start; of these and "
+        f"{errors} errors of users {counts['innocent']} blame an innocent node",
         flush=True,
     )
     return counts["done"] >= 2 * counts["blind"] and not counts["innocent"] and longest <= 60

@@ -1,7 +1,8 @@
 """A run of STEPS steps, in which all ranks meet by files; it goes on after what is saved.
 
 The file BAD names nodes, each with how its processes fail: at-once, late, hangs, or vanishes (the
-shell around it is killed). A user's own error is that of `user`, on any node.
+shell around it is killed). A user's own error is that of `user`, on any node. Steps take PACE
+seconds; ranks wait PATIENCE seconds for one another.
 """
 
 import os
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 steps, bad = int(sys.argv[1]), Path(sys.argv[2])
+pace, patience = map(float, sys.argv[3:] or ("0.1", "5"))
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 run, node = Path(os.environ["JOBGEN_RUN_DIR"]), os.environ["JOBGEN_NODE"]
 kinds = dict(line.split() for line in bad.read_text().splitlines())
@@ -26,10 +28,12 @@ print("begins after step", begun, "on", node, flush=True)
 def wait_for_others(step: int) -> None:
     """Return when all ranks are at a step; as gloo does it, with shorter patience."""
     (meeting / f"{step}-{rank}").touch()
-    until = time.monotonic() + 5
+    until = time.monotonic() + patience
     while not all((meeting / f"{step}-{other}").exists() for other in range(world)):
         if time.monotonic() > until:
-            raise RuntimeError("Timed out waiting 5000ms for recv operation to complete")
+            raise RuntimeError(
+                f"Timed out waiting {1000 * patience:.0f}ms for recv operation to complete"
+            )
         time.sleep(0.02)
 
 
@@ -46,7 +50,7 @@ for step in range(begun + 1, steps + 1):
     if kind == "crashes" and step == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     wait_for_others(step)
-    time.sleep(0.1)
+    time.sleep(pace)
     if rank == 0 and step % 10 == 0:
         saved.write_text(str(step))
 print("ends after step", steps, flush=True)
