@@ -92,7 +92,7 @@ def _split_attempt(
     if answered and began <= max(answered) <= ended:
         cuts.append((max(answered), "preflight"))
     start = next((line["time"] for line in lines if line["kind"] == "start"), None)
-    steps = [line for line in lines if line["kind"] == "step"]
+    marks = [line for line in lines if line["kind"] != "start"]
     if start is not None:
         cuts.append((start, "starting"))
     at = began
@@ -100,36 +100,35 @@ def _split_attempt(
         until = min(max(until, at), ended)
         yield kind, until - at
         at = until
-    if start is None or not steps:
+    if start is None or not marks:
         failed = min(max(get_mtime(folder / "failed"), at), ended)
         yield "starting" if start is None and one.first_step else "not known", failed - at
         yield "ending" if failed > at else "not known", ended - failed
         return
-    yield from _split_training(steps, lines, at)
-    at = max(at, steps[-1]["time"])
+    yield from _split_training(marks, at)
+    at = max(at, marks[-1]["time"])
     yield from _split_end(one, folder, at, ended, again=again)
 
 
-def _split_training(
-    steps: list[dict[str, Any]], lines: list[dict[str, Any]], began: float
-) -> Iterator[tuple[str, float]]:
-    """Yield the spans from `began`, when all was ready, to the last line of a step."""
+def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple[str, float]]:
+    """Yield the spans from `began`, when all was ready, to the last line on progress."""
+    steps = [line for line in marks if line["kind"] == "step"]
     usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
-    stalls = [(line["time"], _read(line, "val_s")) for line in lines if line["kind"] == "val"]
-    before, done = began, next((line["step"] for line in lines if line["kind"] == "start"), 0)
-    for number, line in enumerate(steps):
+    saves = any(line["kind"] == "save" for line in marks)  # else the steps tell of them
+    slow = max(0.0, _read(steps[0], "step_max_s") - usual) if steps else 0.0  # it compiles
+    before = began
+    for line in marks:
         span = max(0.0, line["time"] - before)
-        evaluated = min(span, sum(took for time, took in stalls if before < time <= line["time"]))
-        stalled = min(span - evaluated, _read(line, "ckpt_s"))
+        evaluated = min(span, _read(line, "val_s"))
+        tells = line["kind"] == ("save" if saves else "step")
+        stalled = min(span - evaluated, _read(line, "ckpt_s") if tells else 0.0)
         left = span - evaluated - stalled
-        trained = left
-        if number == 0:  # what the first steps took beyond the usual: compilation, warm-up
-            trained = min(left, usual * max(1, line["step"] - done))
-            yield "first step", left - trained
+        first, slow = min(left, slow), max(0.0, slow - left)
+        yield "first step", first
         yield "evaluation", evaluated
         yield "checkpoint stall", stalled
-        yield "productive", trained
-        before, done = max(before, line["time"]), line["step"]
+        yield "productive", left - first
+        before = max(before, line["time"])
 
 
 def _split_end(
@@ -162,7 +161,7 @@ def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[di
     """Return the lines of an attempt that have a moment, in its order."""
     own = [
         line
-        for kind in ("start", "step", "val")
+        for kind in ("start", "step", "save", "val")
         for line in lines.get(kind, [])
         if line.get("attempt") == attempt
         and isinstance(line.get("time"), int | float)

@@ -38,7 +38,7 @@ attempt_lists = st.lists(
 )
 written = st.lists(
     st.tuples(
-        st.sampled_from(["start", "step", "val"]),
+        st.sampled_from(["start", "step", "save", "val"]),
         st.integers(0, 3),
         st.integers(0, 500),
         moments,
@@ -68,7 +68,7 @@ def test_the_kinds_add_up_to_the_wall_clock_whatever_is_on_record(
     for kind, attempt, step, time, span in told:
         line = {"kind": kind, "attempt": attempt, "step": step, "time": time}
         lines.setdefault(kind, []).append(
-            line | {"step_s": span / 10, "val_s": span, "ckpt_s": span / 3}
+            line | {"step_s": span / 10, "val_s": span, "ckpt_s": span / 3, "step_max_s": span / 5}
         )
     ledger = keep(run, attempts, lines, until=at)
     ends = [one.ended for one in attempts]
@@ -94,6 +94,7 @@ def test_planted_spans_are_found(tmp_path: Path) -> None:
         ],
         "val": [{"kind": "val", "attempt": 1, "step": 40, "time": BEGAN + 446, "val_s": 7.0}],
     }
+    lines["step"][0]["step_max_s"] = 22.0
     for line in lines["step"]:
         line["kind"] = "step"
     touch(tmp_path / "attempts/0/node-0.started", BEGAN + 10)
