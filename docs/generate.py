@@ -168,7 +168,7 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
    nothing was written for ten minutes, or for ten times its longest step if that is more. Before
    its first words, ten quiet minutes may be a slow start.
 6. If all that failed have only lost another process, the cause is what is missing: the node that
-   left no word of its end, or the rank that left with 0 while the others were at work.
+   left no outcome, or the rank that left with 0 while the others were at work.
 
 What jobgen's script prints counts if it names a failure; its notes are not evidence. How often all
 this is right is counted: `python benchmarks/diagnosis.py` diagnoses some six hundred jobs with

@@ -41,7 +41,7 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
     """Find common mistakes in #PBS and #SBATCH scripts, and in training programs (train.py).
 
-    Exit with 8 if there are any.
+    Exits with 8 if it finds any.
 
     Notes do not change the exit code. A comment '# jobgen: ignore=RULE' turns a rule off for its
     line. Relative paths are checked from the current folder, as if you submitted from here.

@@ -46,7 +46,7 @@ class _Forward(RemoteCommand):
 def forward(
     job: str, port: int, node: str | None, local_port: int | None, only_print: bool
 ) -> int | None:
-    """Bring a port of a running job's node to this machine, until Ctrl-C.
+    """Forward a port of a running job's node to this machine until you press Ctrl-C.
 
     The port is forwarded by your own ssh, to localhost on the node. The site must allow ssh to the
     nodes of your jobs. For a task of an array, give its id, such as 12_3.

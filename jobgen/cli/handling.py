@@ -44,9 +44,8 @@ def rerun(
 ) -> None:
     """Submit a recorded job again, and print the new id.
 
-    Submits the same script, or with --set or --failed what its spec renders today. The new job
-    runs in the current folder, with the code that is there now. Without a job, it asks whether the
-    latest is meant.
+    Submits the same script; with --set or --failed, renders its spec again. The new job runs in
+    the current folder with its current code. Without a job, asks before it reruns the latest.
     """
     from jobgen import find
     from jobgen.errors import UsageError
@@ -87,7 +86,7 @@ class ShellCommand(click.Command):
 @click.command(cls=ShellCommand)
 @job_argument
 @click.option("--node", metavar="N", help="Use this node, by name or number (default: the first).")
-@click.option("--role", metavar="ROLE", help="Use a node of this one of several programs.")
+@click.option("--role", metavar="ROLE", help="Use a node of this role.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def shell(job: str | None, node: str | None, role: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.

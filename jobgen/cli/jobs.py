@@ -224,7 +224,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Show only this rank.")
 @click.option("--node", metavar="N", help="Show only this node.")
-@click.option("--role", metavar="ROLE", help="Show only this one of several programs.")
+@click.option("--role", metavar="ROLE", help="Show only this role.")
 @click.option("--stderr", is_flag=True, help="Show stderr of the processes and of the agents.")
 @json_option
 def logs(

@@ -88,7 +88,7 @@ _COMMANDS = {
         "logs": _Listed("jobs", "Show the output of a job"),
         "top": _Listed("jobs", "Show what a job uses on each node, live"),
         "shell": _Listed("handling", "Open a shell on a node of a running job"),
-        "forward": _Listed("forward", "Bring a port of a running job to this machine"),
+        "forward": _Listed("forward", "Forward a port of a running job to this machine"),
         "wait": _Listed("jobs", "Wait for jobs to end"),
         "cancel": _Listed("jobs", "Cancel jobs"),
         "rerun": _Listed("handling", "Rerun a job, or only its failed tasks"),

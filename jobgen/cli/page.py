@@ -30,7 +30,7 @@ def page(
 ) -> None:
     """Build a web page that composes jobs, or serve it here.
 
-    The page runs this jobgen in the browser, and renders what `jobgen render` does.
+    The page runs jobgen in the browser and renders the same scripts as `jobgen render`.
     """
     from jobgen.page.build import GET_PYODIDE, build_page
 

@@ -60,7 +60,7 @@ def check(
 
     Exits with 3 if a spec is invalid and with 4 if a script is stale. A spec may have no script,
     unless you give --out-dir. --all skips scripts and YAML files that jobgen did not write.
-    With options that change the spec, it is checked as `submit` takes it, without its scripts.
+    With options that change the spec, checks the spec alone, as `submit` would use it.
     """
     from jobgen.output import format_json
     from jobgen.rendering.check import compare

@@ -152,7 +152,7 @@ class Evidence:
         return get_mtime(self._file("outcome"))
 
     def unended_nodes(self) -> list[str]:
-        """Nodes whose part has left no word of its end, though that of others has."""
+        """Nodes whose part has left no outcome, though that of others has."""
         ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
         return [node for node in self.nodes if node not in ended] if ended else []
 

@@ -55,7 +55,7 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
         raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
     (one,) = look([job]).jobs
     if one.state.name != "running":
-        raise UsageError(f"job {job.id} is {one.state.name}: there is no node to go to")
+        raise UsageError(f"job {job.id} is {one.state.name}, so it has no node to enter")
     if role and role not in job.roles:
         known = ", ".join(job.roles) or "none"
         raise UsageError(f"job {job.id} has not started a role {role!r}; there are: {known}")
@@ -74,11 +74,11 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
     Raises UsageError if there is none, or it has another shape.
     """
     if plan.array:
-        raise UsageError("an array has no place in one allocation; give --task N")
+        raise UsageError("an array cannot run in one allocation; choose a task with --task N")
     if plan.walltime.chain and plan.walltime.chain.goes_on:
-        raise UsageError("what is run here does not go on; give --set on_walltime.then=stop")
+        raise UsageError("`jobgen run` makes one start; give --set on_walltime.then=stop")
     if spec.snapshot:
-        raise UsageError("what is run here uses the code as it is; give --set snapshot=false")
+        raise UsageError("`jobgen run` uses the code in this folder; give --set snapshot=false")
     alone, path = plan.nodes.total == 1, Path(RUNS, plan.name, "submissions", "held.sh").absolute()
     argv = ["bash", str(path)]
     if plan.can.batch:
@@ -89,8 +89,8 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
             raise UsageError(f"this shell holds no {plan.can.title} job; get one with {what}")
         if differences := list(_compare(plan, held)):
             raise UsageError(
-                f"job {held.id} has another shape than the spec: {'; '.join(differences)}\n"
-                f"get an allocation like it, or change `resources`, by --set or in the spec"
+                f"job {held.id} does not match the spec: {'; '.join(differences)}\n"
+                f"get an allocation that matches, or change `resources` with --set or in the spec"
             )
         argv = access.start_argv(str(path), alone=alone, cpus=plan.nodes.groups[0].cpus)
     text = render(plan)
@@ -102,7 +102,7 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
     """Say what the allocation has less of than the spec, or more nodes: srun would refuse it."""
     fewest, most = plan.nodes.fewest or plan.nodes.total, plan.nodes.total
     if not fewest <= len(held.nodes) <= most:
-        yield f"nodes: {len(held.nodes)}, of the spec: {most}"
+        yield f"nodes: {len(held.nodes)}, but the spec asks for {most}"
     # What the scheduler is not asked for, such as the GPUs of whole nodes, it does not tell of.
     asked = "\n".join(SCHEDULERS[plan.scheduler].directives(plan))
     wanted = [group for group in plan.nodes.groups for _ in range(group.nodes)]
@@ -123,4 +123,4 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
                 short.setdefault((given, amount), []).append(node.name)
         for (given, amount), names in short.items():
             where = ", ".join(sorted(names)[:4]) + (", ..." if len(names) > 4 else "")
-            yield f"{what} of {where}: {write(given)}, of the spec: {write(amount)}"
+            yield f"{what} of {where}: {write(given)}, but the spec asks for {write(amount)}"

@@ -242,7 +242,7 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
     if left.word == "cancelled":
         ran, limit = left.ended - (left.begun or 0.0), left.walltime
         if limit is not None and ran + _SLACK_SECONDS >= limit:
-            return State("timeout", "it was told to end when its walltime was over")
+            return State("timeout", "it ended at its walltime")
         return State("cancelled")
     if left.word == "continued":
         return State("unknown", f"it was going to be restarted; {why}")
@@ -306,7 +306,7 @@ def _judge_end(left: Traces, state: State, own: State | None) -> State:
     if left.word == "cancelled" and left.job.links:
         return State("cancelled")  # the later jobs of the chain only repeat it
     if left.word == "continued" and state.name == "done":
-        return State("failed", "it has stopped before it was done, and no job goes on")
+        return State("failed", "it stopped before it was done, and no job continues it")
     return state
 
 

@@ -147,14 +147,14 @@ def _refuse_another(intent: Intent) -> None:
     for job, state, *_, listed in report.jobs:
         if listed if state.name == "unknown" else not state.ended:
             raise AlreadySubmittedError(
-                f"job {job.id} is of the same script and {state.name}: "
+                f"job {job.id} has the same script and is {state.name}: "
                 f"{os.path.relpath(job.run_dir)}; {_AGAIN}"
             )
         # Both times are the file server's: clocks of two login nodes may differ by minutes.
         left = job.recorded + journal.LATE - intent.written
         if state.name == "unknown" and left > 0:
             raise UnsettledError(
-                f"job {job.id} is of the same script and was accepted a moment ago, but the "
+                f"job {job.id} has the same script and was accepted a moment ago, but the "
                 f"scheduler does not list it; nothing more is submitted for {left:.0f} s; {_AGAIN}"
             )
     for rival in rivals:

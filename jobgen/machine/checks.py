@@ -96,7 +96,7 @@ def _check_kind(path: str, *, several_machines: bool) -> Check:
     if _OWN.fullmatch(kind):
         says = "a disk or memory of this machine: nodes see it only if they mount it from here"
         return Check("shared folder", "warn", f"{about}, {says}", remedy)
-    return Check("shared folder", "unknown", f"{about}, of which jobgen knows nothing", remedy)
+    return Check("shared folder", "unknown", f"{about}, a type that jobgen does not know", remedy)
 
 
 def _check_room(folder: str) -> Iterator[Check]:
@@ -111,7 +111,7 @@ def _check_room(folder: str) -> Iterator[Check]:
     else:
         yield Check("space", "ok", message)
     if not room.f_files:
-        yield Check("inodes", "unknown", "this file system does not tell how many files it takes")
+        yield Check("inodes", "unknown", "the file system does not report how many files fit")
         return
     message = f"{room.f_favail:,} more files, quotas not counted"
     if room.f_favail < _NO_FILES:
@@ -146,7 +146,7 @@ def compare_clocks(whose: str, seconds: float) -> Check:
         return Check("clock", "ok", f"agrees with {whose} within {_SECONDS_APART} s")
     ahead = "ahead of" if seconds > 0 else "behind"
     message = f"{whose} is {abs(seconds):,.0f} s {ahead} this machine's"
-    remedy = "times of logs cannot be compared, and logins may fail: tell your administrators"
+    remedy = "timestamps in logs cannot be compared, and logins may fail; tell your administrators"
     return Check("clock", "warn", message, remedy)
 
 
@@ -168,12 +168,12 @@ def check_paths(plan: Plan) -> Iterator[Check]:
             continue
         real, unset = expand_path(path)
         if unset:
-            yield Check(what, "unknown", f"{path}: {unset} is not set here; jobs may know it")
+            yield Check(what, "unknown", f"{path}: {unset} is not set here; it may be set in jobs")
         elif os.path.exists(os.path.join(real, inner).rstrip("/")):
-            yield Check(what, "ok", f"{real} is there")
+            yield Check(what, "ok", f"{real} exists")
         else:
             made = {"venv": f"python3 -m venv {real}, then install torch in it"}
-            yield Check(what, "fail", f"{real} is not there", made.get(what, "see the path"))
+            yield Check(what, "fail", f"{real} does not exist", made.get(what, "see the path"))
 
 
 def _name_enclosure(own: NodeEnvironment) -> str:

@@ -27,7 +27,7 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import ClusterFacts
 
 SECONDS = 4.0
-_ASK = "ask again, or your administrators, if it stays so"
+_ASK = "try again; if it persists, ask your administrators"
 
 
 def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
@@ -117,7 +117,7 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
         message = f"{can.title} {here.version}"
         if missing:
             yield Check(
-                "scheduler", "fail", f"{message} lacks {', '.join(missing)}", "see your PATH"
+                "scheduler", "fail", f"{message}, without {', '.join(missing)}", "check your PATH"
             )
         try:
             facts = SCHEDULERS[here.name].cluster.ask_facts(clock.ask)
@@ -175,29 +175,31 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
     elif name is not None and name not in queues:
         yield Check("queue", "fail", f"{name} does not exist", f"write queue: one of {known}")
     elif name is not None:
-        yield Check("queue", "ok", f"{name} is there")
+        yield Check("queue", "ok", f"{name} exists")
     elif default is not None:
-        yield Check("queue", "ok", f"{default}, where a job names none; there are {known}")
+        yield Check("queue", "ok", f"{default} is the default; the queues are {known}")
     elif plan is not None:
         remedy = f"write queue: one of {known}"
-        yield Check("queue", "warn", "the job names none, and the scheduler has no default", remedy)
+        yield Check("queue", "warn", "the job names no queue, and there is no default", remedy)
 
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:
     account = plan.requests.account
     if not plan.can.lists_accounts:
-        message = f"{account or 'none given'}; {plan.can.title} does not tell which there are"
+        message = f"{account or 'none given'}; {plan.can.title} does not list accounts"
         return Check("account", "unknown", message)
     try:
         accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
     except JobgenError as error:
         message = f"{account or 'none given'}; {' '.join(str(error).split())}"
         return Check("account", "unknown", message)
-    known = f"yours are {', '.join(accounts)}"
+    known = f"your accounts are {', '.join(accounts)}"
     if account is None:
-        return Check("account", "ok", f"none given, so your default; {known}")
+        return Check("account", "ok", f"not given, so the job charges your default; {known}")
     if account in accounts:
-        return Check("account", "ok", f"{account} is yours")
+        return Check("account", "ok", f"you can charge {account}")
     return Check(
-        "account", "fail" if facts.enforces_accounts else "warn", f"{account} is not yours; {known}"
+        "account",
+        "fail" if facts.enforces_accounts else "warn",
+        f"you cannot charge {account}; {known}",
     )

@@ -36,7 +36,7 @@ def pack_files(paths: Iterable[str], texts: Mapping[str, str]) -> str:
     sizes = {path: file.stat().st_size for path, file in files.items()}
     if sum(sizes.values()) > MOST_BYTES:
         largest = max(sizes, key=sizes.__getitem__)
-        size = f"{sum(sizes.values()) >> 20} MiB, of which {largest} has {sizes[largest] >> 20}"
+        size = f"{sum(sizes.values()) >> 20} MiB, and {largest} alone has {sizes[largest] >> 20}"
         hint = f"more than the {MOST_BYTES >> 20} MiB that are sent; copy data by hand"
         raise UsageError(f"the files to send have {size}; {hint}")
     return json.dumps([_pack(path, file, texts.get(path)) for path, file in files.items()])

@@ -91,11 +91,11 @@ def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
     loaded, walltime = context.loaded, context.spec.on_walltime
     if plan.can.components and plan.nodes.unequal:
         hint = "write a script for each task with jobgen render --expand"
-        message = f"{plan.can.title} has no arrays of jobs whose nodes are unequal"
+        message = f"{plan.can.title} cannot run arrays of jobs with unequal nodes"
         yield loaded.problem("array", message, hint)
     if walltime is not None and walltime.then == "resubmit":
         hint = "write requeue on Slurm, or a script for each task with jobgen render --expand"
-        message = "jobs that go on one after the other cannot be tasks of an array"
+        message = "tasks of an array cannot continue in further jobs"
         yield loaded.problem("on_walltime.then", message, hint)
     if plan.nodes.together == 1:
         return

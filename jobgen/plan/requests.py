@@ -232,7 +232,7 @@ def _advise(context: Context, requests: Requests) -> Iterator[str]:
     if "resources.constraint" in lost:
         text = context.spec.resources.constraint
         form = "write NAME=VALUE, as its chunks name it" if can.chunks else "write a node's feature"
-        yield f"note: resources.constraint: {text!r} has no place here and is left out; {form}"
+        yield f"note: resources.constraint: {text!r} has no option here, so it is left out; {form}"
     if "resources.gpu_type" in lost and site.queues is None:
         yield (
             f"note: resources.gpu_type: {can.title} has no word for it, so it is left out; where"

@@ -123,7 +123,7 @@ def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = f"leave it out, or write gpus_per_node: {shown}"
             yield loaded.problem(path, message, hint)
         elif (name, value) in _LOOPBACKS and plan.nodes.total > 1 and plan.can.batch:
-            message = f"{name}=lo is the loopback interface, by which no node reaches another"
+            message = f"{name}=lo is the loopback interface, which cannot reach other nodes"
             yield loaded.problem(path, message, "leave it out, or write launch.interface")
 
 
@@ -138,7 +138,7 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_interface(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if plan.nodes.total > 1 and plan.can.batch and plan.launch.interface == "lo":
-        message = "is the loopback interface, by which no node reaches another"
+        message = "is the loopback interface, which cannot reach other nodes"
         hint = "leave it out, or name the nodes' network, as ip -brief address shows it"
         yield loaded.problem("launch.interface", message, hint)
 
@@ -245,7 +245,7 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         message = "conda activate works only where conda's own lines stand before it"
         yield loaded.problem("environment.setup", message, f"write environment.conda: {match[1]}")
     if "\n" not in setup.strip() and (match := _JOINED.search(setup.split(" #")[0])):
-        message = f"is one line, in which {match[1]!r} is an argument of what stands before it"
+        message = f"is one line, in which {match[1]!r} is an argument of the command before it"
         yield loaded.problem("environment.setup", message, "write setup: | and a line for each")
 
 

@@ -55,7 +55,7 @@ def _check_gpus(node: Node, size: Size, report: Report) -> Iterator[Breach]:
         most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
         if 0 < most < size.nodes:
             each = count(size.narrowest, "GPU")
-            message = f"{count(size.nodes, 'node')} with {each} each; {most} have so many"
+            message = f"{count(size.nodes, 'node')} with {each} each; only {most} have that many"
             yield report("hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each")
     if node.job_gpus is not None and size.gpus > node.job_gpus:
         message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"

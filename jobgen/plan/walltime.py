@@ -60,10 +60,10 @@ def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:
     early = format_duration(notice)
     if walltime is None:
         hint = "add resources.walltime, such as 2h"
-        yield loaded.problem("on_walltime", "what happens before the end of which walltime?", hint)
+        yield loaded.problem("on_walltime", "needs a walltime", hint)
     elif notice >= walltime:
-        by_default = "" if asked and asked.notice else ", as nothing else is said"
-        message = f"the notice is {early} before the end{by_default}, and the walltime no longer"
+        by_default = "" if asked and asked.notice else ", the default"
+        message = f"the notice is {early} before the end{by_default}, and the walltime is no longer"
         yield loaded.problem("on_walltime.notice", message, "write e.g. notice: 1m")
     if can.notice is not None and notice > can.notice:
         message = f"{early} is more than {can.title} takes, {format_duration(can.notice)}"

@@ -120,7 +120,7 @@ class Explanation(NamedTuple):
         if hidden:
             lines += [
                 "",
-                f"{hidden} more have their defaults; `jobgen explain --all` shows them too.",
+                f"{hidden} more have default values; `jobgen explain --all` shows them.",
             ]
         return "\n".join(lines) + "\n"
 

@@ -42,7 +42,7 @@ def summarise_run(
 def _describe_end(state: State, cause: Diagnosis | None, ran: float | None) -> str:
     text = _BEGINNINGS[state.name]
     if state.name == "done" and state.reason:
-        text = "It was asked to stop, and did"
+        text = "It stopped when asked"
     if ran is not None and state.name != "queued":
         text += f" after {format_span(ran)}" if state.ended else f", for {format_span(ran)} so far"
     if reason := _name_reason(state, cause):

@@ -113,7 +113,7 @@ def _describe_attempts(run: RunFacts) -> Iterator[str]:
     for one in run.attempts[-_MOST_ROWS:]:
         took = one.ended - one.began if one.ended and one.began else None
         code = f" {one.exit_code}" if one.exit_code else ""
-        outcome = f"{one.outcome or 'no word of its end'}{code}"
+        outcome = f"{one.outcome or 'no outcome'}{code}"
         nodes = f" on {format_names(one.nodes)}" if one.nodes else ""
         yield f"{f'attempt {one.number}':<11} {format_span(took)}, {outcome}{nodes}"
 

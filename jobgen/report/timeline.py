@@ -84,5 +84,5 @@ def _draw_attempt(attempt: Attempt, scale: _Scale) -> Bar:
     code = f" {attempt.exit_code}" if attempt.exit_code else ""
     where = f" on {format_count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
     where += f" ({format_names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
-    words = f"{took}{attempt.outcome or 'left no word of its end'}{code}{where}"
+    words = f"{took}{attempt.outcome or 'left no outcome'}{code}{where}"
     return Bar(f"attempt {attempt.number}", words, tuple(stretches))

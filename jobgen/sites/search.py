@@ -134,7 +134,7 @@ def _read(file: str, below: tuple[str, ...]) -> LoadedProfile:
             raise SpecError([problem])
         if others[-1] in files:
             chain = " -> ".join([*files[files.index(others[-1]) :], others[-1]])
-            raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
+            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
         files.append(others[-1])
         below = tuple(others[:-1])
         lower = yaml_nodes.read(files[-1])

@@ -200,14 +200,14 @@ def _rename_keys(root: Mapping, notes: list[str]) -> Mapping:
 def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
     """The spec `root`, read from `path`, over the one that it `extends`, and so on.
 
-    Raises SpecError where a file is not there, or leads back to itself.
+    Raises SpecError where a file is not there, or extends itself.
     """
     layers, files = [root], [path]
     while isinstance(extends := layers[-1].items.get("extends"), Scalar):
         base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
         if os.path.realpath(base) in map(os.path.realpath, files):
             chain = " -> ".join([*files, base])
-            raise SpecError([Problem(extends.where, "extends", f"leads back to itself: {chain}")])
+            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
         if not os.path.isfile(base):
             hint = "a relative path begins at the folder of the file that names it"
             raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])

@@ -552,7 +552,11 @@ class JobSpec(NamedTuple):
         ):
             if isinstance(value, tuple):
                 if isinstance(nodes, NodeRange):
-                    yield path, "lists nodes whose number is a range", "give one number for all"
+                    yield (
+                        path,
+                        "is a list, and the number of nodes is a range",
+                        "give one number for all",
+                    )
                 elif nodes is None and value:
                     nodes, source = len(value), path
                 elif len(value) != nodes:
@@ -561,7 +565,7 @@ class JobSpec(NamedTuple):
 
     def _find_conflicts_of_body(self) -> Iterator[tuple[str, str, str]]:
         """A script that starts its own programs leaves jobgen nothing to start."""
-        reason = "has no use beside run.body, which starts its own programs"
+        reason = "has no effect with run.body, which starts its own programs"
         for key, value in self.launch._asdict().items():
             if value is not None:
                 yield f"launch.{key}", reason, "leave it out"

@@ -288,7 +288,7 @@ def _convert(
                 problem("merge keys ('<<') are not supported", "write the keys out")
             elif key in result.items:
                 first = result.keys[key].line
-                problem(f"duplicate key {key!r}", f"it stands in line {first} already")
+                problem(f"duplicate key {key!r}", f"line {first} already has it")
             else:
                 result.keys[key] = where
                 result.items[key] = convert(value_node)

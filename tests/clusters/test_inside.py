@@ -159,14 +159,14 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path, node
     assert done.returncode == 5, done.stdout + done.stderr
     every = "n1" if nodes == 1 else "n1, n2"
     for change, difference in (
-        ("nodes=3", f"nodes: {nodes}, of the spec: 3"),
-        ("gpus_per_node=1", f"GPUs of {every}: 0, of the spec: 1"),
-        ("cpus_per_node=4", f"CPUs of {every}: 1, of the spec: 4"),
-        ("memory_per_node=9GB", f"memory of {every}: 4000MB, of the spec: 9GB"),
+        ("nodes=3", f"nodes: {nodes}, but the spec asks for 3"),
+        ("gpus_per_node=1", f"GPUs of {every}: 0, but the spec asks for 1"),
+        ("cpus_per_node=4", f"CPUs of {every}: 1, but the spec asks for 4"),
+        ("memory_per_node=9GB", f"memory of {every}: 4000MB, but the spec asks for 9GB"),
     ):
         done = run("--set", f"resources.{change}")
         assert done.returncode == 2
-        assert re.search(rf"job \d+ has another shape than the spec: {difference}\n", done.stderr)
+        assert re.search(rf"job \d+ does not match the spec: {difference}\n", done.stderr)
 
 
 def test_a_script_in_an_allocation_of_another_shape_says_what_srun_says(
@@ -209,11 +209,11 @@ def test_a_job_runs_in_an_allocation_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
     pbs.wait(job_id)
     assert (tmp_path / "codes").read_text() == "2\n" * len(other)
     assert re.findall("than the spec: (.*)", (tmp_path / "shapes").read_text()) == [
-        "nodes: 2, of the spec: 3",
-        "GPUs of n1: 0, of the spec: 1",
-        "CPUs of n2: 3, of the spec: 4; CPUs of n1: 2, of the spec: 4",
-        "memory of n1, n2: 1GB, of the spec: 2GB",
-        "GPUs of n2: 1, of the spec: 2; GPUs of n1: 0, of the spec: 1",
+        "nodes: 2, but the spec asks for 3",
+        "GPUs of n1: 0, but the spec asks for 1",
+        "CPUs of n2: 3, but the spec asks for 4; CPUs of n1: 2, but the spec asks for 4",
+        "memory of n1, n2: 1GB, but the spec asks for 2GB",
+        "GPUs of n2: 1, but the spec asks for 2; GPUs of n1: 0, but the spec asks for 1",
     ]
     told = (tmp_path / "told").read_text()
     assert (tmp_path / "code").read_text() == "0\n", told
@@ -237,7 +237,7 @@ def test_a_job_runs_here_in_the_foreground_and_nowhere_without_an_allocation(
     assert "this shell holds no PBS job; get one with salloc, qsub -I" in done.stderr
     done = jobgen("run", "--set", "array.tasks=3", env=os.environ, cwd=tmp_path)
     assert done.returncode == 2
-    assert "an array has no place in one allocation; give --task N" in done.stderr
+    assert "an array cannot run in one allocation; choose a task with --task N" in done.stderr
     done = jobgen("run", "--set", "snapshot=true", env=os.environ, cwd=tmp_path)
     assert done.returncode == 2
-    assert "uses the code as it is; give --set snapshot=false" in done.stderr
+    assert "uses the code in this folder; give --set snapshot=false" in done.stderr

@@ -137,7 +137,7 @@ class Standing:
             spec = str(job.run_dir / "job.yaml")
             again = self.run("submit", spec, "--scheduler", self.scheduler)
             assert again.code == 2, (name, again)
-            assert f"job {job.id} is of the same script and " in again.err
+            assert f"job {job.id} has the same script and is " in again.err
 
 
 RESOURCES = {"nodes": 1, "cpus_per_node": 1, "walltime": "10m"}

@@ -55,13 +55,17 @@ def test_a_script_runs_in_the_allocation_that_has_its_shape(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("told", "changes", "message"),
     [
-        (HELD.replace("[1-2]", "1"), {}, "nodes: 1, of the spec: 2"),
-        (HELD.replace("a100:2(IDX:0-1)", "a100:1(IDX:0)"), {}, "GPUs of n1, n2: 1, of the spec: 2"),
-        (HELD.replace("0-7", "0-3"), {}, "CPUs of n1, n2: 4, of the spec: 8"),
-        (HELD.replace("4096", "2048"), {}, "memory of n1, n2: 2GB, of the spec: 4"),
-        (HELD, {"array": {"tasks": 2}}, "an array has no place in one allocation"),
-        (HELD, {"on_walltime": {"then": "requeue", "at_most": 2}}, "does not go on"),
-        (HELD, {"snapshot": True}, "uses the code as it is"),
+        (HELD.replace("[1-2]", "1"), {}, "nodes: 1, but the spec asks for 2"),
+        (
+            HELD.replace("a100:2(IDX:0-1)", "a100:1(IDX:0)"),
+            {},
+            "GPUs of n1, n2: 1, but the spec asks for 2",
+        ),
+        (HELD.replace("0-7", "0-3"), {}, "CPUs of n1, n2: 4, but the spec asks for 8"),
+        (HELD.replace("4096", "2048"), {}, "memory of n1, n2: 2GB, but the spec asks for 4"),
+        (HELD, {"array": {"tasks": 2}}, "an array cannot run in one allocation"),
+        (HELD, {"on_walltime": {"then": "requeue", "at_most": 2}}, "makes one start"),
+        (HELD, {"snapshot": True}, "uses the code in this folder"),
     ],
 )
 def test_an_allocation_of_another_shape_is_said_before_srun_waits_for_ever(

@@ -427,7 +427,7 @@ FORGOTTEN = "the scheduler does not know it any more"
     [
         ("never began", "unknown", f"it has not begun here; {FORGOTTEN}"),
         ("was cancelled", "cancelled", ""),
-        ("was told to end at its limit", "timeout", "told to end when its walltime was over"),
+        ("was told to end at its limit", "timeout", "it ended at its walltime"),
         ("was to go on", "unknown", "it was going to be restarted"),
         ("lost a node", "node lost", "no sign of life from n2"),
         ("had a node that failed", "failed", "exit code 3"),
@@ -478,7 +478,7 @@ def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     assert jobgen("status", "7")[1] == "done\n"  # for programs
     assert status.read_state(one).reason == "it stopped early, in order"
     assert "cause: it stopped early, in order" in jobgen("diagnose", "7")[1]
-    assert "It was asked to stop, and did" in jobgen("report", "7", "--text")[1]
+    assert "It stopped when asked" in jobgen("report", "7", "--text")[1]
 
 
 def test_a_job_is_stopping_once_it_was_told_to_end(scheduler: Scheduler) -> None:

@@ -113,7 +113,7 @@ def each_point(
             assert (ended.code, ended.out) == (2, ""), ended
             # On this machine a job begins at once.
             assert re.search(
-                rf"job {re.escape(there[0])} is of the same script and (queued|running)", ended.err
+                rf"job {re.escape(there[0])} has the same script and is (queued|running)", ended.err
             )
             assert jobs(here) == there == [found["id"], *found["links"]]
             if len(there) < chain:
@@ -588,7 +588,7 @@ class TestAnswers:
         assert full.startswith(f"job {job} is submitted, but not on record yet: ")
         assert "No space left on device; jobgen will find it" in full
         assert found.endswith(f"was interrupted: it is job {job}, and on record now")
-        assert again.startswith(f"job {job} is of the same script and queued: {folder}; ")
+        assert again.startswith(f"job {job} has the same script and is queued: {folder}; ")
         assert self.jobs() == 1
 
     @pytest.mark.parametrize(("answer", "jobs"), [("n", 1), ("y", 2)])
@@ -598,7 +598,7 @@ class TestAnswers:
         assert self.submit(monkeypatch).code == 0
         code, said = on_a_terminal([sys.executable, "-m", "jobgen", "submit"], answer)
         assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
-        assert "is of the same script and queued" in said
+        assert "has the same script and is queued" in said
         assert "submit another job? [y/N]: " in said
         assert "Traceback" not in said
 
@@ -663,7 +663,7 @@ class TestAnswers:
         assert same == (
             2,
             "",
-            f"job {record(Path())['id']} is of the same script and queued: {run_dir}; "
+            f"job {record(Path())['id']} has the same script and is queued: {run_dir}; "
             "give --again for another job\n",
         )
         assert self.submit(monkeypatch, "", "--set", "run.command=[false]").code == 0

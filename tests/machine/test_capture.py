@@ -164,7 +164,7 @@ def test_what_it_knows_is_refused_like_any_other_limit(
     assert jobgen("render").err == (
         "job.yaml:3:20: resources.nodes: 5 nodes: more than gpu's 4 nodes "
         f"(captured: scontrol --oneliner show partition, as of {today}); use at most 4 nodes\n"
-        "job.yaml:3:20: resources.nodes: 5 nodes with 4 GPUs each; 4 have so many "
+        "job.yaml:3:20: resources.nodes: 5 nodes with 4 GPUs each; only 4 have that many "
         f"(captured: scontrol --oneliner show node, as of {today}); use at most 4, or fewer GPUs on"
         " each\n"
     )
@@ -189,7 +189,7 @@ def test_nodes_of_different_shapes_are_kept_apart(
     )
     code, _, err = jobgen("render")
     assert code == (0 if fits else 3)
-    assert fits or f"{nodes} nodes with {gpus} GPUs each; 2 have so many" in err
+    assert fits or f"{nodes} nodes with {gpus} GPUs each; only 2 have that many" in err
 
 
 def test_a_profile_that_is_there_is_not_replaced(

@@ -76,7 +76,7 @@ def test_a_cluster_that_is_ready(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("scheduler", "clock", "queue", "torch", "script", "venv"):
         assert checks[name]["verdict"] == "ok", checks[name]
     assert checks["scheduler"]["message"] == "Slurm 20.11.9, 6 queues at mixed"
-    assert checks["queue"]["message"] == "gpu is there"
+    assert checks["queue"]["message"] == "gpu exists"
     assert checks["torch"]["message"].startswith("2.13.0, imported by ")
     assert checks["site"]["verdict"] == "unknown"
     assert checks["site"]["message"].startswith("no profile knows this machine, ")
@@ -91,7 +91,7 @@ def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.Monk
     assert code == 8
     assert checks["queue"]["message"] == "gpus does not exist"
     assert checks["queue"]["remedy"] == "write queue: one of gpu, large, mig, cpu, empty, admin"
-    assert checks["venv"]["message"] == f"{os.environ['HOME']}/no/venv is not there"
+    assert checks["venv"]["message"] == f"{os.environ['HOME']}/no/venv does not exist"
     assert checks["script"]["verdict"] == "unknown"
     assert "$NOT_SET_HERE is not set here" in checks["script"]["message"]
     assert "torch" not in checks  # what is wrong is said of the venv
@@ -103,11 +103,16 @@ def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("account", "enforced", "verdict", "message"),
     [
-        ("physics", True, "ok", "physics is yours"),
-        (None, True, "ok", "none given, so your default; yours are ml, physics"),
-        ("chemistry", True, "fail", "chemistry is not yours; yours are ml, physics"),
+        ("physics", True, "ok", "you can charge physics"),
+        (
+            None,
+            True,
+            "ok",
+            "not given, so the job charges your default; your accounts are ml, physics",
+        ),
+        ("chemistry", True, "fail", "you cannot charge chemistry; your accounts are ml, physics"),
         # Slurm takes any account without a word where associations are not enforced.
-        ("chemistry", False, "warn", "chemistry is not yours; yours are ml, physics"),
+        ("chemistry", False, "warn", "you cannot charge chemistry; your accounts are ml, physics"),
     ],
 )
 def test_slurm_tells_whose_accounts_there_are(
@@ -136,8 +141,8 @@ def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyP
         saved(home, "openpbs"), home, monkeypatch, "job.yaml", "--scheduler", "pbs"
     )
     assert checks["scheduler"]["message"] == "PBS 23.06.06, 4 queues at login"
-    assert checks["queue"]["message"] == "gpu is there"
-    assert checks["account"]["message"] == "none given; PBS does not tell which there are"
+    assert checks["queue"]["message"] == "gpu exists"
+    assert checks["account"]["message"] == "none given; PBS does not list accounts"
 
 
 def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +325,7 @@ def test_the_file_system_of_a_folder(path: str, found: tuple[str, str]) -> None:
         ("/scratch/me", True, "ok", "of type lustre, which machines share; whether all compute"),
         ("/var/me", True, "warn", "of type ext4, a disk or memory of this machine"),
         ("/scratch/tmp/me", True, "warn", "of type tmpfs, a disk or memory of this machine"),
-        ("/odd", True, "unknown", "of type strangefs, of which jobgen knows nothing"),
+        ("/odd", True, "unknown", "of type strangefs, a type that jobgen does not know"),
         ("/var/me", False, "ok", "all nodes of a local job are here"),
     ],
 )

@@ -43,7 +43,7 @@ def test_what_is_in_a_folder_arrives_with_its_time_and_its_right_to_run() -> Non
     [
         ("../other.py", "../other.py: outside of this folder"),
         ("none.py", "none.py: does not exist"),
-        ("src", "src/a.py has 0; more than the 0 MiB that are sent"),
+        ("src", "src/a.py alone has 0; more than the 0 MiB that are sent"),
     ],
 )
 def test_what_cannot_be_sent_is_named(

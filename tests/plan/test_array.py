@@ -220,7 +220,7 @@ def test_there_are_not_too_many_tasks(kind: str) -> None:
 
 def test_slurm_has_no_arrays_of_unequal_nodes() -> None:
     text = edited(("{nodes: 2}", "{gpus_per_node: [2, 1], cpus_per_gpu: 1}"), text=SWEEP)
-    message = "array: Slurm has no arrays of jobs whose nodes are unequal; write a script for each"
+    message = "array: Slurm cannot run arrays of jobs with unequal nodes; write a script for each"
     assert message in complaint(text, scheduler="slurm")
     assert plan_of(text, scheduler="pbs").array
     assert resolve(load(text), scheduler="slurm", task=1).program.task == "1"

@@ -199,8 +199,8 @@ def test_threads_of_a_process(resources: str, launch: str, threads: int | None) 
         (
             "{nodes: {min: 2, max: 4}, gpus_per_node: [8, 8]}",
             "slurm",
-            "job.yaml:3:53: resources.gpus_per_node: lists nodes whose number is a range; give one "
-            "number for all",
+            "job.yaml:3:53: resources.gpus_per_node: is a list, and the number of nodes is a "
+            "range; give one number for all",
         ),
     ],
 )

@@ -69,7 +69,7 @@ DOUBTFUL = {
     ),
     "NCCL on the loopback interface": (
         ("", "environment: {variables: {NCCL_SOCKET_IFNAME: lo}}\n"),
-        "NCCL_SOCKET_IFNAME=lo is the loopback interface, by which no node reaches another",
+        "NCCL_SOCKET_IFNAME=lo is the loopback interface, which cannot reach other nodes",
     ),
     "numbers of devices": (
         ("nodes: 2, gpus_per_node: 4", "gpus_per_node: [0, 1, 2, 3]"),
@@ -77,7 +77,7 @@ DOUBTFUL = {
     ),
     "the loopback interface": (
         ("", "launch: {interface: lo}\n"),
-        "is the loopback interface, by which no node reaches another",
+        "is the loopback interface, which cannot reach other nodes",
     ),
     "results that the next start does not find": (
         ("train.py}", "train.py, args: {out: /tmp/results}}\non_walltime: {then: requeue}"),
@@ -117,7 +117,7 @@ DOUBTFUL = {
     ),
     "lines that YAML has joined": (
         ("", "environment:\n  setup: >\n    module load cuda\n    export A=1\n"),
-        "is one line, in which 'export A=' is an argument of what stands before it",
+        "is one line, in which 'export A=' is an argument of the command before it",
     ),
     "a dash of a word processor": (
         ("{script: train.py}", "{script: train.py, args: ['\u2013\u2013lr', '1']}"),

@@ -53,20 +53,19 @@ def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
         (
             MINIMAL + "on_walltime: {}\n",
             "slurm",
-            "5:14: on_walltime: what happens before the end of which walltime?; "
-            "add resources.walltime, such as 2h",
+            "5:14: on_walltime: needs a walltime; add resources.walltime, such as 2h",
         ),
         (
             spec("{notice: 2h}"),
             "slurm",
-            "5:23: on_walltime.notice: the notice is 02:00:00 before the end, and the walltime no "
-            "longer; write e.g. notice: 1m",
+            "5:23: on_walltime.notice: the notice is 02:00:00 before the end, and the walltime is "
+            "no longer; write e.g. notice: 1m",
         ),
         (
             spec("{}").replace("2h", "5m"),
             "local",
-            "5:14: on_walltime.notice: the notice is 00:05:00 before the end, as nothing else is "
-            "said, and the walltime no longer; write e.g. notice: 1m",
+            "5:14: on_walltime.notice: the notice is 00:05:00 before the end, the default, and "
+            "the walltime is no longer; write e.g. notice: 1m",
         ),
         (
             spec("{notice: 20h}").replace("2h", "2d"),
@@ -205,7 +204,7 @@ class TestSubmission:
 
     @pytest.mark.parametrize(
         ("state", "said"),
-        [("Q", ("queued", "")), ("F", ("failed", "it has stopped before it was done"))],
+        [("Q", ("queued", "")), ("F", ("failed", "it stopped before it was done"))],
     )
     def test_a_chain_stands_as_its_next_job(
         self, monkeypatch: pytest.MonkeyPatch, state: str, said: tuple[str, str]

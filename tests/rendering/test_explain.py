@@ -79,7 +79,7 @@ def test_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert everything.startswith(TEXT)
     hidden = everything.count("from default\n")
     assert out.endswith(
-        f"\n{hidden} more have their defaults; `jobgen explain --all` shows them too.\n"
+        f"\n{hidden} more have default values; `jobgen explain --all` shows them.\n"
     )
     assert hidden > 5
 

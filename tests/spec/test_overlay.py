@@ -80,10 +80,10 @@ def test_a_chain_is_looked_for_from_each_files_own_folder() -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"job.yaml": "extends: job.yaml\n"}, "job.yaml:1:10: extends: leads back to itself: job"),
+        ({"job.yaml": "extends: job.yaml\n"}, "job.yaml:1:10: extends: extends itself: job"),
         (
             {"job.yaml": "extends: b.yaml\n", "b.yaml": "extends: ./job.yaml\n"},
-            "b.yaml:1:10: extends: leads back to itself: job.yaml -> b.yaml -> ./job.yaml",
+            "b.yaml:1:10: extends: extends itself: job.yaml -> b.yaml -> ./job.yaml",
         ),
         ({"job.yaml": "extends: no.yaml\n"}, "job.yaml:1:10: extends: 'no.yaml' does not exist;"),
         ({"job.yaml": "extends: [a]\n"}, "job.yaml:1:10: extends: expected text, got a list"),

@@ -63,7 +63,7 @@ CAPABILITIES = Capabilities(
         )
     ),
     needs_shebang=True,
-    without_output="fails without a word",
+    without_output="fails without a message",
     # squeue, sacct and scancel would take the job's number for that of a job of this cluster.
     refused=dict.fromkeys(
         ("-M", "--clusters", "SBATCH_CLUSTERS", "SLURM_CLUSTERS"),

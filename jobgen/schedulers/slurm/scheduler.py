@@ -60,7 +60,7 @@ class Slurm(base.Scheduler):
                 lines += base.shell_line(plan, "#SBATCH --export=ALL,")
                 why = (
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
-                    " output has no folder fails without a word"
+                    " output has no folder fails without a message"
                 )
                 job = "%A_%a" if plan.array and plan.array.jobs > 1 else "%j"
                 lines.append(say(f"--output=%x-{job}.out", why))
