@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import io
 import itertools
 import json
@@ -49,6 +50,7 @@ SPEC = {
     "resources": {"walltime": "5m"},
     "run": {"command": ["true"]},
 }
+PR_SET_CHILD_SUBREAPER = 36  # of <linux/prctl.h>
 Call = tuple[str, int]
 CALLS = "%file,%desc,%process"  # the system calls that matter
 # What the commands of the made-up scheduler do is in the file of their name, beside `accepted`.
@@ -217,6 +219,13 @@ def run(scheduler: Scheduler, folder: Path, *words: str, machine: Machine = LOGI
     return result
 
 
+def wait_for_orphans() -> None:
+    """Wait until an sbatch whose submission was killed has ended: it takes less than minutes."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
 @contextlib.contextmanager
 def inject(
     pid: int, go: int, fault: str = "", *, call: Call = ("", 0), log: Path | None = None
@@ -294,7 +303,7 @@ def try_calls(
         pid, go, end = start(scheduler, folder, "submit")
         with inject(pid, go, fault, call=call):
             result = finish(pid, end)
-        time.sleep(0.5 if sbatch == "slow" else 0)  # well before five minutes have gone by
+        wait_for_orphans()
         scheduler.answer()
         errors = [result.err] if result else []
         total += judge(scheduler, folder, machine=LOGIN, errors=errors)
@@ -356,7 +365,7 @@ def try_power(scheduler: Scheduler, top: Path, *, every: int, sbatch: str) -> Co
                 finish(pid, end)
             copy = top / f"copy-{number}"  # its own name, because loop devices disappear late
             shutil.copyfile(disk, copy)
-            time.sleep(0.12 if sbatch == "slow" else 0)  # sbatch goes on elsewhere
+            wait_for_orphans()  # sbatch goes on elsewhere
             shutil.rmtree(folder)
             scheduler.answer()
             subprocess.run(["mount", "-o", "loop", copy, there], check=True)
@@ -375,6 +384,7 @@ def try_kind(task: tuple[str, str, int, Path]) -> tuple[str, Count, float]:
     """Inject the faults of one kind, in a separate folder."""
     kind, sbatch, every, top = task
     began = time.monotonic()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become its children
     top.mkdir()
     scheduler = Scheduler(top / "scheduler")
     os.chdir(prepare(top / "warm"))
