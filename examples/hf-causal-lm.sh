@@ -42,6 +42,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
+    (find_meeting &)    # whether its processes have connections
     exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
@@ -52,8 +53,8 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 8b7c1fde26d3 ------------------------------------------
-# The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
+# ---- Part 2: the jobgen runtime 2, digest bc60f3ce6bd9 ------------------------------------------
+# The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
@@ -264,6 +265,18 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     : >"$JOBGEN_AGENT/reached"
     program
 }
+find_meeting() {    # the error files of the node's processes with connections, but to web servers
+    local looks=0 links record=$attempt_dir/met-$node_rank
+    local mine=TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-
+    set +e
+    while sleep 1 && [[ -d $tmp_dir ]]; do
+        ((looks++ < 60 || looks % 30 == 0)) || continue
+        links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || break
+        sed -n 's|.*pid=\([0-9]*\).*|/proc/\1/environ|p' <<<"$links" |
+            xargs -r grep -hszF "$mine" | tr '\0' '\n' >>"$record"
+        (($(sort -u "$record" | wc -l) < 2)) || break
+    done
+} 2>/dev/null
 # pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
 run_job() {    # sets status

@@ -9,6 +9,7 @@ judged by its progress.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from jobgen.diagnose import missing, program, stall
@@ -26,7 +27,7 @@ from jobgen.diagnose.matching import (
     read_own_words,
 )
 from jobgen.diagnose.reading import Line
-from jobgen.jobs import run_folder
+from jobgen.jobs import run_folder, status
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.schedulers import SCHEDULERS
@@ -38,6 +39,7 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # again.
 _RECOVERED = 60.0
 _MOST_BESIDES = 3
+_SLOW = re.compile(r"(rank \d+ on \S+) is slow: .*")
 
 
 def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
@@ -68,7 +70,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     advice = SCHEDULERS[job.scheduler].advice
     words = advice._replace(release=advice.release.replace("ID", job.id))._asdict()
     remedy = diagnosis.remedy.format(**words)
-    return diagnosis._replace(remedy=remedy, warnings=evidence.warnings)
+    warnings = (*evidence.warnings, *_list_slow(evidence))
+    return diagnosis._replace(remedy=remedy, warnings=warnings)
 
 
 def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> Diagnosis:
@@ -76,6 +79,8 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         f"{job.name} {job.id}", state.described, "unknown", "no known cause was found"
     )
     if state.name == "done":
+        if state.reason == status.APART:
+            return _name_cause(about, (missing.APART, None), evidence)
         return about._replace(cause="healthy", title=state.reason or "it ended well")
     word = Line(Path(job.scheduler), 0, state.described)
     # What a job that waits has left is of an earlier start.
@@ -102,6 +107,13 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     if first is None:
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
+
+
+def _list_slow(evidence: Evidence) -> tuple[str, ...]:
+    """What the bundled trainer has last said of each rank that is slower than the others."""
+    lines = evidence.read_log(evidence.ranks[0], 0) if 0 in evidence.ranks else []
+    slow = {match[1]: match[0] for line in lines if (match := _SLOW.match(line.text))}
+    return tuple(slow.values())[:_MOST_BESIDES]
 
 
 def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:

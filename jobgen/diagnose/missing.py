@@ -46,7 +46,15 @@ RANK_MISMATCH = Cause(
     "start one task for each process, as the program expects: launch: {{mode: direct}}; or read "
     "RANK, LOCAL_RANK and WORLD_SIZE",
 )
-CAUSES = (LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
+APART = Cause(
+    "apart",
+    RANK,
+    "",
+    f"it ended well, but {status.APART}",
+    "if they are to work together, look whether the program calls init_process_group, or tells its "
+    "library of RANK, WORLD_SIZE and MASTER_ADDR",
+)
+CAUSES = (APART, LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
 _SCHEDULERS_RANK = re.compile(r"\b(SLURM_PROCID|PMIX?_RANK|OMPI_COMM_WORLD_RANK|PALS_RANKID)\b")
 _PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
 _MOST_BYTES = 1 << 20

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from glob import iglob
+from glob import glob, iglob
 from pathlib import Path
 
 from jobgen.jobs.record import JobRecord, folder_name, open_left, read_left, write_run_file
@@ -22,6 +22,7 @@ from jobgen.schedulers.base import State
 
 # Nodes give a sign of life every 20 s; a file server, its caches and clocks may be minutes behind.
 _ALIVE_SECONDS = 300
+_LOOKS_SECONDS = 15
 SIGTERM_CODE = 143  # as bash counts it
 _NOTE = "state.json"
 _CANCEL = "cancelled"
@@ -105,6 +106,20 @@ class Traces(NamedTuple):
     def stopped_early(self) -> bool:
         """Whether the program was asked to stop, and has stopped in order."""
         return os.path.exists(f"{self.run_dir}/STOPPED")
+
+    @property
+    def apart(self) -> bool:
+        """Whether all nodes have looked for connections of processes, and fewer than two had any.
+
+        Within seconds of a start they may have been missed.
+        """
+        records = glob(f"{self.last}/met-*")
+        try:
+            ranks = {rank for path in records for rank in read_left(path).split()}
+        except (OSError, ValueError):
+            return False
+        looked = self.begun and self.ended - self.begun > _LOOKS_SECONDS
+        return bool(looked and len(ranks) < 2 and 0 < len(records) == len(read_nodes(self.job)))
 
     @property
     def waits(self) -> bool:

@@ -33,6 +33,8 @@ _BY_SIGNAL = {
 # What PBS prints as it ends a job because a node's daemon has died.
 _NODE_DIED = r"node \d+ \(\S+\) requested job die"
 # What the script prints at its walltime, or PBS as it ends a job there.
+# What a good end is told with where nodes have seen no connection between processes.
+APART = "no two of its processes had a connection to each other: each may have worked alone"
 _AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
 
 
@@ -221,7 +223,9 @@ def _judge_dead(left: Traces) -> State:
 
 
 def _judge_done(left: Traces) -> State:
-    return State("done", "it stopped early, in order" if left.stopped_early else "")
+    if left.stopped_early:
+        return State("done", "it stopped early, in order")
+    return State("done", APART if left.apart else "")
 
 
 def _judge_outcome(left: Traces) -> State | None:

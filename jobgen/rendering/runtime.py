@@ -15,7 +15,7 @@ from functools import cache
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
-from jobgen.rendering.view import ends_leftovers, may_start_worlds
+from jobgen.rendering.view import ends_leftovers, may_start_worlds, may_work_apart
 
 # Raised with each release that changes a file of the runtime.
 NUMBER = 2
@@ -47,6 +47,7 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("torchrun", "torchrun"),
         ("c10d", "c10d"),
         ("worlds", "worlds"),
+        ("meeting", "meeting"),
         ("killed", "direct srun"),
         ("processes", "processes"),
         ("srun", "srun"),
@@ -125,6 +126,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "nodes": several,
         "direct": launch.direct,
         "worlds": may_start_worlds(plan),
+        "meeting": may_work_apart(plan),
         "processes": launch.direct and not launch.numbers,
         "watched": several and launch.launcher != "srun",
         "guarded": ends_leftovers(plan),
@@ -145,7 +147,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
     }
     yield from (kind for kind, has in kinds.items() if has)
     for role in plan.roles.members if plan.roles else ():
-        yield from (kind for kind in list_kinds(role.plan) if kind != "worlds")
+        yield from (kind for kind in list_kinds(role.plan) if kind not in ("worlds", "meeting"))
 
 
 def _read(path: str) -> str:

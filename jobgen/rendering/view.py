@@ -126,6 +126,11 @@ class ScriptView(NamedTuple):
         return not self.role and may_start_worlds(self.plan)
 
     @property
+    def meeting(self) -> bool:
+        """Whether it is looked at whether the processes meet."""
+        return not self.role and may_work_apart(self.plan)
+
+    @property
     def together(self) -> bool:
         """Whether several tasks of an array share a node."""
         return self.plan.nodes.together > 1
@@ -306,6 +311,13 @@ def may_start_worlds(plan: Plan) -> bool:
     launch = plan.launch
     python = plan.program.command[:2] == ("python3", "-u")
     return not (python or launch.alone or launch.body or launch.mode in ("ray", "roles"))
+
+
+def may_work_apart(plan: Plan) -> bool:
+    """Whether a Python program, which is not the trainer, runs as several processes."""
+    command, torch = plan.program.command, plan.launch.mode in ("torchrun", "direct")
+    python = command[:2] == ("python3", "-u") and command[3:4] != ("jobgen.trainer",)
+    return python and torch and plan.nodes.world_size > 1
 
 
 def hands_on(plan: Plan) -> bool:

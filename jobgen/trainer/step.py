@@ -5,6 +5,7 @@ within a step: a step's numbers are read when the next one is on its way.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class StepNumbers(NamedTuple):
     # If the step gets a line of metrics:
     memory_gb: float | None = None  # the most held by this rank
     waited: float = 0.0  # seconds in which this rank waited for data, since the line before
+    # Seconds since then that each rank took for its own: data, and forward passes on the host.
+    by_rank: tuple[float, ...] = ()
 
 
 class Stepper:
@@ -60,6 +63,7 @@ class Stepper:
         self.feed = Feed(task, config, self.split, rank=world.rank, device=world.device)
         self.done = self.position = 0  # steps, and items of the data
         self._bad_steps = 0  # in a row
+        self._own_s = 0.0  # seconds for data and forward passes, since the last line
         self._pending: tuple[StepNumbers, Any, Callable[[], dict[str, float]]] | None = None
 
     def step(self) -> StepNumbers | None:
@@ -77,6 +81,7 @@ class Stepper:
         loss_sum = torch.zeros((), dtype=torch.float64, device=world.device)
         units = 0
         for micro_batch in self.micro_batches:
+            began = time.perf_counter()
             batch, own_units = self.feed.take_batch()
             units += own_units
             # Random numbers depend only on the position in the data: not on the ranks, nor on what
@@ -84,6 +89,7 @@ class Stepper:
             self.seed(order.mix(config.seed, self.position + micro_batch.start))
             with self.strategy.accumulate(last=micro_batch is self.micro_batches[-1]):
                 loss = self.compute_loss(self.strategy.model, batch)
+                self._own_s += time.perf_counter() - began
                 self.backward(loss)
             # In steps of 2^-32, so that the order of addition makes no difference.
             loss_sum += torch.round(loss.detach().double() * 2**32) / 2**32
@@ -109,6 +115,11 @@ class Stepper:
         # All ranks have the same norm: rank 0's counts.
         own: dict[str, Any] = {"loss": loss_sum, "units": units, "bad": bad}
         own["grad_norm"] = grad_norm * world.main
+        if logged:
+            own |= {
+                f"rank {rank}": self._own_s * (rank == world.rank) for rank in range(world.size)
+            }
+            self._own_s = 0.0
         self._pending = numbers, own, world.sum_later(own, alone=not logged)
         return previous
 
@@ -127,7 +138,8 @@ class Stepper:
         problem = f"the loss is {loss} and the gradient's norm {norm}" if bad else None
         if self.loss_scale and math.isfinite(loss) and self._bad_steps < _MOST_BAD:
             problem = None  # fp16 has overflowed: the scale is halved, and the step left out
-        return numbers._replace(loss=loss, grad_norm=norm, problem=problem)
+        by_rank = tuple(value for name, value in sums.items() if name.startswith("rank "))
+        return numbers._replace(loss=loss, grad_norm=norm, problem=problem, by_rank=by_rank)
 
     def compute_loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss summed over the units of a batch, in the chosen type."""

@@ -248,7 +248,7 @@ def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
 ) -> None:
     job = run(cluster, tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
     job.wait_for(lambda: len(job.ranks()) == 6)
-    pid = cluster.on("n2", "pgrep", "-f", what).split()[-1]
+    pid = cluster.on("n2", "pgrep", "-f", what).split()[0]  # the oldest
     cluster.on("n2", "kill", "-KILL", pid)
     assert job.wait(60).startswith("failed"), job.everything()
     output = _output(cluster, tmp_path, job)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def test_a_killed_agent_or_its_shell_ends_the_job(tmp_path: Path, what: str) -> 
     lines = subprocess.run(
         ["pgrep", "-af", what], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    pid = next(int(line.split()[0]) for line in reversed(lines) if job.id in line)
+    pid = next(int(line.split()[0]) for line in lines if job.id in line)  # the oldest
     os.kill(pid, signal.SIGKILL)
     assert job.wait(60).startswith("failed"), job.everything()
     job.wait_for(lambda: not alive(job), seconds=10)
@@ -128,6 +129,56 @@ def test_worlds_apart_are_counted_and_are_no_good_end(
     assert found == ((7, True) if worlds else (0, False)), result.stderr
     cause = jobgen("diagnose", env=os.environ, cwd=tmp_path).stdout
     assert ("[worlds]" if worlds else "[healthy]") in cause
+
+
+@pytest.mark.parametrize("meets", [False, True])
+def test_ranks_that_never_met_are_told_at_the_end(tmp_path: Path, meets: bool) -> None:
+    connect = (
+        "port = int(os.environ['MASTER_PORT']) + 1\n"
+        "if os.environ['RANK'] == '0':\n    kept = socket.create_server(('', port)).accept()\n"
+        "elif os.environ['RANK'] == '2':\n"
+        "    while True:\n"
+        "        try:\n            kept = socket.create_connection(('127.0.0.1', port))\n"
+        "        except OSError:\n            continue\n"
+        "        break\n"
+    )
+    (tmp_path / "train.py").write_text(
+        f"import os, socket, time\n{connect if meets else ''}time.sleep(18)\n"
+    )
+    job = run(tmp_path, **DIRECT, run={"script": "train.py"})
+    assert job.wait() == "done 0", job.everything()
+    cause = jobgen("diagnose", env=os.environ, cwd=tmp_path).stdout
+    assert ("[healthy]" if meets else "[apart]") in cause
+    told = jobgen("status", job.id, env=os.environ, cwd=tmp_path).stderr
+    assert ("no two of its processes had a connection to each other" in told) != meets
+
+
+SLOW_TASK = """
+import os, runpy, time
+
+toy = runpy.run_path({toy!r})
+DEFAULTS = toy["DEFAULTS"]
+
+class Slow(toy["Toy"]):
+    def batch(self, items, *, training):
+        time.sleep(0.4 if os.environ["RANK"] == "2" else 0)
+        return super().batch(items, training=training)
+
+def load(config):
+    return Slow()
+"""
+
+
+def test_a_rank_of_the_trainer_that_is_slow_is_named(tmp_path: Path) -> None:
+    toy = Path(__file__).parents[1] / "helpers" / "programs" / "toy_task.py"
+    (tmp_path / "slow.py").write_text(SLOW_TASK.format(toy=str(toy)))
+    args = {"task": "slow.py", "steps": 8, "log-every": 4, "device": "cpu"}
+    job = run(tmp_path, **DIRECT, run={"module": "jobgen.trainer", "args": args})
+    assert job.wait() == "done 0", job.everything()
+    said = r"rank (\d) on (\S+) is slow: 0\.\d+ s a step for its data and forward passes"
+    (output,) = job.run_dir.glob("logs/*/rank-0.out")
+    for text in (output.read_text(), jobgen("diagnose", env=os.environ, cwd=tmp_path).stdout):
+        assert {match.groups() for match in re.finditer(said, text)} == {("2", "node1")}
 
 
 @pytest.mark.parametrize(("nodes", "watched"), [(1, True), (2, True), (2, False)])

@@ -22,8 +22,10 @@ FILES = sorted(RUNTIME.glob("*.sh"))
 MOST_OF_PART_1 = 70
 # Of the examples, with all that is on by default.
 MOST_OF_PART_2 = {"one node, slurm": 120, "slurm": 170, "pbs": 240, "local": 270}
-MODULES = (RUNTIME / "modules.sh").read_text()
-MOST_OF_A_SCRIPT = {"portable.pbs": 369}  # by mpiexec, in direct mode, with modules
+# Not counted: what only jobs with modules have, and those of one's own Python programs.
+SOME = [(RUNTIME / f"{name}.sh").read_text() for name in ("modules", "meeting")]
+# By mpiexec, in direct mode, with modules; on this machine, with a program of one's own.
+MOST_OF_A_SCRIPT = {"portable.pbs": 369, "hf-causal-lm.sh": 333, "tutorial-multinode.sh": 331}
 WORDS = ("environment", "program", "find_nodes", "agent")
 
 
@@ -57,7 +59,10 @@ def test_part_2_is_bounded() -> None:
         assert second is not None
         kind = f"one node, {plan.scheduler}" if plan.nodes.total == 1 else plan.scheduler
         most = MOST_OF_PART_2.get(kind, MOST_OF_PART_2[plan.scheduler])
-        assert second.as_text().replace(MODULES, "").count("\n") <= most, (path.stem, site)
+        text = second.as_text()
+        for part in SOME:
+            text = text.replace(part, "")
+        assert text.count("\n") <= most, (path.stem, site)
     for file in FILES:
         for line in file.read_text().splitlines():
             assert len(line) <= 100, f"{file.name}: {line}"

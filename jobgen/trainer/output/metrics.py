@@ -12,6 +12,7 @@ import os
 import re
 import resource
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from .files import replace_text
 if TYPE_CHECKING:
     from ..step import StepNumbers
 
+_SLOW_FACTOR, _SLOW_LEAST = 5, 0.1  # times the others' seconds, and seconds a step
 # Dense operations per second of one device in bf16, of GPUs without it in fp16, from the makers'
 # data sheets. The first name counts that is a word, or words, of the device's name.
 _PEAKS = {
@@ -63,6 +65,19 @@ def measure_memory(device: torch.device) -> float:
     if device.type == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     return torch.cuda.max_memory_allocated(device) / 1e9
+
+
+def find_slow(by_rank: Sequence[float], steps: int) -> tuple[int, float, float] | None:
+    """Return the rank that takes five times as long as the others, and their seconds a step.
+
+    Below a tenth of a second a step it makes no difference worth a line.
+    """
+    order = sorted(range(len(by_rank)), key=by_rank.__getitem__)
+    if len(order) < 2:
+        return None
+    most, usual = by_rank[order[-1]] / steps, by_rank[order[len(order) // 2 - 1]] / steps
+    slow = most > max(_SLOW_FACTOR * usual, _SLOW_LEAST)
+    return (order[-1], most, usual) if slow else None
 
 
 class Log:
@@ -110,6 +125,7 @@ class Log:
         line |= {"step_s": step_s, "step_min_s": min(spans), "step_max_s": max(spans)}
         line |= {"data_s": numbers.waited / len(spans), "ckpt_s": self._blocked}
         self.write("step", step, **line)
+        slow = find_slow(numbers.by_rank, len(spans))
         spans.clear()
         self._blocked = 0.0
         left = timedelta(seconds=round((config.steps - step) * step_s))
@@ -118,6 +134,13 @@ class Log:
             f"{self._validation}  lr {numbers.learning_rate:.2e}  {speed:,.0f} {self._unit}/s  "
             f"{f'{mfu:.1%} MFU  ' if mfu else ''}{left} left"
         )
+        if slow:
+            rank, most, usual = slow
+            log = next(self._config.out.glob(f"logs/*/rank-{rank}.out"), Path("its-node/log"))
+            self.say(
+                f"rank {rank} on {log.parent.name} is slow: {most:.3f} s a step for its data and "
+                f"forward passes, the others {usual:.3f} s"
+            )
 
     def say(self, text: str) -> None:
         """Print a line."""
