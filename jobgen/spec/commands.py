@@ -54,7 +54,7 @@ def check_words(
 
 def check_script(script: str) -> Iterator[Conflict]:
     """Yield what is wrong with the file of `run.script`, which Python is to run."""
-    if re.fullmatch(r"\S+\.py", script):
+    if re.fullmatch(r"(?!\w+://)\S+\.py", script):
         return
     words = script.split()
     if launcher := find_launcher(words):

@@ -118,8 +118,13 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
         yield _point_to(stranger, targets)
     yield _take_for_content(key, node, path)
     yield _apply_rules(table["late_rules"], stranger, word)
-    for other in _find_like(stranger):
-        yield _answer(stranger, other)
+    for part, other in _find_like(stranger):
+        hint = _answer(stranger, other)
+        # One part of a name says what it is about, and not that the whole means the same.
+        if hint and part:
+            text = hint.text if hint.text.startswith("write ") else f"write {hint.meant}"
+            hint = hint._replace(text=f"if it is about {part!r}, {text}; else remove it")
+        yield hint
     default = table["defaults"].get(stranger.place, "")
     yield Hint(fill(default, {"key": key, "known": ", ".join(known)}))
 
@@ -130,7 +135,9 @@ def _answer(stranger: _Stranger, word: str, *, exact: bool = False) -> Hint | No
     table, target = load_table(), list_synonyms().get(word, "") if stranger.is_in_job else ""
     if stranger.is_in_job:
         for name, words in table["inside"].get(stranger.place, {}).items():
-            if word in words.split():
+            kinds = list_paths(root).get(_join(path, name), ())
+            odd = getattr(node, "kind", "") in ("int", "float") and kinds  # a number is no name
+            if word in words.split() and not (odd and not any(kind.fits(node) for kind in kinds)):
                 return _point_within(path, name)
         rules = table["key_rules"] + table["answers"]
         if hint := _apply_rules(rules, stranger, word, target):
@@ -168,26 +175,25 @@ def _list_named(word: str, root: type) -> list[str]:
     return [path for path in list_paths(root) if path.rpartition(".")[2] == word]
 
 
-def _find_like(stranger: _Stranger) -> Iterator[str]:
-    """Yield the words of the table that a key is taken for: of its parts, or spelt nearly so."""
-    key, node, _, _, root = stranger
+def _find_like(stranger: _Stranger) -> Iterator[tuple[str, str]]:
+    """Yield the words of the table that a key is like, with the part that alone is like one."""
+    key, root = stranger.key, stranger.root
     whole, known = frozenset(_list_words(key)), _list_parts(root)
     # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
     within = [other for other in known if other < whole and 3 * len(other) >= 2 * len(whole)]
-    yield from (known[other] for other in within if len(within) == 1)
+    yield from (("", known[other]) for other in within if len(within) == 1)
     if near := find_near(normalize(key), known.values(), cutoff=0.85):
-        yield near
+        yield "", near
     vague = load_table()["vague"].split()
-    for part in reversed(_list_words(key.partition("_per_")[0])):
-        word = known.get(frozenset([part]), "")
-        meant = [list_synonyms()[word]] if word in list_synonyms() else _list_named(word, root)
-        # Of one part alone only a value of the right kind is trusted.
-        if part not in vague and any(
-            kind.fits(node) or isinstance(node, Mapping) == is_record(kind.type)
-            for path in meant
-            for kind in list_paths(root)[path]
-        ):
-            yield word
+    parts = [part for part in _list_words(key.partition("_per_")[0])[::-1] if part not in vague]
+    words = {part: known.get(frozenset([part]), "") for part in parts}
+    synonyms = list_synonyms()
+    paths = {
+        part: [synonyms[word]] if word in synonyms else _list_named(word, root)
+        for part, word in words.items()
+    }
+    agree = len(set(map(str, paths.values()))) == 1
+    yield from (("" if agree else part, words[part]) for part in parts if paths[part])
 
 
 @cache
