@@ -632,17 +632,9 @@ def write_faults() -> str:
     for cause in CAUSES:
         if head := _find_verdict(cause):
             rows.setdefault(head, []).extend(_split_pattern(cause.pattern))
-    lines = []
-    for head in sorted(
-        rows, key=lambda head: ("restart", "stop", "unknown").index(head.split()[0])
-    ):
-        row = head
-        for part in dict.fromkeys(rows[head]):
-            if row != head and len(row) + len(part) > 98:
-                lines.append(row)
-                row = head
-            row += f"{' ' if row == head else '|'}{part}"
-        lines.append(row)
+    order = ("restart", "stop", "unknown")
+    heads = sorted(rows, key=lambda head: order.index(head.split()[0]))
+    lines = [f"{head} {'|'.join(dict.fromkeys(rows[head]))}" for head in heads]
     about = "# By the causes that jobgen diagnose knows; made by docs/generate.py."
     return f"{about}\nFAULTS='" + "\n".join(lines) + "'\n"
 
@@ -655,7 +647,7 @@ def _find_verdict(cause: Cause) -> str:
         return f"restart {cause.id}"
     of_program = cause.per_node and cause in program.CAUSES  # what most often all nodes lack
     if cause.fault == "unknown" and not cause.own and not of_program:
-        return "unknown waited" if cause.waits else "unknown unclear"
+        return "unknown waited" if cause.waits else f"unknown {cause.id}"
     return f"stop {cause.id}" if "scheduler" in cause.where else ""
 
 

@@ -103,6 +103,17 @@ CAUSES = (
         "'file_system'); in a container, bind /dev/shm",
     ),
     Cause(
+        "no-space",
+        ALL,
+        r"cannot create temp file for here-document: No space"
+        r"|No space left on device: .?/(tmp|var|local)\b",
+        "a disk of the node itself is full",
+        "set TMPDIR to a folder elsewhere in environment.variables; if others have filled the "
+        "disk, leave that node out and tell your administrators",
+        per_node=True,
+        fault="unknown",
+    ),
+    Cause(
         "out-of-memory-host",
         NODE,
         r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: can't allocate memory"
@@ -125,7 +136,8 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"CUDA error: (unspecified launch failure|an illegal memory access|misaligned address)"
+        r"CUDA error: (unspecified launch failure|an illegal (memory access|instruction))"
+        r"|CUDA error: misaligned address"
         r"|HSA_STATUS_ERROR|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error",
         "the program on a GPU failed, or the GPU",
         "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
@@ -210,7 +222,8 @@ CAUSES = (
     Cause(
         "rendezvous",
         RANK,
-        r"Timed out after \d+ seconds waiting for clients",
+        r"Timed out after \d+ seconds waiting for clients"
+        r"|Timed out initializing process group in store based barrier",
         "not all processes came to the rendezvous",
         "look at the log of the rank that is missing",
         waits=True,

@@ -49,7 +49,8 @@ CAUSES = (
         r"Task launch for \S+ failed on node (?P<node1>\S+?): "
         r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)|Prolog error"
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
-        r"|slurmstepd: error: execve\(\): \S+/slurm_script: ",
+        r"|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed"
+        r"|(srun|slurmstepd): .*Invalid user id",
         "the scheduler could not start the job on it",
         "the scheduler's words above say why; {leave_out}, and tell your administrators",
         fault="machine",
@@ -72,7 +73,7 @@ CAUSES = (
         r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
         r"|DUE TO (\S+ )?NODE FAILURE"
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
-        r"|requested job die",
+        r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
         fault="machine",

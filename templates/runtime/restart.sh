@@ -10,61 +10,59 @@ choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the
         lost=$(list_bad | xargs)    # what the next job is not given, until the launcher has ended
     fi
     find "$run_dir" -path '*/logs/*' -printf '%s %p\n' >"$attempt_dir/sizes"
-    for index in $(weigh_nodes "$2" | sort -n | sed -n "1,$1s/.* //p" | sort -n); do
+    for index in $(cat "$run_dir"/{attempts/*/verdict,bad-nodes} - <<<": ${all[*]}" 2>/dev/null |
+        awk -v kept="$2" '/\t/ { n[$1] += 9 } /^(restart|unknown) / {
+            for (i = 4; i <= NF; i++) n[$i]++ } $1 == ":" {
+            for (i = 2; i <= NF; i++) print (i - 2 < kept ? 0 : n[$i] + 0), i - 2 }' |
+        sort -n | sed -n "1,$1s/.* //p" | sort -n); do
         NODES+=("${all[index]}") SLOTS+=("${slots[index]-}")
     done
     idle=$(printf '%s\n' "${all[@]}" | grep -vxF "$(printf '%s\n' "${NODES[@]}")" | xargs) || :
     if [[ -n $idle ]]; then say "idle in this start: $idle"; fi
 }
-weigh_nodes() {    # weigh_nodes KEPT: of each what verdicts say against it, and its index
-    cat "$run_dir"/{attempts/*/verdict,bad-nodes} - <<<": ${all[*]}" | awk -v kept="$1" '
-        /\t/ { n[$1] += 9 } /^(restart|unknown) / { for (i = 4; i <= NF; i++) n[$i]++ }
-        $1 == ":" { for (i = 2; i <= NF; i++) print (i - 2 < kept ? 0 : n[$i] + 0), i - 2 }'
-} 2>/dev/null
 list_bad() { cut -f 1 "$run_dir/bad-nodes" 2>/dev/null | sort -u || :; }
 show_new() {    # show_new LOG: the end of what this start has added
-    local size
-    size=$(awk -v file="$1" '{ n = $1; sub("[^ ]* ", "") } $0 == file { print n }' \
-        "$attempt_dir/sizes")
-    tail -c "+$((size + 1))" "$1" | tail -n 60
+    tail -c "+$(awk -v file="$1" '{ n = $1; sub("[^ ]* ", "") } $0 == file { size = n }
+        END { print size + 1 }' "$attempt_dir/sizes")" "$1" | tail -n 60
 } 2>/dev/null
 judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that they rest on
-    local code=$1 pattern text before
-    rank=- nodes=${lost-} line=''
+    local code=$1 pattern text lines='' before
+    rank=- nodes=${lost-}
     IFS=$'\t' read -r file peer < <(find_first_error && printf '%s\t%s\n' "$file" "${peer-}")
     if [[ $reason =~ :\ rank\ ([0-9]+)\ on\ ([^,]+) ]]; then    # of a shell that was killed
         nodes=${BASH_REMATCH[2]} rank=${BASH_REMATCH[1]}
-    elif [[ $reason =~ ([^ ]+)\ is\ lost ]]; then
-        nodes=${BASH_REMATCH[1]}
-    elif [[ -z $nodes && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
+    elif [[ -z $nodes && -e $attempt_dir/failed && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
         nodes=${BASH_REMATCH[1]} rank=${BASH_REMATCH[3]:--}
         code=$(show_new "${file%/*}/agent.log" | awk -v rank="$rank" -v code="$1" '$1 == "rank" {
             own = $3 == rank } $1 == "exitcode" && own { code = $3 } END { print code }')
     fi
     text=$(for log in "$attempt_dir/launcher.log" "$peer" "$file"; do show_new "$log"; done)
-    if [[ -n $nodes && $rank == - ]]; then text+=$'\n'"jobgen: FAILED$reason"; fi
-    while [[ -z $line ]] && read -r verdict cause pattern; do
-        line=$(grep -P -e "$pattern" <<<"$text" | tail -n 1)
+    if [[ -n ${lost-} ]]; then text+=$'\n'"jobgen: FAILED$reason"; fi
+    while [[ -z $lines ]] && read -r verdict cause pattern; do
+        lines=$(grep -P -e "$pattern" <<<"$text")
     done <<<"$FAULTS"
-    if [[ $cause == preflight && -n $line ]]; then
-        nodes=$(sed -nE 's/.*preflight: ([^: ]+): .*/\1/p' <<<"$text" | sort -u | xargs)
-    elif [[ $cause == waited && -n $line ]]; then    # for a node that has said nothing
+    line=$(tail -n 1 <<<"${lines:-$(grep . <<<"$text")}")
+    if [[ -z $lines ]]; then
+        verdict=stop cause=program
+        if [[ -n $peer ]] || has_lost_peer "$file"; then
+            verdict=restart cause=peer-lost nodes=''
+        elif [[ -z $line || ! -e $attempt_dir/failed || $code == -[679] || $code == 137 ]] ||
+            ! grep -qP x <<<x; then
+            verdict=unknown cause=exit-$code
+        fi
+    elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
+        lines=$(sed 's/ ON [^ ]*//' <<<"$lines" | grep -owF "$(printf '%s\n' "${NODES[@]}")")
+        nodes=$(sort -u <<<"${lines:-$nodes}" | xargs)
+    elif [[ $cause == waited ]]; then    # for a node that has said nothing
         nodes=$(for node in "${NODES[@]}"; do
             for log in "$run_dir/logs/$node"/rank-*.err; do show_new "$log"; done |
                 grep -q Error || echo "$node"
         done)
         if (($(wc -l <<<"$nodes") > 1)); then nodes=''; fi
-    elif [[ -z $line ]]; then
-        verdict=stop cause=program line=$(grep . <<<"$text" | tail -n 1)
-        if [[ -n $peer ]] || has_lost_peer "$file"; then
-            verdict=restart cause=peer-lost nodes=''
-        elif [[ -z $line || $code == -[679] || $code == 137 ]] || ! grep -qP x <<<x; then
-            verdict=unknown cause=exit-$code
-        fi
     fi
     read -r -a before <"$run_dir/attempts/$((attempt - 1))/verdict"
     if [[ ($verdict:${before[0]} == unknown:unknown || "$cause $rank" == "${before[*]:1:2}") &&
-        $rank$verdict != -restart && -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} \
+        $rank$verdict$nodes != -restart?* && -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} \
         -type f -newer "$attempt_dir/sizes") ]]; then
         verdict=stop line+=" (again, and nothing was saved in between)"
     fi
