@@ -46,6 +46,7 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
         verdict=stop cause=program
         if [[ -n $peer ]] || has_lost_peer "$file"; then
             verdict=restart cause=peer-lost nodes=''
+            line=$(show_new "${peer:-$file}" | grep Error | tail -n 1)
         elif [[ -z $line || ! -e $attempt_dir/failed || $code == -[679] || $code == 137 ]] ||
             ! grep -qP x <<<x; then
             verdict=unknown cause=exit-$code
@@ -53,6 +54,7 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
     elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
         lines=$(sed 's/ ON [^ ]*//' <<<"$lines" | grep -owF "$(printf '%s\n' "${NODES[@]}")")
         nodes=$(sort -u <<<"${lines:-$nodes}" | xargs)
+        if [[ $cause == port-in-use ]]; then nodes=''; fi    # each start has another port
     elif [[ $cause == waited ]]; then    # for a node that has said nothing
         nodes=$(for node in "${NODES[@]}"; do
             for log in "$run_dir/logs/$node"/rank-*.err; do show_new "$log"; done |

@@ -1,0 +1,87 @@
+"""The verdict in a script with `on_failure`: whose the failure is, and which node is to blame."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+JUDGE = """
+set +eu
+for file in core faults restart; do . "$1/$file.sh"; done
+run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2) reason='' lost=''
+judge 1
+"""
+
+
+def judge(
+    folder: Path, *, launcher: str = "", rank: str = "", attempt: int = 0
+) -> tuple[list[str], str]:
+    """Return the words of the verdict, and its line; rank 1 on n2 has failed if it says a word."""
+    own, logs = folder / f"attempts/{attempt}", folder / "logs/n2"
+    own.mkdir(parents=True)
+    logs.mkdir(parents=True, exist_ok=True)
+    (own / "sizes").touch()
+    (own / "launcher.log").write_text(f"{launcher}\n")
+    if rank:
+        (own / "failed").write_text("1 1\n")
+        (logs / "rank-1.err").write_text(f"{rank}\n")
+        begun = f"jobgen: n2 is node 1 of start {attempt}; the rendezvous is at n1:20000\n"
+        (logs / "agent.log").write_text(f"{begun}rank : 1\nexitcode : 1\n")
+    runtime = str(ROOT / "templates" / "runtime")
+    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt)]
+    subprocess.run(argv, check=False, capture_output=True)
+    words, line = (own / "verdict").read_text().rstrip("\n").split("\n")
+    return words.split(), line
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("srun: error: Timed out in slurm_launch_step_wait", ["unknown", "exit-1", "-"]),
+        ("  Remote daemon: [[53,0],1] on node n2", ["restart", "node-lost", "-", "n2"]),
+        (
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED DUE TO NODE FAILURE ***",
+            ["restart", "node-lost", "-"],
+        ),
+        ("slurmstepd: error: Munge encode failed: no socket", ["restart", "launch-failed", "-"]),
+    ],
+)
+def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
+    tmp_path: Path, launcher: str, words: list[str]
+) -> None:
+    assert judge(tmp_path, launcher=launcher) == (words, launcher)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("ValueError: shapes do not go together", ["stop", "program", "1", "n2"]),
+        ("CUDA error: uncorrectable ECC error", ["restart", "gpu-error", "1", "n2"]),
+        ("jobgen: preflight: n1: clock 41 s ahead", ["restart", "preflight", "1", "n1"]),
+        ("OSError: [Errno 98] Address already in use", ["restart", "port-in-use", "1"]),
+        (
+            "OSError: [Errno 28] No space left on device: '/tmp/x'",
+            ["unknown", "no-space", "1", "n2"],
+        ),
+        ("OSError: [Errno 28] No space left on device: '/home/x'", ["stop", "program", "1", "n2"]),
+    ],
+)
+def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str]) -> None:
+    assert judge(tmp_path, rank=said) == (words, said)
+
+
+def test_peers_that_lose_one_another_again_without_progress_end_the_run(tmp_path: Path) -> None:
+    said = "RuntimeError: Connection closed by peer [10.0.0.1]:20000"
+    assert judge(tmp_path, rank=said)[0][:2] == ["restart", "peer-lost"]
+    words, line = judge(tmp_path, rank=said, attempt=1)
+    assert words[:2] == ["stop", "peer-lost"]
+    assert line == f"{said} (again, and nothing was saved in between)"
+
+
+def test_another_node_that_fails_in_its_turn_ends_no_run(tmp_path: Path) -> None:
+    for attempt in (0, 1):
+        found = judge(
+            tmp_path, launcher=f"srun: error: Node failure on n{attempt + 1}", attempt=attempt
+        )
+        assert found[0] == ["restart", "node-lost", "-", f"n{attempt + 1}"]
