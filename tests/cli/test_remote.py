@@ -464,7 +464,7 @@ def test_a_port_of_a_job_there_is_forwarded_through_the_login_node(on_host: Ran)
     assert out.endswith(f":localhost:{port} login.site\n")
     jobgen("cancel", job.id, cwd=on_host.there, env=os.environ)
     code, _, err = on_host("forward", job.id, str(port))
-    assert (code, "there is no node to go to" in err) == (2, True)
+    assert (code, "it has no node to enter" in err) == (2, True)
 
 
 def get(address: str) -> str:

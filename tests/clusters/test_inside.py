@@ -48,7 +48,7 @@ def visit(scheduler: str, env: Mapping[str, str], cwd: Path, names: list[str]) -
     (cwd / "go").touch()
     assert job.wait() == "done 0"
     wait_until(lambda: enter("--", "true")[0] == 2, timeout=100)
-    assert f"job {job.id} is done: there is no node to go to" in enter("--", "true")[2]
+    assert f"job {job.id} is done, so it has no node to enter" in enter("--", "true")[2]
 
 
 @pytest.mark.slow

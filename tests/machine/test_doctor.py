@@ -497,7 +497,7 @@ def test_a_live_cluster(cluster: Cluster, tmp_path: Path) -> None:
         raise AssertionError(f"{seconds:.0f} s: {checks}")
 
     _, checks = ask()
-    assert checks["queue"]["message"] == f"{queue} is there"
+    assert checks["queue"]["message"] == f"{queue} exists"
     assert checks["clock"]["verdict"] == "ok"
     assert checks["venv"]["verdict"] == "ok"
     code, checks = ask("--set", "queue=no")
