@@ -41,11 +41,12 @@ _NAMES_ERROR = re.compile(
 )
 _NAMES_CODE = re.compile(
     r"(?i)\b(exit|status|code|error|ended with)\b\W*\d+\W*$|(exit|return)\w*( with)?( code| status)"
-    r"|\babove\b|^make\S*: |terminate called"
+    r"|\babove\b|^make\S*: |terminate called|^==\d+==ABORTING$"
 )
 _OF_STACKS = re.compile(
-    r"\s+(?!\s|what\(\): )|\W+$|.*\b(stack ?trace|traceback|called from)\b|\[\w+\]: in "
-    r"|goroutine \d|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted"
+    r"\s+(?!\s|what\(\): )|\W+$|.*\b(stack ?trace|[Bb]acktrace|traceback|called from)\b"
+    r"|\[\w+\]: in |#\d+ +0x|goroutine \d"
+    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted"
     r"|Node\.js v|Calls: "
 )
 _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's

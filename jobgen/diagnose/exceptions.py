@@ -26,7 +26,8 @@ _ASIDE = re.compile(
 )
 # How a line of a log begins, as opposed to the second line of an exception's message.
 LOGGED = re.compile(
-    r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|ERROR|CRITICAL)\b|\[[IWEF]\d"
+    r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|(?-i:ERROR)|CRITICAL)\b"
+    r"|\[?error\W*[:|\]-]|\[[IWEF]\d"
     r"|[IWEF]\d{4} |wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
     re.IGNORECASE,
 )
@@ -34,6 +35,10 @@ _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.
 _RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
+# How the first line of a message ends, or begins, that leaves what happened to the next one.
+_LEADS_ON = re.compile(
+    r":$|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
+)
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 # Frames that are not the program's own: of packages and of Python.
 FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
@@ -59,7 +64,8 @@ class Raised(NamedTuple):
         own = [line.text.strip() for line in self.message]
         if any(text.startswith("Original Traceback") for text in own):
             return own[-1]
-        return " ".join(own[: 2 if own[0].endswith(":") else 1]) if own else ""
+        telling = next((at for at, text in enumerate(own[:2]) if not _LEADS_ON.search(text)), 2)
+        return " ".join(own[: telling + 1])
 
 
 class Traceback(NamedTuple):
@@ -141,6 +147,8 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
         elif group:
             if text[:1].strip() and not text.startswith(("-", "Traceback")):
                 message.append(line._replace(text=text))
+        elif len(message) == 1 and not text.strip() and _LEADS_ON.search(message[0].text):
+            pass  # the next paragraph says what it was
         elif message and _ends_message(lines, end):
             break
         else:

@@ -115,9 +115,9 @@ CAUSES = (
     Cause(
         "compiler",
         NODE,
-        r"InductorError|BackendCompilerFailed|cannot find (ptxas|-lcuda)|Failed to find C compiler"
+        r"InductorError|BackendCompilerFailed|cannot find (ptxas|-l\w+)|Failed to find C compiler"
         r"|Triton .*error|ptxas .*fatal|InvalidCxxCompiler",
-        "torch.compile found no compiler that works on this node",
+        "a compiler or linker does not work on this node, as for torch.compile",
         "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
     ),
     Cause(

@@ -28,6 +28,7 @@ import cluster_fixtures as clusters
 import guests
 import others
 import reported
+import strangers
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
 from support import ROOT
@@ -803,7 +804,7 @@ FAULTS = [
 
 def take_others() -> list[Planted]:
     """The programs of others, which know what is true of them."""
-    of = {name: module for module in (guests, reported) for name in module.NAMES}
+    of = {name: module for module in (guests, reported, strangers) for name in module.NAMES}
     faults = []
     for name, truth in others.PLANTED.items():
         faults.append(
