@@ -13,6 +13,7 @@ from jobgen.plan.plan import Plan
 from jobgen.plan.review import review
 from jobgen.process import list_tracked_files
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
+from jobgen.spec.launchers import PREFIXES
 from jobgen.spec.load import LoadedSpec
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
@@ -51,6 +52,9 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
         alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
+        variables=_list_variables(plan),
+        chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
+        ray=plan.launch.ray,
     )
     shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
     bits = [make_remark("not-a-program.bits", words[0])] if shut else []
@@ -60,6 +64,8 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         return bits + check_wrapper(path, size)
     if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
         size = size._replace(world_size=1)
+    while words[1:] and os.path.basename(words[0]) in PREFIXES:
+        del words[0]
     if not re.fullmatch(r"python[\d.]*|.+\.py", os.path.basename(words[0])):
         return []
     if not words[0].endswith(".py"):
@@ -67,12 +73,28 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     while words and words[0][:1] == "-" and words[0] != "-m":
         del words[0]
     name, *arguments = words or [""]
-    size = size._replace(arguments=(*arguments,))
+    swept = plan.array.tasks[0].arguments if plan.array else ()
+    size = size._replace(arguments=(*arguments, *swept))
     if name == "-m":
         return _check_module(arguments[0], size)
     path = os.path.expandvars(os.path.expanduser(name))
     named = path.endswith(".py") or os.path.isdir(path)
     return bits + check_program(path, size) if named else bits
+
+
+def _list_variables(plan: Plan) -> frozenset[str] | None:
+    """Return the variables that a job has; None where its environment may set others."""
+    own = plan.environment
+    if (
+        own.modules
+        or own.conda
+        or own.container
+        or re.search(r"source|^ *\. |eval", own.setup or "")
+    ):
+        return None
+    exported = re.findall(r"\b([A-Za-z_]\w*)=", own.setup or "")
+    swept = plan.array.tasks[0].variables if plan.array else ()
+    return frozenset((*own.variables, *own.from_shell, *exported, *swept, *os.environ))
 
 
 def _find_wrapper(words: Sequence[str]) -> str | None:

@@ -10,11 +10,13 @@ import ast
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.programs.reader import Call, Place, ReadProgram, classify, main_test, read_table
+from jobgen.programs.arguments import refuse_arguments
+from jobgen.programs.reader import Call, Module, Place, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
 
@@ -26,7 +28,10 @@ class JobSize(NamedTuple):
     world_size: int
     agents: bool = True  # whether torchrun's start the processes
     gpus: int = 8  # on the node that has most
-    arguments: tuple[str, ...] = ()  # what the program is given
+    arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
+    variables: frozenset[str] | None = None  # that the job sets; None if unknown
+    chained: bool = False  # whether the job is to go on where another ended
+    ray: bool = False  # whether the program runs once, on a Ray of all nodes
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
 
@@ -95,6 +100,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     look.find_form()
     sound = not look.remarks
     look.find_arguments()
+    look.find_ends()
     if size.world_size > 1 and sound:
         look.find_groups()
         look.find_processes()
@@ -118,8 +124,16 @@ _CHOOSES_GPU = re.compile(
     r"local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b", re.I
 )
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]")
-# What may add options to a parser that are not seen here.
-_ADDS_OPTIONS = re.compile(r"parse_known\w*|add_(?!argument$|argument_group$)\w*arg\w*")
+_ENVIRONMENT = r"""os\.environ\[["']{}["']\](?! *=[^=])"""
+_TESTS_ARGV = re.compile(r"len\(sys\.argv\)|IndexError|argparse")
+# Variables that a node, the scheduler, the job or torchrun sets.
+_GIVEN = re.compile(
+    r"SLURM|PBS|JOBGEN|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
+    r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG)$"
+)
+_USES_GPU = re.compile(r"cuda|gpu|device|xla|nccl|accelerat", re.I)
+# What keeps the state of a program.
+_SAVES = re.compile(r"save|checkpoint|ckpt|snapshot|resume|dump", re.I)
 
 
 class _Look:
@@ -182,26 +196,53 @@ class _Look:
         """Options of the job that the program's own parser does not have, and tasks alike."""
         if self.size.alike and not re.search("JOBGEN_TASK|_ARRAY_", self.program.text):
             self._say("same-tasks", self.program.entry)
-        calls, libraries = self.program.calls, self.program.libraries
-        parsers = {call.name.partition(".")[0] for call in calls if call.short == "parse_args"}
-        added = [call for call in calls if call.short == "add_argument"]
-        if not parsers or not added or self.program.partial or parsers & {"", *libraries}:
-            return
-        for call in calls:
-            handed = {node.id for node in call.node.args if isinstance(node, ast.Name)}
-            strange = handed & parsers and call.name.partition(".")[0] in libraries
-            computed = call in added and len(call.words) < len(call.node.args)
-            if strange or computed or _ADDS_OPTIONS.fullmatch(call.short):
-                return
-        known = sorted({str(word) for call in added for word in call.words})
-        options = [word.partition("=")[0] for word in self.size.arguments]
-        for option in filter(re.compile(r"--(?!no-|help$)\w").match, options):
-            if not any(one.startswith(option) for one in known):
-                from jobgen.spec.words import find_near
+        fault, write = refuse_arguments(self.program, self.size.arguments)
+        if fault:
+            self._say("unknown-argument", self.program.entry, fault=fault, write=write)
+        size, text, entry = self.size, self.program.text, self.program.entry
+        given = size.arguments or ()
+        for line, number in _find_lines(entry, r"^[^#\n]*\bsys\.argv\[(\d+)\]"):
+            if size.arguments is not None and int(number) > len(given):
+                if not _TESTS_ARGV.search(text):
+                    count = len(given)
+                    self._say("missing-argument", entry, line=line, number=number, count=count)
+                break
+        for module in self.program.modules if size.variables is not None else ():
+            for line, name in _find_lines(module, _ENVIRONMENT.format(r"(\w+)")):
+                read = re.findall(_ENVIRONMENT.format(f"({name})"), text)
+                alone = len(re.findall(rf"""["']{name}["']""", text)) == len(read)
+                if alone and name not in (size.variables or ()) and not _GIVEN.match(name):
+                    self._say("missing-variable", module, line=line, name=name)
+                    return
 
-                near = find_near(option, known)
-                write = f"write {near}" if near else f"it knows {', '.join(known)}"
-                self._say("unknown-argument", self.program.entry, option=option, write=write)
+    def find_ends(self) -> None:
+        """Questions at a terminal, and a chain of jobs in which nothing is kept."""
+        for call in self.program.calls:
+            if "asks" in call.kinds:
+                self._say("asks", call, name=call.short)
+            elif call.short == "cuda" and call.certain and not self.size.gpus:
+                self._say("no-gpu.cuda", call)
+        entry, own = self.program.entry, not (self.placed or self._list_strange())
+        if self.size.chained and own and self.trains and not _SAVES.search(self.program.text):
+            self._say("nothing-saved", entry)
+        torch = "torch" in self.program.libraries and (self.grouped or self.size.world_size == 1)
+        if (
+            self.size.gpus
+            and own
+            and torch
+            and self.trains
+            and not _USES_GPU.search(self.program.text)
+        ):
+            self._say("idle-gpus", entry, count=self.size.gpus)
+        patterns = [word for word in self.size.arguments or () if re.search(r"\*\.\w|/\*", word)]
+        if patterns and own and not re.search("glob|fnmatch|load_dataset", self.program.text):
+            self._say("pattern", entry, word=patterns[0])
+        if self.size.ray and own and self.grouped and "ray" not in self.program.libraries:
+            self._say("no-ray", entry)
+
+    def _list_strange(self) -> list[str]:
+        plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
+        return sorted(self.program.libraries - plain)
 
     # --- processes ---
 
@@ -210,8 +251,7 @@ class _Look:
         program, entry = self.program, self.program.entry
         if self.grouped or self.spawns:
             return
-        plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
-        strange = ", ".join(sorted(program.libraries - plain)[:3])
+        strange = ", ".join(self._list_strange()[:3])
         if mpi := program.libraries & {"horovod", "mpi4py"}:
             if self.size.agents:
                 self._say("other-launcher", entry, library=min(mpi))
@@ -330,6 +370,8 @@ class _Look:
     def _find_meeting(self, call: Call) -> None:
         """What a call of init_process_group is given."""
         given = {name: getattr(node, "value", None) for name, node in call.given.items()}
+        if "mpi" in (given.get("backend"), *call.words[:1]) and self.size.agents:
+            self._say("other-launcher.mpi", call)
         if "nccl" in (given.get("backend"), *call.words[:1]) and not self.size.gpus:
             self._say("no-gpu", call)
         for name, value in given.items():
@@ -363,6 +405,11 @@ def _acts(node: ast.stmt) -> bool:
         handlers = [one for handler in getattr(node, "handlers", ()) for one in handler.body]
         return any(map(_acts, [*node.body, *node.orelse, *handlers]))
     return True
+
+
+def _find_lines(module: Module, form: str) -> Iterator[tuple[int, str]]:
+    for match in re.finditer(form, module.text, re.MULTILINE):
+        yield module.text.count("\n", 0, match.end()) + 1, match[1]
 
 
 def _starts_group(call: Call) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from jobgen.batchscript.reader import LaunchCommand, read
 from jobgen.errors import JobgenError
 from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
+from jobgen.spec.launchers import CONTAINERS
 
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
@@ -24,12 +26,16 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     except (JobgenError, OSError):
         return []
     remarks: list[Remark] = []
+    # Where another folder, or a container, has the files.
+    moves = re.search(rf"\b(cd|pushd|{'|'.join(CONTAINERS)}) ", wrapper.text)
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         name, *words = [word.text for word in launch.started.program] or [""]
         script = next((word for word in words if not word.startswith("-")), "")
         if name.startswith("python") and script.endswith(".py"):
             remarks += check_program(script, size)
+            if not (script[0] == "/" or "$" in script or os.path.exists(script) or moves):
+                remarks.append(make_remark("not-here", path, launch.place.line, name=script))
     lines = list(_find_lines(path, wrapper.text, size))
     # What it sets may be for a launcher of its own.
     kept = [one for one in lines if one.rule not in ("own-rendezvous", "visible-devices")]

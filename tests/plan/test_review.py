@@ -13,7 +13,101 @@ resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB
 run: {script: train.py}
 """
 
+SCRIPT = "run: {script: train.py}"
 DOUBTFUL = {
+    "too many GPUs": (
+        ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 32"),
+        "asks for 32 GPUs on a node; for 32 in all write nodes: 4, gpus_per_node: 8",
+    ),
+    "CPUs of a GPU for those of a node": (
+        ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 8, cpus_per_gpu: 64"),
+        "asks for 512 CPUs on a node; it counts for each of the 8 GPUs of a node",
+    ),
+    "TB for GB": (("64GB", "64TB"), "asks for 65536 GiB on a node; check the unit"),
+    "seconds": (("walltime: 1h", "walltime: '00:00:30'"), "30 s hardly load an environment"),
+    "days": (("walltime: 1h", "walltime: 1000h"), "41 days are more than most queues allow"),
+    "a value that a library does not know": (
+        ("", "environment: {variables: {NCCL_DEBUG: 'true'}}\n"),
+        "NCCL_DEBUG does not know 'true'; write VERSION, WARN, INFO, ABORT, TRACE",
+    ),
+    "a misspelt variable": (
+        ("", "environment: {variables: {CUDA_VISIBLE_DEVICE: '0,1,2,3'}}\n"),
+        "nothing reads CUDA_VISIBLE_DEVICE; did you mean CUDA_VISIBLE_DEVICES?",
+    ),
+    "quotes in a value": (
+        ("", """environment: {variables: {A: '"b"'}}\n"""),
+        'holds its quotes: "b"; write b',
+    ),
+    "a PATH of one's own": (
+        ("", "environment: {variables: {PATH: /opt/tools/bin}}\n"),
+        "PATH replaces the node's own, with python and srun",
+    ),
+    "no GPU on the second node": (
+        ("nodes: 2, gpus_per_node: 4", "gpus_per_node: [4, 0]"),
+        "the processes of a node without GPUs have none",
+    ),
+    "a rank for all": (
+        (SCRIPT, "run: {script: train.py, args: {node-rank: 0}}"),
+        "--node_rank 0 is the same in all 8 processes; leave it out",
+    ),
+    "sudo": ((SCRIPT, "run: {command: [sudo, a.out]}"), "sudo asks for a password"),
+    "servers": ((SCRIPT, "run: {command: [jupyter, lab]}"), "jupyter would start 8 servers"),
+    "an end in setup": (("", "environment: {setup: exit 0}\n"), "'exit' ends the script"),
+    "the program in setup": (
+        ("", "environment: {setup: python train.py}\n"),
+        "starts train.py on every node, before the job does",
+    ),
+    "pip on all nodes": (
+        ("", "environment: {setup: pip install x}\n"),
+        "pip install runs on 2 nodes at a time, into one folder; run it once",
+    ),
+    "a placeholder": (("", "account: YOUR_ACCOUNT\n"), "'YOUR_ACCOUNT' stands for a value"),
+    "no venv": (
+        ("", "environment: {venv: none/venv}\n"),
+        "none/venv is not here; correct the path; paths are relative to the folder you submit from",
+    ),
+    "a folder that is no venv": (
+        ("", "environment: {venv: tests}\n"),
+        "environment.venv: tests has no bin/activate; name the folder above bin",
+    ),
+    "no image": (
+        ("", "environment: {container: {image: ./a.sif, runtime: apptainer}}\n"),
+        "environment.container.image: ./a.sif is not here",
+    ),
+    "no configuration": (
+        (SCRIPT, "run: {script: train.py, args: {config: none/a.yaml}}"),
+        "run.args: --config none/a.yaml is not here",
+    ),
+    "no script": ((SCRIPT, "run: {command: [bash, none.sh]}"), "none.sh is not here"),
+    "a file of setup": (("", "environment: {setup: . none/env.sh}\n"), "none/env.sh is not here"),
+    "results on a node's own disk": (
+        (SCRIPT, "run: {script: train.py, args: {output-dir: /tmp/out}}"),
+        "/tmp/out is on each node's own disk, and it goes with the job",
+    ),
+    "a program on this machine's own disk": (
+        (SCRIPT, "run: {script: /tmp/train.py}"),
+        "/tmp/train.py is on this machine's own disk, and the job's nodes have others",
+    ),
+    "directives of another scheduler": (
+        ("", "directives: ['#PBS -l walltime=1:00:00']\n"),
+        "slurm does not read them; write #SBATCH ..., or the key that means the same",
+    ),
+    "an address that no role has": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "walltime: 1h}\nroles:\n  api: {nodes: 1, run: {command: [a, $API_PORT]}}\n"
+            "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDRESS]}}\n",
+        ),
+        "roles.train.run: nothing sets $API_ADDRESS; the roles have $API_ADDR, $API_PORT",
+    ),
+    "a server that stands last": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "walltime: 1h}\nroles:\n  train: {nodes: 1, run: {script: t.py}}\n"
+            "  api: {nodes: 1, run: {command: [a, $API_PORT]}}\n",
+        ),
+        "roles.api.run: serves, and its end would be the job's, as it stands last",
+    ),
     "more processes than GPUs": (
         ("", "launch: {processes_per_node: 8}\n"),
         "launch.processes_per_node: 8 processes share 4 GPUs on a node; NCCL takes one each; write"
@@ -108,7 +202,10 @@ DOUBTFUL = {
         "W&B: compute nodes of jsc-juwels-booster have no internet; write WANDB_MODE: offline",
     ),
     "a venv outside of the container": (
-        ("", "environment: {container: {image: a.sif, runtime: apptainer}, venv: /opt/venv}\n"),
+        (
+            "",
+            "environment: {container: {image: docker://a, runtime: apptainer}, venv: /opt/venv}\n",
+        ),
         "/opt/venv is not seen inside the container; write binds: [/opt], or leave the venv out",
     ),
     "docker without variables": (
@@ -165,7 +262,7 @@ RIGHT = {
     ),
     "a venv under a bind": (
         "",
-        "environment: {container: {image: a.sif, runtime: apptainer, binds: [/opt]},"
+        "environment: {container: {image: docker://a, runtime: apptainer, binds: [/opt]},"
         " venv: /opt/venv}\n",
     ),
 }

@@ -8,7 +8,7 @@ import pytest
 from support import jobgen, working_in
 
 from jobgen.plan.resolve import resolve
-from jobgen.programs import look_at
+from jobgen.programs import SEVERAL, check_program, look_at
 from jobgen.spec.load import load
 
 SPEC = """\
@@ -17,7 +17,7 @@ scheduler: slurm
 resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, walltime: 1h}
 run: {RUN}
 """
-ALONE = "import torch\nloss.backward()\n"
+ALONE = "import torch\nmodel.cuda()(batch).sum().backward()\n"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,8 @@ WRAPPERS = {
 @pytest.mark.parametrize("run", ["{command: [bash, run.sh]}", "{command: [./run.sh]}"])
 def test_a_wrapper_is_looked_into(run: str, body: str, rules: list[str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ALONE)
+    for name in ("t.py", "prepare.py"):
+        (tmp_path / name).write_text("import elsewhere\n")
     (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{body}\n")
     (tmp_path / "run.sh").chmod(0o755)
     (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", run))
@@ -195,7 +197,9 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
     with working_in(tmp_path):
         (remark,) = look_at(resolve(load("job.yaml")))
         assert remark.rule == "module-missing"
-        Path("pkg/net.py").write_text("import torch.distributed as d\nd.init_process_group()")
+        Path("pkg/net.py").write_text(
+            "import torch.distributed as d\nd.init_process_group('gloo')\n'LOCAL_RANK'"
+        )
         assert look_at(resolve(load("job.yaml"))) == []
 
 
@@ -218,3 +222,78 @@ def test_tasks_that_do_not_differ_are_named(
     with working_in(tmp_path):
         rules = [remark.rule for remark in look_at(resolve(load("job.yaml")))]
     assert rules == ["same-tasks"] * told
+
+
+def spoken(tmp_path: Path, text: str, run: str = "script: train.py", more: str = "") -> list[str]:
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", f"{{{run}}}") + more)
+    with working_in(tmp_path):
+        return [f"{remark.rule}: {remark.message}" for remark in look_at(resolve(load("job.yaml")))]
+
+
+OWN = (
+    "import os, sys, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
+)
+TRAINS = "model(x).sum().backward()\n"
+MODULES = "environment: {modules: [a]}\n"
+CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "more", "said"),
+    [
+        (
+            f"{OWN}n = sys.argv[1]\n",
+            "script: train.py",
+            "",
+            "missing-argument: sys.argv[1] is read",
+        ),
+        (f"{OWN}n = sys.argv[1]\n", "script: train.py, args: ['3']", "", ""),
+        (f"{OWN}if len(sys.argv) > 1: n = sys.argv[1]\n", "script: train.py", "", ""),
+        (f"{OWN}d = os.environ['DATA_AT']\n", "script: train.py", "", "missing-variable: DATA_AT"),
+        (
+            f"{OWN}d = os.environ['DATA_AT']\n",
+            "script: train.py",
+            "environment: {variables: {DATA_AT: /d}}\n",
+            "",
+        ),
+        (
+            f"{OWN}d = os.environ['DATA_AT']\n",
+            "script: train.py",
+            "environment: {modules: [a]}\n",
+            "",
+        ),
+        (f"{OWN}input('name?')\n", "script: train.py", "", "asks: input() waits"),
+        (OWN + TRAINS, "script: train.py", CHAIN, "nothing-saved: "),
+        (f"{OWN}{TRAINS}torch.save(model)\n", "script: train.py", CHAIN, ""),
+        (OWN + TRAINS, "script: train.py", "launch: {mode: ray}\n", "no-ray: it makes"),
+        (OWN, "script: train.py, args: {data: 'd/*.bin'}", "", "pattern: it gets d/*.bin"),
+        (f"import glob\n{OWN}", "script: train.py, args: {data: 'd/*.bin'}", "", ""),
+        (OWN.replace("nccl", "mpi"), "script: train.py", "", "other-launcher: the backend mpi"),
+    ],
+)
+def test_what_the_job_does_not_give_a_program(
+    text: str, run: str, more: str, said: str, tmp_path: Path
+) -> None:
+    found = spoken(tmp_path, text, run, more)
+    assert [one[: len(said)] for one in found] == [said] * bool(said)
+
+
+def test_a_job_of_cpus_has_no_gpu_and_one_of_gpus_uses_them(tmp_path: Path) -> None:
+    size = {"gpus": 0, "world_size": 1, "processes": 1, "nodes": 1}
+    (tmp_path / "train.py").write_text("import torch\nmodel.cuda()\n")
+    check = check_program(str(tmp_path / "train.py"), SEVERAL._replace(**size))
+    assert [one.rule for one in check] == ["no-gpu"]
+    (tmp_path / "train.py").write_text("import torch\nmodel(x).sum().backward()\n")
+    check = check_program(str(tmp_path / "train.py"), SEVERAL._replace(**(size | {"gpus": 1})))
+    assert [one.rule for one in check] == ["idle-gpus"]
+
+
+def test_a_wrapper_that_starts_a_file_that_is_not_here(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("#!/bin/bash\npython missing.py\n")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{command: [bash, run.sh]}"))
+    with working_in(tmp_path):
+        assert [one.rule for one in look_at(resolve(load("job.yaml")))] == ["not-here"]
+        (tmp_path / "run.sh").write_text("#!/bin/bash\ncd /opt/code\npython missing.py\n")
+        assert look_at(resolve(load("job.yaml"))) == []

@@ -214,7 +214,7 @@ def test_what_a_launcher_cannot_mean_is_found(
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:
-    assert look(tmp_path, "import torch\nloss.backward()", size=ONE) == []
+    assert look(tmp_path, "import torch\nloss.cuda().backward()", size=ONE) == []
 
 
 def test_modules_of_the_project_are_read_too(tmp_path: Path) -> None:
@@ -279,6 +279,19 @@ PARSER = (
         ("import deepspeed; p.add_argument('--x'); deepspeed.add_config_arguments(p)", "--lr", ""),
         ("p.add_argument('--learning_rate')", "--learning-rate", "write --learning_rate"),
         ("p.add_argument('--seed')", "--lr=1", "it knows --seed"),
+        (
+            "p.add_argument('--lr'); p.add_argument('-d', required=1)",
+            "--lr",
+            "correct run.args",
+        ),
+        ("if x: p.add_argument('--d', required=True)\np.add_argument('--lr')", "--lr", ""),
+        ("p.add_argument('--lr', choices=['a', 'b'])", "--lr", "correct run.args"),
+        ("p.add_argument('--lr', choices=list(range(3)), type=int)", "--lr", ""),
+        ("p.add_argument('--lr', action='store_true'); p.add_argument('n', type=int)", "--lr", ""),
+        ("p.add_argument('--lr'); p.add_argument('data')", "--lr", "correct run.args"),
+        ("p.add_argument('--lr'); p.add_subparsers()", "--rate", ""),
+        ("p.add_argument('--lr', nargs=argparse.REMAINDER)", "--rate", ""),
+        ("p.add_argument('--lr')", "--help", "remove it"),
     ],
 )
 def test_an_option_that_the_program_does_not_have(
