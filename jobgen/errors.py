@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
 
 from jobgen.records import NamedTuple
 
@@ -115,20 +114,3 @@ class LossesError(JobgenError):
     """A script was imported with losses, which are on stderr."""
 
     exit_code = 9
-
-
-@contextmanager
-def gather_problems() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Yield a factory of context managers; raise all their SpecErrors as one at the end."""
-    gathered: list[Problem] = []
-
-    @contextmanager
-    def collect() -> Iterator[None]:
-        try:
-            yield
-        except SpecError as error:
-            gathered.extend(error.problems)
-
-    yield collect
-    if gathered:
-        raise SpecError(gathered)

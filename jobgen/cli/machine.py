@@ -201,7 +201,8 @@ def test(file: str, as_json: bool) -> None:
         data = {"file": file, "scheduler": site.profile.scheduler}
         put_out(format_json({**data, "remarks": describe.list_remarks(site)}))
     else:
-        put_out(describe.report_test(file, site))
+        rows = [f"{file}: valid, for {site.profile.scheduler}", *describe.list_remarks(site)]
+        put_out("".join(f"{row}\n" for row in rows))
 
 
 @sites.command()

@@ -25,11 +25,7 @@ from jobgen.cli.options import (
     put_err,
     put_out,
 )
-from jobgen.errors import (
-    EXIT_CODES,
-    JobgenError,
-    gather_problems,
-)
+from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
 from jobgen.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -219,15 +215,19 @@ def render(
         raise click.UsageError(f"{'--expand needs' if expand else 'several specs need'} --out-dir")
     if expand and task is not None:
         raise click.UsageError("--expand and --task exclude each other")
-    plans, paths = [], []
-    with gather_problems() as collect:
-        for path in specs:
-            with collect():
-                for plan in (
-                    load_plans(path, target) if expand else [load_plan(path, target, task)[1]]
-                ):
-                    plans.append(plan)
-                    paths.append(path)
+    plans: list[Plan] = []
+    paths: list[str] = []
+    problems: list[Problem] = []
+    for path in specs:
+        try:
+            made = load_plans(path, target) if expand else [load_plan(path, target, task)[1]]
+        except SpecError as error:
+            problems += error.problems
+        else:
+            plans += made
+            paths += [path] * len(made)
+    if problems:
+        raise SpecError(problems)
     if output in (None, STDOUT) and not out_dir:
         text = render_plan(plans[0])
         put_out(_list_scripts(paths, [None], [text]) if as_json else text)

@@ -112,7 +112,7 @@ class JobRow(NamedTuple):
 def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
-    begun = bool(status.starts)
+    begun, goes_on = bool(status.starts), bool(status.starts) and not state.ended
     # One look into the folder, since of thousands of jobs few have all of these.
     left: list[str] = []
     if tracked and begun:
@@ -131,7 +131,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=None if state.ended else _read_at_most(status),
-        progress=_read_last_progress(job) if begun and not state.ended else None,
+        # of the job, or of the last of its roles
+        progress=read_progress([job, *job.roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
         commit=job.commit,
         changed=job.changed,
@@ -153,11 +154,6 @@ def _list_roles(job: JobRecord) -> Iterator[RoleState]:
             "cancelled": "ended",
         }
         yield RoleState(name, words.get(left.word, left.word), tuple(read_nodes(role)))
-
-
-def _read_last_progress(job: JobRecord) -> Progress | None:
-    """Return that of the job, or of the last of its roles."""
-    return read_progress([job, *job.roles.values()][-1].run_dir)
 
 
 def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:

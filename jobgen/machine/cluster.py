@@ -28,13 +28,8 @@ class DetectedScheduler(NamedTuple):
 class Deadline:
     """The end of the time that all commands together may take."""
 
-    def __init__(self, end: float) -> None:
-        self.end = end
-
-    @classmethod
-    def of(cls, seconds: float) -> Deadline:
-        """Return a deadline so many seconds from now."""
-        return cls(time.monotonic() + seconds)
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
 
     @property
     def left(self) -> float:

@@ -35,8 +35,7 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
 
     `site` is the one that the plan is for, where it names one.
     """
-    end = time.monotonic() + SECONDS
-    clock = Deadline(end)
+    clock = Deadline(SECONDS)
     cluster = plan is None or plan.can.batch
     parts: dict[str, Callable[[], Iterable[Check]]] = {
         "torch": lambda: check_torch(plan, timeout=clock.left),
@@ -46,7 +45,7 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
         parts = {"scheduler": lambda: _check_scheduler(plan, site, clock), **parts}
     if plan is not None:
         parts["paths"] = lambda: check_paths(plan)
-    checks = list(_run_together(parts, end))
+    checks = list(_run_together(parts, clock.end))
     if plan is not None and plan.defaults.network:
         checks.append(Check("network", "warn", plan.defaults.network))
     return checks

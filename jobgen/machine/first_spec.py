@@ -80,7 +80,7 @@ class Written(NamedTuple):
 
 def inspect_machine() -> Machine:
     """Ask scheduler and environment, for a few seconds at most."""
-    clock = Deadline.of(SECONDS)
+    clock = Deadline(SECONDS)
     here = detect_scheduler(timeout=clock.left)
     cluster, accounts = None, []
     with suppress(JobgenError):  # without a name it may still be known by the host's

@@ -111,13 +111,13 @@ NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_nod
 
 def cpu_keys(plan: Plan) -> tuple[str, ...]:
     """What the CPUs of a node follow from."""
-    site = _node_key(plan, "cpus_per_gpu")
+    site = node_key(plan, "cpus_per_gpu")
     return (f"resources.cpus_per_node|resources.cpus_per_gpu|{site}",)
 
 
 def memory_keys(plan: Plan) -> tuple[str, ...]:
     """What the memory of a node follows from."""
-    return (f"resources.memory_per_node|{_node_key(plan, 'memory_per_gpu')}",)
+    return (f"resources.memory_per_node|{node_key(plan, 'memory_per_gpu')}",)
 
 
 def explain_queue(plan: Plan) -> str:
@@ -131,13 +131,8 @@ def queue_keys(plan: Plan) -> tuple[str, ...]:
     return (f"queue|{record}.choose|{record}.gpu_types",)
 
 
-def node_keys(plan: Plan, key: str) -> tuple[str, ...]:
-    """What a fact of a node follows from that the site alone says."""
-    return (_node_key(plan, key),)
-
-
-def _node_key(plan: Plan, key: str) -> str:
-    """Where the site says it of a node, the narrowest first."""
+def node_key(plan: Plan, key: str) -> str:
+    """Where the site says a fact of a node, the narrowest first."""
     places = (f"gpu_types.{plan.requests.gpu_type}", f"queues.{plan.requests.queue}.node", "node")
     return "|".join(f"site.{place}.{key}" for place in places)
 

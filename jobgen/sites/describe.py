@@ -61,12 +61,6 @@ def write_yaml(profile: SiteProfile) -> str:
     return "".join(rows)
 
 
-def report_test(file: str, loaded: LoadedProfile) -> str:
-    """What `sites test` says of a profile that is valid."""
-    rows = [f"{file}: valid, for {loaded.profile.scheduler}", *list_remarks(loaded)]
-    return "".join(f"{row}\n" for row in rows)
-
-
 def list_remarks(loaded: LoadedProfile) -> list[str]:
     """What of a valid profile has no source or date."""
     profile = loaded.profile

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import Parsed, Pattern, Range, limit_keys, write_short
+from jobgen.spec.fields import Parsed, Pattern, Range, limit_keys, mark_record
 from jobgen.spec.model import Binds, First, Load, Modules, Runtime, Use
 from jobgen.spec.value_types import (
     Constraint,
@@ -62,7 +62,7 @@ Quote = Annotated[
 ]
 
 
-@write_short("address")
+@mark_record(short_key="address")
 class SiteSource(NamedTuple):
     """Where facts are from. A limit from an undated source, or from an old one, only warns."""
 

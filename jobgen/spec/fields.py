@@ -109,31 +109,17 @@ def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]
     return decorate
 
 
-def rename_keys(**names: str) -> Callable[[type[T]], type[T]]:
-    """Decorate a record with the old names of keys; who reads a document translates them."""
+def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:
+    """Give the record that is decorated what its annotations do not say.
+
+    `renamed` has the old names of keys, which who reads a document translates; `alternatives` the
+    key that may stand in the place of a required one; `short_key` is the key whose value alone may
+    stand for the record.
+    """
 
     def decorate(cls: type[T]) -> type[T]:
-        cls.renamed = names  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
-
-
-def replace_keys(**names: str) -> Callable[[type[T]], type[T]]:
-    """Require each of these keys in the record that is decorated, or the one in its place."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.alternatives = names  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
-
-
-def write_short(key: str) -> Callable[[type[T]], type[T]]:
-    """Decorate a record that may be written as the value of `key` alone."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.short_key = key  # type: ignore[attr-defined]
+        for name, value in marks.items():
+            setattr(cls, name, value)
         return cls
 
     return decorate

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from jobgen.records import NamedTuple
 from jobgen.spec import commands
 from jobgen.spec.array import Array
-from jobgen.spec.fields import Pattern, Range, limit_keys, rename_keys, replace_keys, write_short
+from jobgen.spec.fields import Pattern, Range, limit_keys, mark_record
 from jobgen.spec.value_types import (
     Constraint,
     Count,
@@ -116,7 +116,7 @@ Binds = Annotated[
 ]
 
 
-@write_short("image")
+@mark_record(short_key="image")
 class Container(NamedTuple):
     """The container that the processes of every node run in."""
 
@@ -316,7 +316,7 @@ class Launch(NamedTuple):
                 yield key, message, "leave it out, or write torchrun"
 
 
-@write_short("email")
+@mark_record(short_key="email")
 @limit_keys("email", "on", least=1)
 class Notify(NamedTuple):
     """The e-mail that the scheduler sends."""
@@ -362,7 +362,7 @@ class OnWalltime(NamedTuple):
             yield "at_most", "counts nothing: the job starts once", "add then: requeue, or resubmit"
 
 
-@write_short("then")
+@mark_record(short_key="then")
 class OnFailure(NamedTuple):
     """What happens when the program or a node has failed."""
 
@@ -451,8 +451,7 @@ class ReportInput(NamedTuple):
     ] = True
 
 
-@rename_keys(walltime="on_walltime")
-@replace_keys(run="roles")
+@mark_record(renamed={"walltime": "on_walltime"}, alternatives={"run": "roles"})
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 

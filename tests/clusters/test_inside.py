@@ -208,7 +208,7 @@ def test_a_job_runs_in_an_allocation_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
     )
     pbs.wait(job_id)
     assert (tmp_path / "codes").read_text() == "2\n" * len(other)
-    assert re.findall("than the spec: (.*)", (tmp_path / "shapes").read_text()) == [
+    assert re.findall("does not match the spec: (.*)", (tmp_path / "shapes").read_text()) == [
         "nodes: 2, but the spec asks for 3",
         "GPUs of n1: 0, but the spec asks for 1",
         "CPUs of n2: 3, but the spec asks for 4; CPUs of n1: 2, but the spec asks for 4",

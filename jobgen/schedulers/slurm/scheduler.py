@@ -262,7 +262,7 @@ def _write_requests(plan: Plan) -> Iterator[base.Directive]:
         text = f"--reservation={asked.reservation}"
         yield say(text, "the reservation that it runs in", "reservation")
     if asked.constraint:
-        keys = ("resources.constraint", *base.node_keys(plan, "constraint"))
+        keys = ("resources.constraint", base.node_key(plan, "constraint"))
         yield say(f"--constraint={asked.constraint}", "what the nodes must have", *keys)
     if asked.exclusive:
         yield say("--exclusive", "no other job on the nodes", "resources.exclusive")
