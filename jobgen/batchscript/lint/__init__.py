@@ -14,25 +14,16 @@ from jobgen.batchscript.lint import (
     shellcheck,
     sites,
 )
-from jobgen.batchscript.lint.rule import Finding, Rule
+from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = (
-    *directives.RULES,
-    *nodes.RULES,
-    *launching.RULES,
-    *rendezvous.RULES,
-    *roles.RULES,
-    *body.RULES,
-    sites.RULE,
-    shellcheck.RULE,
-)
+RULES = list_rules(directives, nodes, launching, rendezvous, roles, body, sites, shellcheck)
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
-_OWN_RULES = (*directives.RULES, sites.RULE)
+_OWN_RULES = list_rules(directives, sites)
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 # What an inner script cannot be asked: its directives were expanded, and it is not a file.
@@ -68,7 +59,7 @@ def _check_rules(script: Script, rules: tuple[Rule, ...], site: str | None) -> l
         for rule in rules
         for fault in (
             sites.find_site_faults(script, site)
-            if site and rule is sites.RULE
+            if site and rule is sites.find_recognised_faults
             else rule.check(script)
         )
     ]

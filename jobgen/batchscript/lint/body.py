@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.launchers import find_agent, unwrap
-from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, rule
 from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.readable import PLACEHOLDER, find_template
 from jobgen.batchscript.reader import LaunchCommand, Script
@@ -30,7 +30,12 @@ _ENVIRONMENTS = re.compile(r"activate|conda|mamba|profile|rc$|module|lmod|setvar
 _SHEBANG = re.compile(r"#!\s*/")
 
 
+@rule("bash-syntax", "A script that bash cannot read", BASH)
 def _check_syntax(script: Script) -> Iterator[Fault]:
+    """The job ends where bash meets the fault, after the lines before it have run.
+
+    Fix: close the quote, bracket or block; bash -n FILE shows the place
+    """
     first = script.lines[0] if script.lines else ""
     if re.match(r"#!.*\b(t?csh|fish|python|perl|Rscript|zsh|ksh)", first):
         return
@@ -45,7 +50,12 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
         yield Fault(max(line, 1), 1, f"bash cannot read the script: {reason}")
 
 
+@rule("placeholder", "A place left to fill in", SBATCH)
 def _find_placeholders(script: Script) -> Iterator[Fault]:
+    """The scheduler takes it as it stands, and refuses the job or charges no account.
+
+    Fix: write the value, or lint what the template becomes
+    """
     if template := find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
@@ -61,7 +71,13 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         yield Fault(item.line, item.column, f"'{place}' is a place to fill in{more}; a template?")
 
 
+@rule("no-shebang", "No #! in line 1", SBATCH)
 def _check_shebang(script: Script) -> Iterator[Fault]:
+    """sbatch refuses a file that does not begin with #!, also where a comment or licence stands
+    above it; PBS runs it by the login shell.
+
+    Fix: make #!/bin/bash the first line
+    """
     if not script.directives or script.text.startswith("#!"):
         return
     line = next((i for i, text in enumerate(script.lines, 1) if _SHEBANG.match(text)), None)
@@ -72,7 +88,13 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
         yield Fault(line, 1, "PBS reads #! in line 1 alone", True)
 
 
+@rule("pbs-workdir", "A relative path without cd $PBS_O_WORKDIR", QSUB)
 def _check_workdir(script: Script) -> Iterator[Fault]:
+    """PBS starts a script in the home folder, whatever the folder of submission, unless the site
+    has a hook for that.
+
+    Fix: write cd "$PBS_O_WORKDIR" before it
+    """
     can = script.can
     if not can.starts_at_home or not script.directives:
         return
@@ -98,7 +120,13 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
                 return
 
 
+@rule("host-addresses", "hostname -i or -I as one address", TORCHRUN)
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
+    """It prints every address of the node, or 127.0.1.1 where /etc/hosts says so; the rendezvous
+    needs one that the other nodes reach.
+
+    Fix: take the name from the node list, or one word: hostname -I | awk '{print $1}'
+    """
     if script.nodes == 1:
         return
     for command in script.commands:
@@ -121,7 +149,13 @@ def _matters(launch: LaunchCommand) -> bool:
     return bool(agent or python or launch.started.launchers)
 
 
+@rule("hidden-exit", "An exit code hidden by later commands", BASH)
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
+    """The exit code of a script is that of its last command, so a failed job looks done, and jobs
+    that wait for its success start.
+
+    Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
+    """
     if _KEEPS_STATUS.search(script.text):
         return
     if re.match(r"#!.*\s-\w*e", script.lines[0]):
@@ -148,7 +182,13 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         yield Fault(command.place.line, command.place.column, message)
 
 
+@rule("default-port", "torchrun's default port on a shared node", TORCHRUN)
 def _find_default_port(script: Script) -> Iterator[Fault]:
+    """Without --standalone or a port torchrun takes 29500. A second job on the node finds it
+    taken, or joins the first.
+
+    Fix: add --standalone, or a port that follows from the job's id
+    """
     if script.value("--exclusive") is not None or not script.directives:
         return
     if "excl" in (script.resource("place") or "") or script.nodes != 1:
@@ -166,83 +206,15 @@ def _find_default_port(script: Script) -> Iterator[Fault]:
             yield Fault(launch.place.line, launch.place.column, message)
 
 
+@rule("secret", "A secret in the script", BASH)
 def _find_secrets(script: Script) -> Iterator[Fault]:
+    """Scripts are copied into the scheduler's spool and are often readable for all, and
+    repositories keep them for good.
+
+    Fix: revoke it, and read it from a file that only you can read
+    """
     for number, line in enumerate(script.lines, 1):
         if match := _SECRET.search(line):
             shown = match[0][:4]
             message = f"'{shown}...' looks like a password or key, for all who read the file"
             yield Fault(number, match.start() + 1, message)
-
-
-RULES = (
-    Rule(
-        "bash-syntax",
-        "A script that bash cannot read",
-        "The job ends where bash meets the fault, after the lines before it have run.",
-        "close the quote, bracket or block; bash -n FILE shows the place",
-        BASH,
-        _check_syntax,
-    ),
-    Rule(
-        "placeholder",
-        "A place left to fill in",
-        "The scheduler takes it as it stands, and refuses the job or charges no account.",
-        "write the value, or lint what the template becomes",
-        SBATCH,
-        _find_placeholders,
-    ),
-    Rule(
-        "no-shebang",
-        "No #! in line 1",
-        "sbatch refuses a file that does not begin with #!, also where a comment or licence stands "
-        "above it; PBS runs it by the login shell.",
-        "make #!/bin/bash the first line",
-        SBATCH,
-        _check_shebang,
-    ),
-    Rule(
-        "pbs-workdir",
-        "A relative path without cd $PBS_O_WORKDIR",
-        "PBS starts a script in the home folder, whatever the folder of submission, unless the "
-        "site has a hook for that.",
-        'write cd "$PBS_O_WORKDIR" before it',
-        QSUB,
-        _check_workdir,
-    ),
-    Rule(
-        "host-addresses",
-        "hostname -i or -I as one address",
-        "It prints every address of the node, or 127.0.1.1 where /etc/hosts says so; the "
-        "rendezvous needs one that the other nodes reach.",
-        "take the name from the node list, or one word: hostname -I | awk '{print $1}'",
-        TORCHRUN,
-        _find_host_addresses,
-    ),
-    Rule(
-        "hidden-exit",
-        "An exit code hidden by later commands",
-        "The exit code of a script is that of its last command, so a failed job looks done, and "
-        "jobs that wait for its success start.",
-        "write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status",
-        BASH,
-        _check_hidden_exit,
-    ),
-    Rule(
-        "default-port",
-        "torchrun's default port on a shared node",
-        "Without --standalone or a port torchrun takes 29500. A second job on the node finds it "
-        "taken, or joins the first.",
-        "add --standalone, or a port that follows from the job's id",
-        TORCHRUN,
-        _find_default_port,
-    ),
-    Rule(
-        "secret",
-        "A secret in the script",
-        "Scripts are copied into the scheduler's spool and are often readable for all, and "
-        "repositories keep them for good.",
-        "revoke it, and read it from a file that only you can read",
-        BASH,
-        _find_secrets,
-    ),
-)

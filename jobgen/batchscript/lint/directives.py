@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, Rule
+from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
 from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.schedulers import SCHEDULERS
@@ -23,7 +23,13 @@ def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
             yield item, script.lines[item.line - 1]
 
 
+@rule("directive-variable", "A variable in a directive", SBATCH)
 def _find_variables(script: Script) -> Iterator[Fault]:
+    """The scheduler reads directives before any shell does: nothing in them is expanded.
+
+    Fix: write the value out, use the scheduler's own patterns (%j, ^array_index^), or give the
+    option on the command line
+    """
     comments = script.can.comments
     for item, line in _read_lines(script):
         line = re.sub(r"\s#.*", "", line) if comments else line
@@ -32,7 +38,12 @@ def _find_variables(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, match.start() + 1, message)
 
 
+@rule("late-directive", "A directive after the first command", SBATCH)
 def _find_late(script: Script) -> Iterator[Fault]:
+    """sbatch and qsub stop reading directives at the first line that is a command, silently.
+
+    Fix: move it up, before all commands
+    """
     late = {item.line: item.text for item in script.directives if not item.read}
     for line, text in list(late.items())[:1]:  # one command is the cause of all
         more = f", and {len(late) - 1} more," if len(late) > 1 else ""
@@ -41,7 +52,13 @@ def _find_late(script: Script) -> Iterator[Fault]:
         yield Fault(line, 1, message)
 
 
+@rule("output-folder", "Output to a folder that is not there", SBATCH)
 def _check_output_folder(script: Script) -> Iterator[Fault]:
+    """Neither scheduler makes the folder. Slurm ends the job before the script begins, with no
+    log; PBS cannot deliver the output. A mkdir in the script is too late.
+
+    Fix: make the folder before you submit, or write to the folder of submission
+    """
     if script.scheduler is None:
         return
     scheduler = SCHEDULERS[script.scheduler]
@@ -70,47 +87,14 @@ def _is_folder(path: str) -> bool:
         return False
 
 
+@rule("crlf", "Line ends of Windows", QSUB)
 def _check_line_ends(script: Script) -> Iterator[Fault]:
+    r"""qsub and sbatch refuse such a script, and bash takes the CR for part of the last word.
+
+    Fix: convert it: sed -i 's/\r$//' FILE
+    """
     lines = script.text.split("\n")
     ends = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
     if ends:
         what = "1 line ends" if len(ends) == 1 else f"{len(ends)} lines end"
         yield Fault(ends[0], len(lines[ends[0] - 1]), f"{what} as on Windows, in CR and LF")
-
-
-RULES = (
-    Rule(
-        "directive-variable",
-        "A variable in a directive",
-        "The scheduler reads directives before any shell does: nothing in them is expanded.",
-        "write the value out, use the scheduler's own patterns (%j, ^array_index^), or give the "
-        "option on the command line",
-        SBATCH,
-        _find_variables,
-    ),
-    Rule(
-        "late-directive",
-        "A directive after the first command",
-        "sbatch and qsub stop reading directives at the first line that is a command, silently.",
-        "move it up, before all commands",
-        SBATCH,
-        _find_late,
-    ),
-    Rule(
-        "output-folder",
-        "Output to a folder that is not there",
-        "Neither scheduler makes the folder. Slurm ends the job before the script begins, with no "
-        "log; PBS cannot deliver the output. A mkdir in the script is too late.",
-        "make the folder before you submit, or write to the folder of submission",
-        SBATCH,
-        _check_output_folder,
-    ),
-    Rule(
-        "crlf",
-        "Line ends of Windows",
-        "qsub and sbatch refuse such a script, and bash takes the CR for part of the last word.",
-        "convert it: sed -i 's/\\r$//' FILE",
-        QSUB,
-        _check_line_ends,
-    ),
-)

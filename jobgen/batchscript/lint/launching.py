@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen.batchscript.launchers import Launcher, list_inner, unwrap
-from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, Fault, rule
 from jobgen.batchscript.reader import LaunchCommand, Script
 
 # Programs that nobody minds to run on one CPU, or to fail.
@@ -41,7 +41,13 @@ def _sets(script: Script, name: str) -> bool:
     return any(name == set_ for command in script.commands for set_, _, _ in command.variables())
 
 
+@rule("first-node-only", "torchrun on the first node only", TORCHRUN)
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
+    """The script itself runs on one node. No agent starts on the others, and this one waits for
+    them until it times out, while all GPUs are paid for.
+
+    Fix: start one agent on every node, by srun, pbsdsh or mpiexec
+    """
     for launch in script.launches:
         agent = launch.torchrun
         if agent is None or launch.started.launchers:
@@ -58,7 +64,13 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             yield Fault(launch.place.line, launch.place.column, message)
 
 
+@rule("missing-nnodes", "torchrun on several nodes without --nnodes", TORCHRUN)
 def _find_each_alone(script: Script) -> Iterator[Fault]:
+    """Without --nnodes an agent is for one node: every node trains the same model alone, or all
+    but one agent fail to join the first.
+
+    Fix: add --nnodes, and the first node's address by --rdzv-endpoint
+    """
     nodes = script.nodes
     names_them = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
     if nodes in (None, 0, 1) or names_them:
@@ -76,7 +88,13 @@ def _find_each_alone(script: Script) -> Iterator[Fault]:
             yield Fault(launch.place.line, launch.place.column, message)
 
 
+@rule("srun-cpus", "srun without CPUs", SRUN)
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
+    """srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the number
+    from sbatch, and all processes share one core.
+
+    Fix: add --cpus-per-task to srun itself
+    """
     if _sets(script, "SRUN_CPUS_PER_TASK"):
         return
     for launch, srun in _list_sruns(script):
@@ -91,7 +109,12 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
             yield Fault(srun.word.line, srun.word.column, message, whole)
 
 
+@rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
+    """By default the other tasks go on when one fails, and wait for it for minutes or hours.
+
+    Fix: add --kill-on-bad-exit=1 to srun
+    """
     if _sets(script, "SLURM_KILL_BAD_EXIT"):
         return
     for launch, srun in _list_sruns(script):
@@ -117,7 +140,13 @@ def _has_one_task(script: Script, srun: Launcher) -> bool:
     return tasks == "1" or (tasks is None and bool(one_node) and per_node in (None, "1"))
 
 
+@rule("early-expansion", "A task's own variable, expanded too early", SRUN)
 def _find_early(script: Script) -> Iterator[Fault]:
+    """The shell of the script expands the line before srun starts a task, so every task gets the
+    first one's number.
+
+    Fix: put the command in single quotes: srun ... bash -c '...'
+    """
     pattern = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
     agents = [launch.torchrun for launch in script.launches]
     under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
@@ -142,7 +171,12 @@ def _hide_quoted(inner: re.Match[str]) -> str:
     return re.sub(r"'[^']*'", "", inner[0])
 
 
+@rule("tee-status", "An exit code lost in a pipe", BASH)
 def _find_tee(script: Script) -> Iterator[Fault]:
+    """The exit code of a pipe is that of its last command, and tee's is 0.
+
+    Fix: write set -o pipefail before it
+    """
     if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
         return
     commands = script.commands
@@ -157,59 +191,3 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         if matters and command.end in ("|", "|&") and following.name == "tee":
             message = f"the exit code of {command.name} is lost: tee's counts"
             yield Fault(command.place.line, command.place.column, message)
-
-
-RULES = (
-    Rule(
-        "first-node-only",
-        "torchrun on the first node only",
-        "The script itself runs on one node. No agent starts on the others, and this one waits "
-        "for them until it times out, while all GPUs are paid for.",
-        "start one agent on every node, by srun, pbsdsh or mpiexec",
-        TORCHRUN,
-        _find_first_node_only,
-    ),
-    Rule(
-        "missing-nnodes",
-        "torchrun on several nodes without --nnodes",
-        "Without --nnodes an agent is for one node: every node trains the same model alone, or "
-        "all but one agent fail to join the first.",
-        "add --nnodes, and the first node's address by --rdzv-endpoint",
-        TORCHRUN,
-        _find_each_alone,
-    ),
-    Rule(
-        "srun-cpus",
-        "srun without CPUs",
-        "srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the "
-        "number from sbatch, and all processes share one core.",
-        "add --cpus-per-task to srun itself",
-        SRUN,
-        _check_srun_cpus,
-    ),
-    Rule(
-        "srun-kill",
-        "srun without --kill-on-bad-exit",
-        "By default the other tasks go on when one fails, and wait for it for minutes or hours.",
-        "add --kill-on-bad-exit=1 to srun",
-        SRUN,
-        _check_srun_kill,
-    ),
-    Rule(
-        "early-expansion",
-        "A task's own variable, expanded too early",
-        "The shell of the script expands the line before srun starts a task, so every task gets "
-        "the first one's number.",
-        "put the command in single quotes: srun ... bash -c '...'",
-        SRUN,
-        _find_early,
-    ),
-    Rule(
-        "tee-status",
-        "An exit code lost in a pipe",
-        "The exit code of a pipe is that of its last command, and tee's is 0.",
-        "write set -o pipefail before it",
-        BASH,
-        _find_tee,
-    ),
-)

@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.launchers import find_agent, unwrap
-from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, Fault, rule
 from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
 
 _HELPERS = HARMLESS | REPEATABLE | PREPARING
 
 
+@rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
+    """An agent waits until as many nodes have joined as --nnodes says, and takes no more.
+
+    Fix: write --nnodes=$SLURM_NNODES, or the number of the directives
+    """
     nodes = script.nodes
     for launch in script.launches:
         agent = launch.torchrun
@@ -29,8 +34,13 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
             yield Fault(*((word.line, word.column) if word else (launch.place.line, 1)), message)
 
 
+@rule("part-of-nodes", "A program on one of several nodes", SRUN)
 def _find_part_of_nodes(script: Script) -> Iterator[Fault]:
-    """One node computes where nothing but plain Python runs in a job of several."""
+    """The script itself runs on the first node. What no launcher starts elsewhere runs there
+    alone, and all nodes are paid for.
+
+    Fix: ask for one node, or start the program by srun, pbsdsh or mpiexec
+    """
     nodes = script.nodes
     if nodes is None or nodes < 2:
         return
@@ -49,7 +59,13 @@ def _find_part_of_nodes(script: Script) -> Iterator[Fault]:
             return
 
 
+@rule("two-agents", "Several torchrun agents a node", TORCHRUN)
 def _find_two_agents(script: Script) -> Iterator[Fault]:
+    """Each agent starts processes for all GPUs of its node, so several share each GPU, and the
+    world is larger than --nnodes says.
+
+    Fix: start one agent a node: srun --ntasks-per-node=1
+    """
     for launch in script.launches:
         if not launch.torchrun or [item.name for item in launch.started.launchers] != ["srun"]:
             continue
@@ -71,7 +87,12 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
             yield Fault(srun.word.line, srun.word.column, message)
 
 
+@rule("serial-agents", "Agents one after the other", TORCHRUN)
 def _find_serial_agents(script: Script) -> Iterator[Fault]:
+    """A loop goes on when a command has ended, and an agent ends when all nodes have met.
+
+    Fix: end the line with &, and wait after the loop
+    """
     for command in script.commands:
         started = unwrap(command.words)
         loops = any(block.opener in ("for", "while") for block in command.blocks)
@@ -84,41 +105,3 @@ def _find_serial_agents(script: Script) -> Iterator[Fault]:
         if one and agent and not re.search(r"&\s*[\"']?$", text):
             message = "the loop waits for this node's agent, which waits for the others"
             yield Fault(command.place.line, command.place.column, message)
-
-
-RULES = (
-    Rule(
-        "other-nnodes",
-        "--nnodes that is not the job's",
-        "An agent waits until as many nodes have joined as --nnodes says, and takes no more.",
-        "write --nnodes=$SLURM_NNODES, or the number of the directives",
-        TORCHRUN,
-        _find_other_nnodes,
-    ),
-    Rule(
-        "part-of-nodes",
-        "A program on one of several nodes",
-        "The script itself runs on the first node. What no launcher starts elsewhere runs there"
-        " alone, and all nodes are paid for.",
-        "ask for one node, or start the program by srun, pbsdsh or mpiexec",
-        SRUN,
-        _find_part_of_nodes,
-    ),
-    Rule(
-        "two-agents",
-        "Several torchrun agents a node",
-        "Each agent starts processes for all GPUs of its node, so several share each GPU, and the"
-        " world is larger than --nnodes says.",
-        "start one agent a node: srun --ntasks-per-node=1",
-        TORCHRUN,
-        _find_two_agents,
-    ),
-    Rule(
-        "serial-agents",
-        "Agents one after the other",
-        "A loop goes on when a command has ended, and an agent ends when all nodes have met.",
-        "end the line with &, and wait after the loop",
-        TORCHRUN,
-        _find_serial_agents,
-    ),
-)

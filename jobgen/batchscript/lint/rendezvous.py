@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import find_agent
-from jobgen.batchscript.lint.rule import PBS_RESOURCES, TORCHRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import PBS_RESOURCES, TORCHRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
@@ -43,7 +43,12 @@ def _list_values(
                 yield value
 
 
+@rule("fixed-port", "A fixed port", TORCHRUN)
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
+    """Two jobs on one node meet at the same port, and one of them fails or joins the other.
+
+    Fix: derive it from the job's id: 20000 + its number modulo 10000
+    """
     alone = script.value("--exclusive") is not None
     alone = alone or "excl" in (script.resource("place") or "")
     # Whoever takes so many GPUs of a node has it for himself.
@@ -95,7 +100,13 @@ def _list_agent_values(script: Script, options: tuple[str, ...]) -> Iterator[Wor
                     yield program[index + 1]
 
 
+@rule("login-node-address", "A rendezvous where the job is not", PBS_RESOURCES)
 def _find_login_node(script: Script) -> Iterator[Fault]:
+    """All nodes must reach the first node of the job by this name; the login node does not run the
+    job, and localhost or a task's own hostname leads each node to itself.
+
+    Fix: take the first name of the job's own node list, before the launcher
+    """
     several = script.nodes != 1
     submits = script.scheduler is None or not script.directives
     submits = submits and any(
@@ -118,24 +129,3 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
         if match := re.search(r"\b(MASTER_ADDR=.*(?:hostname|HOSTNAME|_HOST)\S*)", item.value):
             message = f"'{match[1]}' can at best name the login node"
             yield Fault(item.line, item.column, message)
-
-
-RULES = (
-    Rule(
-        "fixed-port",
-        "A fixed port",
-        "Two jobs on one node meet at the same port, and one of them fails or joins the other.",
-        "derive it from the job's id: 20000 + its number modulo 10000",
-        TORCHRUN,
-        _find_fixed_port,
-    ),
-    Rule(
-        "login-node-address",
-        "A rendezvous where the job is not",
-        "All nodes must reach the first node of the job by this name; the login node does not run "
-        "the job, and localhost or a task's own hostname leads each node to itself.",
-        "take the first name of the job's own node list, before the launcher",
-        PBS_RESOURCES,
-        _find_login_node,
-    ),
-)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
-from jobgen.batchscript.lint.rule import BASH, SRUN, Fault, Rule
+from jobgen.batchscript.lint.rule import BASH, SRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
@@ -32,7 +32,13 @@ def _list_services(script: Script) -> Iterator[tuple[Command, str]]:
             yield command, words
 
 
+@rule("one-element", "A list of nodes in quotes", BASH)
 def _find_one_element(script: Script) -> Iterator[Fault]:
+    """In nodes=("$names") the quotes keep all names in one element, so nodes[1] is empty and the
+    workers have no node.
+
+    Fix: write mapfile -t nodes < <(scontrol show hostnames $SLURM_JOB_NODELIST)
+    """
     listed = set(re.findall(r"(\w+)=[\"']?(?:\$\(|`) *scontrol show hostname", script.text))
     for number, line in enumerate(script.lines, 1):
         match = re.match(r"\s*(\w+)=\(\s*\"\$\{?(\w+)\}?\"\s*\)", line)
@@ -41,7 +47,14 @@ def _find_one_element(script: Script) -> Iterator[Fault]:
             yield Fault(number, match.start(1) + 1, message)
 
 
+@rule("sleep-until-ready", "A server that is given some seconds to start", _RAY)
 def _find_sleep(script: Script) -> Iterator[Fault]:
+    """A slow file system or a large model takes longer, and then the client fails; a server that
+    has died is not noticed at all.
+
+    Fix: ask until it answers, with a limit, and look whether it still runs; ready does so in a
+    jobgen spec with roles
+    """
     if _ASKS.search(script.text):
         return
     started = False
@@ -55,7 +68,13 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
             return
 
 
+@rule("step-takes-all", "A step in the background beside others", SRUN)
 def _find_beside(script: Script) -> Iterator[Fault]:
+    """Without --exact or --overlap a step has all CPUs and memory of its nodes: the next step
+    waits until it ends, which a server never does.
+
+    Fix: add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w
+    """
     steps = [command for command in script.commands if command.name == "srun"]
     loose = [
         command
@@ -70,7 +89,12 @@ def _find_beside(script: Script) -> Iterator[Fault]:
         yield Fault(loose[0].place.line, loose[0].place.column, message)
 
 
+@rule("worker-on-head", "A Ray worker beside the head", _RAY)
 def _find_worker_on_head(script: Script) -> Iterator[Fault]:
+    """The head's node then counts twice, and the last node of the job idles.
+
+    Fix: begin the loop at 1
+    """
     if not re.search(r"ray start\b[^\n]*--head", script.text):
         return
     loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
@@ -78,43 +102,3 @@ def _find_worker_on_head(script: Script) -> Iterator[Fault]:
     if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
         line = script.text.count("\n", 0, match.start()) + 1
         yield Fault(line, 1, "the workers begin at node 0, where the head is")
-
-
-RULES = (
-    Rule(
-        "one-element",
-        "A list of nodes in quotes",
-        'In nodes=("$names") the quotes keep all names in one element, so nodes[1] is empty and the'
-        " workers have no node.",
-        "write mapfile -t nodes < <(scontrol show hostnames $SLURM_JOB_NODELIST)",
-        BASH,
-        _find_one_element,
-    ),
-    Rule(
-        "sleep-until-ready",
-        "A server that is given some seconds to start",
-        "A slow file system or a large model takes longer, and then the client fails; a server that"
-        " has died is not noticed at all.",
-        "ask until it answers, with a limit, and look whether it still runs; ready does so in a"
-        " jobgen spec with roles",
-        _RAY,
-        _find_sleep,
-    ),
-    Rule(
-        "step-takes-all",
-        "A step in the background beside others",
-        "Without --exact or --overlap a step has all CPUs and memory of its nodes: the next step"
-        " waits until it ends, which a server never does.",
-        "add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w",
-        SRUN,
-        _find_beside,
-    ),
-    Rule(
-        "worker-on-head",
-        "A Ray worker beside the head",
-        "The head's node then counts twice, and the last node of the job idles.",
-        "begin the loop at 1",
-        _RAY,
-        _find_worker_on_head,
-    ),
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -44,6 +45,24 @@ class Rule(NamedTuple):
     def docs(self) -> str:
         """The rule's section in jobgen's documentation."""
         return f"docs/reference/lint.md#{self.id}"
+
+
+def rule(
+    id: str, title: str, reference: str
+) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
+    """Make a rule of a function that yields faults; its docstring says why, and how to fix it."""
+
+    def make(check: Callable[[Script], Iterator[Fault]]) -> Rule:
+        why, _, fix = " ".join((check.__doc__ or "").split()).partition(" Fix: ")
+        return Rule(id, title, why, fix, reference, check)
+
+    return make
+
+
+def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
+    """Return the rules of these modules, in the order in which they stand there."""
+    values = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in values if isinstance(value, Rule))
 
 
 class Finding(NamedTuple):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.lint.rule import Fault, Rule
+from jobgen.batchscript.lint.rule import Fault, rule
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Script
 
@@ -19,7 +19,12 @@ _OTHERS = {*range(1000, 2000), 2045, 2068, 2145}
 _LONGEST = 50_000
 
 
+@rule("shellcheck", "An error that shellcheck finds", "https://www.shellcheck.net/wiki/")
 def _run_shellcheck(script: Script) -> Iterator[Fault]:
+    """shellcheck reads scripts as bash does; jobgen passes on its errors if it is on the PATH.
+
+    Fix: see its page on the number: https://www.shellcheck.net/wiki/
+    """
     if find_shell(script) not in ("bash", "sh", "dash", "ksh"):
         return
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
@@ -36,13 +41,3 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
         if fault and comment["code"] not in _OTHERS:
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)
-
-
-RULE = Rule(
-    "shellcheck",
-    "An error that shellcheck finds",
-    "shellcheck reads scripts as bash does; jobgen passes on its errors if it is on the PATH.",
-    "see its page on the number: https://www.shellcheck.net/wiki/",
-    "https://www.shellcheck.net/wiki/",
-    _run_shellcheck,
-)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import SBATCH, Fault, Rule
+from jobgen.batchscript.lint.rule import SBATCH, Fault, rule
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.plan import site_defaults
@@ -151,8 +151,13 @@ def _find_place(script: Script, path: str) -> DirectiveOption | None:
     return read[0] if read else None
 
 
-def _find_recognised_faults(script: Script) -> Iterator[Fault]:
-    """What the site refuses that the script is seen to be for; `--site` says another."""
+@rule("site-limit", "What the site refuses", SBATCH)
+def find_recognised_faults(script: Script) -> Iterator[Fault]:
+    """The queue or node cannot give what is asked for: the scheduler refuses the job, or lets it
+    wait forever, or charges for the GPUs that its CPUs or memory keep from others.
+
+    Fix: ask for what the site has; 'jobgen sites show NAME' prints it with its sources
+    """
     site = recognise_site(script)
     if site is None:
         return
@@ -160,14 +165,3 @@ def _find_recognised_faults(script: Script) -> Iterator[Fault]:
     for fault in find_site_faults(script, name):
         how = f"{name}, known by {' and '.join(signs)}"
         yield fault._replace(message=fault.message.replace(f"{name}:", f"{how}:", 1))
-
-
-RULE = Rule(
-    "site-limit",
-    "What the site refuses",
-    "The queue or node cannot give what is asked for: the scheduler refuses the job, or lets it "
-    "wait forever, or charges for the GPUs that its CPUs or memory keep from others.",
-    "ask for what the site has; 'jobgen sites show NAME' prints it with its sources",
-    SBATCH,
-    _find_recognised_faults,
-)
