@@ -6,7 +6,6 @@ Nothing is refused: what is not bash still comes out as words, so that a faulty 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -31,6 +30,7 @@ _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 
+_SINGLE_QUOTED = re.compile(r"'[^']*'|\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 # What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
 _CHANGES = re.compile(
     r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
@@ -164,31 +164,10 @@ class Command(NamedTuple):
         return set()
 
 
-# What a backslash means in $'...': bash(1), QUOTING.
-_HEX = "[0-9A-Fa-f]"
-_ESCAPE = re.compile(
-    rf"\\(?:([0-7]{{1,3}})|x({_HEX}{{1,2}})|u({_HEX}{{1,4}})|U(0{{0,2}}{_HEX}{{1,6}})|(.))",
-    re.DOTALL,
-)
-_CONTROLS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
-
-
-def read_single_quoted(text: str, start: int) -> tuple[str, int]:
-    """What stands in the `'...'` or `$'...'` that opens at `start`, and the index behind it."""
-    if text[start] == "'":
-        end = text.find("'", start + 1)
-        end = len(text) if end < 0 else end
-        return text[start + 1 : end], end + 1
-    match = re.compile(r"\$'((?:[^'\\]|\\.)*)(?:'|\\?\Z)", re.DOTALL).match(text, start)
-    assert match
-    return _ESCAPE.sub(_unescape, match[1]), match.end()
-
-
-def _unescape(escape: re.Match[str]) -> str:
-    if escape[5]:
-        return _CONTROLS.get(escape[5], escape[0])
-    code = int(escape[1], 8) if escape[1] else int(escape[2] or escape[3] or escape[4], 16)
-    return chr(code) if 0 < code <= sys.maxunicode else ""
+def find_quote_end(text: str, start: int) -> int:
+    """The index behind the `'...'` or `$'...'` that opens at `start`."""
+    match = _SINGLE_QUOTED.match(text, start)
+    return match.end() if match else len(text)
 
 
 def find_bracket_end(text: str, start: int) -> int:
@@ -203,7 +182,7 @@ def find_bracket_end(text: str, start: int) -> int:
             stack.pop()
             index += 1
         elif top != '"' and (char == "'" or text.startswith("$'", index)):
-            index = read_single_quoted(text, index)[1]
+            index = find_quote_end(text, index)
         elif text.startswith(("$(", "${"), index):
             stack.append(")" if text[index + 1] == "(" else "}")
             index += 2
@@ -228,8 +207,10 @@ def split_segments(raw: str) -> Field:
             segments.append(Segment("" if text == "\n" else text, False, True))
             index += 2
         elif char == "'" or raw.startswith("$'", index):
-            text, index = read_single_quoted(raw, index)
-            segments.append(Segment(text, False, True))
+            end = find_quote_end(raw, index)
+            text = raw[index:end] if char == "$" else raw[index + 1 : end].removesuffix("'")
+            segments.append(Segment(text, char == "$", char == "'"))
+            index = end
         elif char == '"':
             end = find_bracket_end(raw, index)
             inner = raw[index + 1 : end - 1 if raw[end - 1 : end] == '"' else end]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
 from jobgen.records import NamedTuple
+from jobgen.spec import yaml_nodes
+from jobgen.spec.bind import bind
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
 from jobgen.spec.yaml_text import write_data
 
 # What is listed, and under which words; what is `kept` is listed only for who asks.
@@ -87,13 +92,13 @@ class Draft:
 
     def copy(self) -> Draft:
         """Another draft with the same values, to try something on."""
-        other = Draft()
-        other.values = dict(self.values)
-        other.values |= (
-            {"directives": list(self.values["directives"])} if ("directives" in self.values) else {}
-        )
-        other.left = list(self.left)
-        return other
+        return copy.deepcopy(self)
+
+    def load(self) -> LoadedSpec:
+        """The spec as jobgen reads it; raises SpecError for what no spec can say."""
+        node = yaml_nodes.parse(self.yaml(""), file="job.yaml")
+        spec, positions = bind(node, JobSpec)
+        return LoadedSpec(spec, "job.yaml", "", positions)
 
     def tree(self) -> dict[str, Any]:
         """The values as keys in keys, in the order of the manual."""

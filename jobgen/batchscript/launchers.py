@@ -38,23 +38,6 @@ class Launcher(NamedTuple):
         """What one of these options says; None where none is given."""
         return next((value for option, value in self.options if option in names), None)
 
-    @property
-    def passed(self) -> Iterator[tuple[str, str | None]]:
-        """Variables that it hands to the program; with their values where it says them."""
-        for option, value in self.options:
-            given: list[str] = []
-            if self.name == "srun":
-                given = value.split(",") if option == "--export" else []
-            elif option in ("-genv", "--genv", "-env") and " " in value:
-                given = [value.replace(" ", "=", 1)]
-            else:
-                aprun = self.name == "aprun" and option == "-e"
-                given = [value] if aprun or option in ("-x", "-env", "--env") else []
-            for item in given:
-                name, equals, text = item.partition("=")
-                if name.isidentifier() and name not in ("ALL", "NONE", "NIL"):
-                    yield name, text if equals else None
-
 
 class Started(NamedTuple):
     """A command taken apart: who starts it where, in which container, and what it is."""

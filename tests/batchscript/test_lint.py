@@ -120,7 +120,6 @@ def test_its_successor_starts_everywhere() -> None:
         (f"N=2\n{TORCHRUN.replace('2', '$N', 1)} a.py", "first-node-only"),
         ("python -m torch.distributed.run --nnodes $SLURM_NNODES a.py", "first-node-only"),
         ("srun -c8 python a.py", "srun-kill"),
-        ("srun -K 1 -c8 python a.py", "srun-kill"),
         (f"{SRUN} {TORCHRUN} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
         (f"{SRUN} {TORCHRUN} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
         ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
@@ -179,7 +178,7 @@ def test_a_program_that_is_not_python_may_end_its_tasks_by_itself() -> None:
         program: [f.note for f in check(Script("a", text.format(program)))]
         for program in ("vasp_std", "python a.py", "./train.sh", "$PROGRAM")
     }
-    assert levels == {"vasp_std": [True], "python a.py": [False]} | {
+    assert levels == {"vasp_std": [], "python a.py": [False]} | {
         program: [False] for program in ("./train.sh", "$PROGRAM")
     }
 
@@ -285,10 +284,9 @@ def test_what_another_machine_has_is_no_missing_folder(tmp_path: Path) -> None:
 def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     head = "#!/bin/bash\n#SBATCH --gres=gpu:2\nexport MASTER_PORT=1234\n"
     agent = "torchrun --nproc_per_node=2 a.py\n"
-    for body, expected in ((agent, "default-port"), (f"python b.py\n{agent}", "fixed-port")):
+    for body, expected in ((agent, False), (f"python b.py\n{agent}", True)):
         found = {item.rule.id for item in check(Script("job.sbatch", head + body))}
-        assert expected in found
-    assert "fixed-port" not in {item.rule.id for item in check(Script("job.sbatch", head + agent))}
+        assert ("fixed-port" in found) is expected
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,10 @@ from jobgen.batchscript.directives import ARRAYS, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import ImportRefusedError, refuse_unreadable
 from jobgen.batchscript.reader import Script
-from jobgen.errors import Problem, SpecError, UsageError
+from jobgen.errors import SpecError, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
-from jobgen.spec import yaml_nodes
-from jobgen.spec.bind import bind
-from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 
 
 class Imported(NamedTuple):
@@ -60,12 +56,14 @@ def import_script(script: Script) -> Imported:
     clean = draft.copy()
     try:
         write_clean(script, clean)
-        _check(clean, script, drop=False)
+        if refused := _check(clean):
+            raise NotStraightError(script.body_line, refused)
         body, comments, draft = "", [], clean
     except NotStraightError as error:
         body = write_body(script, draft)
         comments = advise(script, error)
-        _check(draft, script, drop=True)
+        if refused := _check(draft):
+            raise ImportRefusedError(script, script.body_line, refused) from None
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(source, comments=comments)
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
@@ -92,52 +90,10 @@ def _put_name(script: Script, draft: Draft) -> None:
         draft.put("name", plain or "job")
 
 
-def _check(draft: Draft, script: Script, *, drop: bool) -> None:
-    """Hold a spec to what jobgen takes; with `drop`, take out what it refuses, key by key.
-
-    Raises NotStraightError without `drop`, and ImportRefusedError where nothing helps.
-    """
-    while True:
-        try:
-            node = yaml_nodes.parse(draft.yaml(script.path), file="job.yaml")
-            spec, positions = bind(node, JobSpec)
-            resolve(LoadedSpec(spec, "job.yaml", "", positions))
-            return
-        except SpecError as error:
-            first = error.problems[0]
-            message = f"jobgen refuses the spec: {first.path} {first.message}"
-            if not drop and not first.path.startswith("directives"):
-                raise NotStraightError(script.body_line, message) from None
-            before = dict(draft.values), list(draft.values.get("directives", []))
-            for problem in sorted(error.problems, key=_count_index, reverse=True):
-                _take_out(problem.path, problem.message, draft)
-            if (draft.values, draft.values.get("directives", [])) == before:
-                raise ImportRefusedError(script, script.body_line, message) from None
-            if "site" not in draft.values:
-                draft.values.setdefault("scheduler", script.target)
-            _put_name(script, draft)
-
-
-def _count_index(problem: Problem) -> int:
-    """Return the index in a problem's path: the last of a list is taken out first."""
-    match = re.search(r"\[(\d+)\]", problem.path)
-    return int(match[1]) if match else 0
-
-
-def _take_out(path: str, why: str, draft: Draft) -> None:
-    own = re.fullmatch(r"directives\[(\d+)\]", path)
-    if own and "directives" in draft.values:
-        directives = draft.values["directives"]
-        draft.lose(1, directives[int(own[1])], why)
-        draft.values["directives"] = [
-            text for index, text in enumerate(directives) if index != int(own[1])
-        ]
-        if not draft.values["directives"]:
-            del draft.values["directives"]
-        return
-    if path == "resources" and "site" in draft.values:
-        path = "site"  # what the site wants of every job is not there
-    for key in list(draft.values):
-        inside = path == key or path.startswith((f"{key}.", f"{key}["))
-        if not key.startswith("run.") and (inside or (path and key.startswith(f"{path}."))):
-            draft.lose(1, f"{key}: {draft.values.pop(key)}", why)
+def _check(draft: Draft) -> str:
+    """Return why jobgen refuses a spec; empty where it takes it."""
+    try:
+        resolve(draft.load())
+    except SpecError as error:
+        return f"jobgen refuses the spec: {error.problems[0].path} {error.problems[0].message}"
+    return ""

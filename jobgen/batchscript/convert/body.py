@@ -17,10 +17,6 @@ from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
-from jobgen.spec import yaml_nodes
-from jobgen.spec.bind import bind
-from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
@@ -107,9 +103,7 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     """Yield the directives that shape the job and that jobgen would write in other words."""
     scheduler = script.target
     try:
-        node = yaml_nodes.parse(draft.yaml("a"), file="job.yaml")
-        spec, positions = bind(node, JobSpec)
-        plan = resolve(LoadedSpec(spec, "job.yaml", "", positions), limits=False)
+        plan = resolve(draft.load(), limits=False)
     except SpecError:
         return
     lines = SCHEDULERS[plan.scheduler].directives(plan)

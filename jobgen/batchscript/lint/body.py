@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.launchers import find_agent, unwrap
-from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, rule
-from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
-from jobgen.batchscript.readable import PLACEHOLDER, find_template
-from jobgen.batchscript.reader import LaunchCommand, Script
+from jobgen.batchscript.launchers import Started, read_torchrun, unwrap
+from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.purposes import HARMLESS, REPEATABLE
+from jobgen.batchscript.readable import find_place, find_template
+from jobgen.batchscript.reader import Script
 from jobgen.errors import Position, SpecError
 
-_PLACEHOLDERS = re.compile(PLACEHOLDER.pattern, re.IGNORECASE)
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
 _PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
@@ -59,12 +58,8 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     if template := find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
-    places = []
-    for item in script.directives:
-        text = re.sub(r"\s#.*", "", item.text[1:])
-        match = _PLACEHOLDERS.search(text)
-        if item.read and match and item.option != "--constraint":
-            places.append((item, match[0]))
+    items = [(item, find_place(item)) for item in script.directives if item.read]
+    places = [(item, place) for item, place in items if place]
     if places:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
@@ -141,12 +136,11 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
                     yield Fault(word.line, word.column, message)
 
 
-def _matters(launch: LaunchCommand) -> bool:
+def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
-    name = launch.started.name
-    agent = launch.torchrun or find_agent(launch.started.program)
-    python = name.startswith("python") and len(launch.started.program) > 1
-    return bool(agent or python or launch.started.launchers)
+    python = started.name.startswith("python") and len(started.program) > 1
+    launched = started.launchers and TRAINS.fullmatch(started.name)
+    return bool(launched or python or read_torchrun(started.program))
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)
@@ -161,17 +155,11 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if re.match(r"#!.*\s-\w*e", script.lines[0]):
         return
     commands = [item for item in script.commands if item.words and not item.inside]
-    last = None
-    for index, command in enumerate(commands):
-        started = unwrap(command.words)
-        launch = LaunchCommand(started, command)
-        helper = started.name in HARMLESS | REPEATABLE | PREPARING
-        if _matters(launch) and not helper and command.end not in ("&", "||", "&&", "|", "|&"):
-            last = index
-    if last is None or not any(
-        unwrap(item.words).launchers or LaunchCommand(unwrap(item.words), item).torchrun
-        for item in commands[last : last + 1]
-    ):
+    starts = [unwrap(item.words) for item in commands]
+    last = max((index for index, item in enumerate(starts) if _matters(item)), default=None)
+    if last is None or commands[last].end in ("&", "||", "&&", "|", "|&"):
+        return
+    if not (starts[last].launchers or read_torchrun(starts[last].program)):
         return
     later = commands[last + 1 :]
     names = {item.name for item in later}
@@ -180,30 +168,6 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         after = later[-1]
         message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
         yield Fault(command.place.line, command.place.column, message)
-
-
-@rule("default-port", "torchrun's default port on a shared node", TORCHRUN)
-def _find_default_port(script: Script) -> Iterator[Fault]:
-    """Without --standalone or a port torchrun takes 29500. A second job on the node finds it
-    taken, or joins the first.
-
-    Fix: add --standalone, or a port that follows from the job's id
-    """
-    if script.value("--exclusive") is not None or not script.directives:
-        return
-    if "excl" in (script.resource("place") or "") or script.nodes != 1:
-        return
-    named = re.search(r"\$\{?MASTER_PORT|main_process_port", script.text)
-    gpus = script.request.gpus
-    for launch in script.launches:
-        agent = launch.torchrun
-        stated = (
-            agent and {"--standalone", "--master-port", "--rdzv-endpoint"} & agent.options.keys()
-        )
-        open_ = agent and any(option[0] == "$" for option in agent.options)
-        if agent and not stated and not named and not open_ and gpus and gpus < 4:
-            message = "without --standalone or a port, every such job on the node wants port 29500"
-            yield Fault(launch.place.line, launch.place.column, message)
 
 
 @rule("secret", "A secret in the script", BASH)

@@ -7,21 +7,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen.batchscript.launchers import Launcher, list_inner, unwrap
-from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, Fault, rule
-from jobgen.batchscript.reader import LaunchCommand, Script
+from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.reader import Script
 
-# Programs that nobody minds to run on one CPU, or to fail.
-_HELPER = re.compile(
-    "|hostname|echo|printf|date|mkdir|rm|cp|mv|ls|cat|true|ip|nvidia-smi|rocm-smi|uname|env|printenv"
-    "|sleep|touch|df|du|which|id|nproc|lscpu|rsync|tar|sync|chmod|ln|kill|pkill|killall|sbcast|dcgmi"
-)
-# Other programs are MPI's, whose library may end them all by itself.
-_MAY_BE_TORCH = re.compile(r"torch|python|accelerate|deepspeed|\.(py|sh)\b|^\$|^(ba)?sh ")
 _MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
 
 
-def _list_sruns(script: Script) -> Iterator[tuple[LaunchCommand, Launcher]]:
-    """Each srun that starts a program, but helpers."""
+def _list_sruns(script: Script) -> Iterator[Launcher]:
+    """Each srun that starts a program of the kind that trains."""
     seen = set()
     for launch in script.launches:
         for launcher in launch.started.launchers:
@@ -30,11 +23,9 @@ def _list_sruns(script: Script) -> Iterator[tuple[LaunchCommand, Launcher]]:
                 seen.add(key)
                 inner = list_inner(launch.started, launch.command)
                 programs = [unwrap(item.words).name for item in inner] or [launch.started.name]
-                if [word.text for word in launch.started.program[:2]] == ["ray", "stop"]:
-                    continue
                 open_ = any(option[0] == "$" for option, _ in launcher.options)
-                if not all(_HELPER.fullmatch(name) for name in programs) and not open_:
-                    yield launch, launcher
+                if any(map(TRAINS.fullmatch, programs)) and not open_:
+                    yield launcher
 
 
 def _sets(script: Script, name: str) -> bool:
@@ -97,13 +88,12 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
     """
     if _sets(script, "SRUN_CPUS_PER_TASK"):
         return
-    for launch, srun in _list_sruns(script):
-        swallowed = re.fullmatch(r"[01]", launch.started.name)  # by -K, of which a rule tells
+    for srun in _list_sruns(script):
         stated = srun.value("-c", "--cpus-per-task", "--cpus-per-gpu") or script.value(
             "--cpus-per-gpu"
         )
         asked = script.value("--cpus-per-task")
-        if not swallowed and stated is None and asked not in (None, "1"):
+        if stated is None and asked not in (None, "1"):
             whole = script.value("--exclusive") is not None
             message = "srun is not told the CPUs of a task"
             yield Fault(srun.word.line, srun.word.column, message, whole)
@@ -117,15 +107,11 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     """
     if _sets(script, "SLURM_KILL_BAD_EXIT"):
         return
-    for launch, srun in _list_sruns(script):
+    for srun in _list_sruns(script):
         flag = srun.value("-K", "--kill-on-bad-exit")
-        if flag == "" and launch.started.program and re.fullmatch(r"[01]", launch.started.name):
-            message = f"'-K {launch.started.name}' makes srun run a program called that"
-            yield Fault(srun.word.line, srun.word.column, message)
-        elif flag in (None, "0") and not _has_one_task(script, srun):
+        if flag in (None, "0") and not _has_one_task(script, srun):
             message = "srun goes on when one of its tasks has failed"
-            other = not _MAY_BE_TORCH.search(f"{launch.started.name} {script.text[2:]}")
-            yield Fault(srun.word.line, srun.word.column, message, other)
+            yield Fault(srun.word.line, srun.word.column, message)
 
 
 def _has_one_task(script: Script, srun: Launcher) -> bool:

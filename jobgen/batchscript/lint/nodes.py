@@ -7,10 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.launchers import find_agent, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, Fault, rule
-from jobgen.batchscript.purposes import HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
-
-_HELPERS = HARMLESS | REPEATABLE | PREPARING
 
 
 @rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command
-from jobgen.batchscript.lint.rule import BASH, SRUN, Fault, rule
+from jobgen.batchscript.lint.rule import SRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
@@ -14,37 +13,9 @@ _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.ht
 _SERVICE = re.compile(
     r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
 )
-_PORT = re.compile(r"--port[= ](\d+)\b")
 # What asks whether something is there; a script that has it needs no rule on sleeping.
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 _PLACED = ("-w", "--nodelist", "--relative", "-r", "--exact", "--overlap", "--het-group")
-
-
-def _join(command: Command) -> str:
-    return " ".join(command.texts)
-
-
-def _list_services(script: Script) -> Iterator[tuple[Command, str]]:
-    """Yield the commands that start something which others connect to, with their words."""
-    for command in script.commands:
-        words = _join(command)
-        if command.name not in ("echo", "printf") and _SERVICE.search(words):
-            yield command, words
-
-
-@rule("one-element", "A list of nodes in quotes", BASH)
-def _find_one_element(script: Script) -> Iterator[Fault]:
-    """In nodes=("$names") the quotes keep all names in one element, so nodes[1] is empty and the
-    workers have no node.
-
-    Fix: write mapfile -t nodes < <(scontrol show hostnames $SLURM_JOB_NODELIST)
-    """
-    listed = set(re.findall(r"(\w+)=[\"']?(?:\$\(|`) *scontrol show hostname", script.text))
-    for number, line in enumerate(script.lines, 1):
-        match = re.match(r"\s*(\w+)=\(\s*\"\$\{?(\w+)\}?\"\s*\)", line)
-        if match and match[2] in listed:
-            message = f"{match[1]} has one element, with the names of all nodes in it"
-            yield Fault(number, match.start(1) + 1, message)
 
 
 @rule("sleep-until-ready", "A server that is given some seconds to start", _RAY)
@@ -58,10 +29,10 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
     if _ASKS.search(script.text):
         return
     started = False
-    services = {command.line for command, _ in _list_services(script)}
     for command in script.commands:
-        started = started or (command.line in services and command.end == "&")
         texts = command.texts
+        serves = command.name not in ("echo", "printf") and _SERVICE.search(" ".join(texts))
+        started = started or (bool(serves) and command.end == "&")
         if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
             message = f"whether the server is up after {texts[-1]} s is not known"
             yield Fault(command.place.line, command.place.column, message)

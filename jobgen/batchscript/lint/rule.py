@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -16,6 +17,10 @@ QSUB = _OPENPBS + "qsub.1B"
 PBS_RESOURCES = _OPENPBS + "pbs_resources.7B"
 TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 BASH = "https://www.gnu.org/software/bash/manual/bash.html"
+
+
+# Programs that a job may be about; what else a script starts may fail, or run on one CPU.
+TRAINS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|composer|(ba)?sh|\$.*|.*\.(py|sh)")
 
 
 class Fault(NamedTuple):

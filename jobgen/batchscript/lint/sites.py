@@ -18,10 +18,7 @@ from jobgen.plan.decision import Context
 from jobgen.rendering import header
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec import yaml_nodes
-from jobgen.spec.bind import bind
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 
 # What queues are called everywhere: no site is known by such a name, or one made of several.
 _COMMON = re.compile(
@@ -133,9 +130,7 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
         draft.put("resources.gpus_per_node", draft.values.pop("resources.nodes", 1))
     draft.put("name", "a")
     draft.put("run.module", "a")
-    node = yaml_nodes.parse(draft.yaml("a"), file=script.path)
-    spec, positions = bind(node, JobSpec)
-    return LoadedSpec(spec, script.path, "", positions)
+    return draft.load()
 
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
