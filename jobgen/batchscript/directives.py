@@ -92,9 +92,10 @@ def settle(script: Script, draft: Draft) -> None:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     read = [item for item in script.directives if item.read and item.option]
-    for item in read:
-        if place := find_place(item):
-            draft.lose(item.line, item.text, f"{place} is a place to fill in")
+    places = {item: place for item in read if (place := find_place(item))}
+    for item, place in places.items():
+        draft.lose(item.line, item.text, f"{place} is a place to fill in")
+    left_over = {item.line for item in places}  # the other words of a place with blanks
     # Of an option that is given again, the last one counts.
     last = {item.option: item for item in read}
     read = [
@@ -102,7 +103,8 @@ def settle(script: Script, draft: Draft) -> None:
         for item in read
         if (item.option in _MANY or item is last[item.option])
         and (item.option, item.value) not in _OWN
-        and not find_place(item)
+        and item not in places
+        and not (item.line in left_over and item.option[0] != "-")
     ]
     keys = dict(_KEYS[script.target])
     if site:

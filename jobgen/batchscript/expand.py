@@ -38,15 +38,17 @@ class PlainVariables:
     """What plain assignments, one after the other, make of variables.
 
     A value is known where it is text, or text with variables that keep theirs; all else is left to
-    bash. `loose` are names that conditions, loops, functions or builtins set somewhere.
+    bash. `loose` are names that conditions, loops, functions or builtins set somewhere, `several`
+    those that may be no word or several, or an option.
     """
 
     def __init__(
         self,
         given: dict[str, str] | None = None,
         loose: frozenset[str] = frozenset(),
+        several: frozenset[str] = frozenset(),
     ) -> None:
-        self.loose = loose
+        self.loose, self.several = loose, several
         # None: only the job knows; more than one field: an array, as are `arrays`.
         self.values: dict[str, tuple[Field, ...] | None] = {
             name: ((Segment(text, False, False),),) for name, text in (given or {}).items()
@@ -57,7 +59,7 @@ class PlainVariables:
 
     def copy(self) -> PlainVariables:
         """The variables as they are now."""
-        other = PlainVariables(loose=self.loose)
+        other = PlainVariables(None, self.loose, self.several)
         other.values, other.assigned = dict(self.values), set(self.assigned)
         other.arrays, other.joined = set(self.arrays), dict(self.joined)
         return other
@@ -284,4 +286,19 @@ def find_loose(commands: list[Command]) -> frozenset[str]:
         elif not plain and (not command.words or command.name in DECLARES):
             names |= {name for name, _, _ in command.variables()}
         before = command.end
+    return frozenset(names)
+
+
+def find_several(commands: list[Command]) -> frozenset[str]:
+    """The variables that may be no word or several, or an option, as they are set somewhere."""
+    names: set[str] = set()
+    for command in commands:
+        names |= command.list_changed()
+        if command.name in ("for", "select", "unset"):
+            names |= {word.text for word in command.words[1:]}
+        for name, _, raw in command.variables():
+            parts = split_segments(raw)
+            text = "".join("x" if part.live else part.text for part in parts)
+            if not text or re.search(r"[\s(*?]|^-", text):
+                names.add(name)
     return frozenset(names)

@@ -45,9 +45,13 @@ def find_template(script: Script) -> int | None:
 
 
 def find_place(item: DirectiveOption) -> str | None:
-    """Return the place to fill in that a directive holds."""
-    match = PLACEHOLDER.search(f"{item.option} {item.value}")
-    return match[0] if match and item.option not in ("--constraint", "-C") else None
+    """Return the place to fill in that a directive holds, also where it has blanks in it."""
+    own = f"{item.option} {item.value}"
+    match = PLACEHOLDER.search(
+        own + re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
+    )
+    inside = match and match.start() <= len(own) and item.option not in ("--constraint", "-C")
+    return match[0] if match and inside else None
 
 
 def refuse_unreadable(script: Script) -> None:

@@ -8,7 +8,13 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import PlainVariables, expand_command, find_loose, follow
+from jobgen.batchscript.expand import (
+    PlainVariables,
+    expand_command,
+    find_loose,
+    find_several,
+    follow,
+)
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
@@ -184,7 +190,7 @@ class Script:
 
     def make_variables(self) -> PlainVariables:
         """The variables as they are where the script begins."""
-        return PlainVariables(self.given, find_loose(self.commands))
+        return PlainVariables(self.given, find_loose(self.commands), find_several(self.commands))
 
     @cached_property
     def _expanded(self) -> tuple[list[Command], PlainVariables]:

@@ -321,7 +321,7 @@ def test_a_condition_before_one_process_stays_in_the_setup() -> None:
     body = "X=a\nif [ -d $HOME ]; then\n  X=b\nfi\npython t.py --x $X"
     spec = spec_of(body, ONE_GPU)
     assert spec["environment"]["setup"].splitlines()[1:] == [*body.splitlines()[:4], "export X"]
-    assert spec["run"] == {"command": ["bash", "-c", "python t.py --x $X"]}
+    assert spec["run"] == {"command": ["python", "t.py", "--x", {"value": "$X", "expand": True}]}
 
 
 def test_a_count_of_tasks_is_that_of_the_script() -> None:

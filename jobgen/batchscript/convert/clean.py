@@ -53,6 +53,8 @@ def write_clean(script: Script, draft: Draft) -> None:
             draft.lose(word.line, word.raw, "an argument of the script; write those in run.args")
     for name in sorted(reader.asked.union(*(before.asked for before in readers))):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
+    for name in sorted(reader.taken):
+        draft.check(launch.line, f"${name}", "stands without quotes, and is taken for one word")
     prelude.careful = prelude.careful or " -e" in script.lines[0]
     prelude.write(reader.variables.loose)
     for statement in after:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
@@ -247,8 +248,7 @@ class _Line:
             raise self.refuse("only bash knows which module it is")
         moved = moved or bool(list_names(text) & self.reader.variables.assigned)
         if moved and not torchrun.module:
-            arguments = [make_value(*self.reader.read_word(word)) for word in rest]
-            values["run.command"] = ["python3", make_value(text, expands), *arguments]
+            values["run.command"] = ["python3", make_value(text, expands), *self._read_words(rest)]
         else:
             values["run.module" if torchrun.module else "run.script"] = text
             values |= self._make_arguments(rest)
@@ -354,14 +354,18 @@ class _Line:
             moved = bool(list_names(text) & self.reader.variables.assigned)
         if python and not bare and not moved and len(words) > 1 and words[1].text.endswith(".py"):
             return {"run.script": text, **self._make_arguments(words[2:])}
-        read = [make_value(*self.reader.read_word(word)) for word in program]
+        read = self._read_words(program)
         if isinstance(read[0], dict) and not re.match(r"\$\{?(HOME|[A-Z]+)\}?/", read[0]["value"]):
             raise self.refuse("only bash knows which program it is")
         return {"run.command": read}
 
     def _make_arguments(self, words: list[Word]) -> dict[str, Any]:
-        read = [make_value(*self.reader.read_word(word)) for word in words]
+        read = self._read_words(words)
         return {"run.args": read} if read else {}
+
+    def _read_words(self, words: Sequence[Word]) -> list[Any]:
+        pairs = zip(words, (None, *words), strict=False)
+        return [make_value(*self.reader.read_word(word, after)) for word, after in pairs]
 
     def _finish(self, mode: str, values: dict[str, Any]) -> LaunchedProgram:
         variables = []

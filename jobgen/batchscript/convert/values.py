@@ -30,10 +30,6 @@ _LONGEST = 200  # of a value with blanks
 _COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
 
 
-# One word, whenever bash expands it.
-_ONE_WORD = re.compile(r"\$\(\(.*\)\)|\$\{\w+:?-[^\s$`]*\}|\$\(date \+\S+\)|\$\(basename \S+\)")
-
-
 class Reader:
     """Reads words at the place of the script where its variables are `variables`."""
 
@@ -41,9 +37,12 @@ class Reader:
         self.variables = variables
         self.sourced = sourced  # whether a file of somebody's may have set any variable
         self.asked: set[str] = set()  # the variables that only the folder of submission may have
+        self.taken: set[str] = set()  # those without quotes that are taken for one word
+        self.alone = True  # whether the word is no value of an option
 
-    def read_word(self, word: Word) -> tuple[str, bool]:
-        """Return the text of one word, and whether the job has to expand it."""
+    def read_word(self, word: Word, after: Word | None = None) -> tuple[str, bool]:
+        """Return the text of the word `after` another, and whether the job has to expand it."""
+        self.alone = len(word.segments) == 1 and not (after and after.text.startswith("-"))
         return self.read_field(word.segments, word.line)
 
     def read_field(
@@ -101,8 +100,9 @@ class Reader:
         if _OF_TASK.fullmatch(name):
             raise NotStraightError(line, f"${name} is another on every node or in every task")
         if name in free:
-            if not quoted and not self._is_one_word(name):
+            if not quoted and (self.alone or name in self.variables.several):
                 raise NotStraightError(line, f"bash splits ${name} into words")
+            self.taken |= set() if quoted else {name}
             return f"${name}"
         if name in self.variables.assigned or name in self.variables.values:
             raise NotStraightError(line, f"only bash knows what ${name} comes to")
@@ -112,22 +112,6 @@ class Reader:
             raise NotStraightError(line, f"the script does not say what ${name} is")
         self.asked.add(name)
         return f"${name}"
-
-    def _is_one_word(self, name: str) -> bool:
-        """Whether a variable of the script is one word for sure where it stands without quotes."""
-        if name in self.variables.loose:
-            return False
-        return all(
-            bool(_ONE_WORD.fullmatch(part.text) or _is_place(part.text.strip("${}")))
-            if part.live
-            else not re.search(r"[\s*?\[]", part.text)
-            for part in self.variables.joined.get(name, (Segment(" ", False, False),))
-        )
-
-
-def _is_place(name: str) -> bool:
-    """Whether a variable of the job or site is one word for everybody."""
-    return bool(_EVERYWHERE.fullmatch(name) or _FOLDER.fullmatch(name))
 
 
 def make_value(text: str, expands: bool) -> Any:

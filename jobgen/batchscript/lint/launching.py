@@ -24,7 +24,8 @@ def _list_sruns(script: Script) -> Iterator[Launcher]:
                 inner = list_inner(launch.started, launch.command)
                 programs = [unwrap(item.words).name for item in inner] or [launch.started.name]
                 open_ = any(option[0] == "$" for option, _ in launcher.options)
-                if any(map(TRAINS.fullmatch, programs)) and not open_:
+                ends = [word.text for word in launch.started.program[:2]] == ["ray", "stop"]
+                if any(map(TRAINS.fullmatch, programs)) and not open_ and not ends:
                     yield launcher
 
 

@@ -51,8 +51,9 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     """
     alone = script.value("--exclusive") is not None
     alone = alone or "excl" in (script.resource("place") or "")
-    # Whoever takes so many GPUs of a node mostly has it for himself.
-    alone = alone or script.request.gpus >= 4
+    # Whoever takes so many GPUs of a node has it for himself.
+    request = script.request
+    alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
     seen: set[str] = set()
     for word in _list_values(script, _PORT_NAMES, ()) if _reads_ports(script) else ():
         match = _PORT.fullmatch(word.text)

@@ -20,7 +20,9 @@ BASH = "https://www.gnu.org/software/bash/manual/bash.html"
 
 
 # Programs that a job may be about; what else a script starts may fail, or run on one CPU.
-TRAINS = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|composer|(ba)?sh|\$.*|.*\.(py|sh)")
+TRAINS = re.compile(
+    r"python[\d.]*|torchrun|accelerate|deepspeed|composer|ray|vllm|(ba)?sh|\$.*|.*\.(py|sh)|.*train.*"
+)
 
 
 class Fault(NamedTuple):
