@@ -16,6 +16,24 @@ from jobgen.batchscript.reader import Script
 ONE_GPU = "#SBATCH --nodes=1 --gpus-per-node=1 --cpus-per-task=8"
 TWO_NODES = "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32"
 EACH_GPU = "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4"
+RAY = """\
+nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
+head=${nodes[0]}
+ip=$(srun -N 1 -n 1 -w "$head" hostname --ip-address)
+if [[ "$ip" == *" "* ]]; then
+    IFS=' ' read -ra parts <<< "$ip"
+    ip=${parts[1]}
+fi
+export ip_head=$ip:6379
+echo "the head is $head"
+srun -N 1 -n 1 -w "$head" ray start --head --node-ip-address="$ip" --port=6379 --num-gpus 3 \\
+    --block &
+sleep 10
+for ((i = 1; i < SLURM_JOB_NUM_NODES; i++)); do
+    srun -N 1 -n 1 -w "${nodes[i]}" ray start --address "$ip_head" --num-cpus 32 --block &
+    sleep 5
+done
+"""
 SPREAD = {"mode": "direct", "processes_per_node": 1}
 
 
@@ -234,6 +252,40 @@ def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, re
         assert reason in kept(body, directive)
     else:
         assert spec_of(body, directive)["run"] == {"command": ["bash", "-c", body]}
+
+
+@pytest.mark.parametrize(
+    "line", ["python t.py --size 3", 'srun --overlap -N 1 -n 1 -w "$head" python t.py --size 3']
+)
+def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None:
+    imported = import_body(f"module load ray\n{RAY}{line}\nray stop", TWO_NODES)
+    spec = yaml.safe_load(imported.yaml)
+    assert spec["launch"] == {"mode": "ray"}
+    assert spec["run"] == {"script": "t.py", "args": ["--size", "3"]}
+    assert spec["environment"] == {"modules": ["ray"]}
+    assert (spec["resources"]["nodes"], spec["resources"]["gpus_per_node"]) == (2, 4)
+    assert not imported.body
+    named = [left.text for left in imported.left if left.kind == "check"]
+    assert named == ["$ip_head", "--num-gpus", "--num-cpus"]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("python t.py --address $ip_head", "$ip_head is of the lines that start Ray"),
+        ("RAY_ADDRESS=$ip:8265 ray job submit -- python t.py", "$ip is of the lines that start"),
+        ("srun -N 2 -w $head python t.py", "$head is of the lines that start Ray"),
+        ("python a.py\npython b.py", "several programs run one after the other"),
+        ("torchrun --nproc-per-node 4 t.py", "torchrun starts the program on Ray's nodes"),
+    ],
+)
+def test_a_ray_that_its_program_needs_in_another_way_stays(end: str, reason: str) -> None:
+    assert reason in kept(RAY + end, TWO_NODES)
+
+
+def test_programs_side_by_side_are_said_to_be_roles() -> None:
+    imported = import_body("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES)
+    assert "# Programs that start side by side may be roles" in imported.yaml
 
 
 def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.launchers import read_torchrun
+from jobgen.batchscript.launchers import read_torchrun, unwrap
 from jobgen.batchscript.lint import check
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -121,6 +121,11 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
     findings = [item for item in check(script) if item.rule.id in _ABOUT_LAUNCH and not item.note]
     lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
+    if sum(item.end == "&" and unwrap(item.words).launchers != () for item in script.commands) > 1:
+        lines += [
+            "Programs that start side by side may be roles, each with its own nodes: the job ends",
+            "when one fails, and what needs another waits until that is ready.",
+        ]
     agent = any(read_torchrun(item.started.program) for item in script.launches)
     programs = [
         word.text

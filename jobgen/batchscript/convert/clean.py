@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
+from jobgen.batchscript.convert.ray import drop_ray
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
@@ -34,15 +35,24 @@ def write_clean(script: Script, draft: Draft) -> None:
         unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
         if item.read and (item.option == "--signal" or unsaid):
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
+    without = drop_ray(script, draft)
+    script = without or script
     statements = read_statements(script)
     before, launch, after = _split(script, statements)
     _check_after(after)
     shape = read_shape(script, draft)
+    if without:
+        shape = shape._replace(nodes=1, tasks=1)  # those that the program is started on
     reader, readers = _follow_all(script, before)
     at_home = _begins_at_home(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
     bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
     read = read_launch(script, launch, reader=reader, shape=shape, moved=moved, bare=bare)
+    if without:
+        if read.mode != "plain":
+            raise NotStraightError(launch.line, f"{read.mode} starts the program on Ray's nodes")
+        read.values["launch.mode"] = "ray"
+        draft.keep(launch.line, launch.text, "runs beside Ray's head, once all nodes have joined")
     prelude = _read_prelude(before, readers, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)

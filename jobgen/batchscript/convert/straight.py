@@ -84,9 +84,17 @@ class NotStraightError(Exception):
 
 def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
-    groups: list[list[Command]] = []
     for command in script.commands:
         _check_command(command)
+    functions = {command.function for command in script.commands}
+    groups = group_commands(script)
+    return [item for group in groups for item in _read_group(script, group, functions)]
+
+
+def group_commands(script: Script) -> list[list[Command]]:
+    """Return the commands that stand together: in a block, a list, or on a line."""
+    groups: list[list[Command]] = []
+    for command in script.commands:
         before = groups[-1][-1] if groups else None
         joined = before and (
             before.end in ("&&", "||", "|", "|&")
@@ -97,8 +105,7 @@ def read_statements(script: Script) -> list[Statement]:
             groups[-1].append(command)
         else:
             groups.append([command])
-    functions = {command.function for command in script.commands}
-    return [item for group in groups for item in _read_group(script, group, functions)]
+    return groups
 
 
 def _check_command(command: Command) -> None:
