@@ -101,7 +101,7 @@ def _split_attempt(
         yield kind, until - at
         at = until
     if start is None or not marks:
-        failed = min(max(get_mtime(folder / "failed"), at), ended)
+        failed = min(max(_find_failure(folder), at), ended)
         yield "starting" if start is None and one.first_step else "not known", failed - at
         yield "ending" if failed > at else "not known", ended - failed
         return
@@ -135,7 +135,7 @@ def _split_end(
     one: Attempt, folder: Path, at: float, ended: float, *, again: bool
 ) -> Iterator[tuple[str, float]]:
     """Yield the spans after the last step that counts: what was lost, and how it ended."""
-    failed = get_mtime(folder / "failed")
+    failed = _find_failure(folder)
     if at <= failed <= ended:
         try:
             waited = (folder / "verdict").read_text().split()[1:2] == ["waited"]
@@ -155,6 +155,11 @@ def _split_end(
         yield "idle to walltime", ended - at
     else:
         yield "ending" if one.outcome else "not known", ended - at
+
+
+def _find_failure(folder: Path) -> float:
+    """When the start failed; the only node of a job leaves no word of that but the verdict."""
+    return get_mtime(folder / "failed") or get_mtime(folder / "verdict")
 
 
 def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[dict[str, Any]]:

@@ -26,12 +26,15 @@ show_new() {    # show_new LOG: the end of what this start has added
         END { print size + 1 }' "$attempt_dir/sizes")" "$1" | tail -n 60
 } 2>/dev/null
 judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that they rest on
-    local code=$1 pattern text lines='' before
+    local code=$1 pattern text lines='' before alone=''
     rank=- nodes=${lost-}
+    if has end_node && ! has start_role && [[ ! -e $attempt_dir/failed ]]; then
+        alone=yes    # the launcher has failed, and no process
+    fi
     IFS=$'\t' read -r file peer < <(find_first_error && printf '%s\t%s\n' "$file" "${peer-}")
     if [[ $reason =~ :\ rank\ ([0-9]+)\ on\ ([^,]+) ]]; then    # of a shell that was killed
         nodes=${BASH_REMATCH[2]} rank=${BASH_REMATCH[1]}
-    elif [[ -z $nodes && -e $attempt_dir/failed && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
+    elif [[ -z $nodes$alone && $file =~ /logs/([^/]+)/(rank-([0-9]+))? ]]; then
         nodes=${BASH_REMATCH[1]} rank=${BASH_REMATCH[3]:--}
         code=$(show_new "${file%/*}/agent.log" | awk -v rank="$rank" -v code="$1" '$1 == "rank" {
             own = $3 == rank } $1 == "exitcode" && own { code = $3 } END { print code }')
@@ -47,7 +50,7 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
         if [[ -n $peer ]] || has_lost_peer "$file"; then
             verdict=restart cause=peer-lost nodes=''
             line=$(show_new "${peer:-$file}" | grep Error | tail -n 1)
-        elif [[ -z $line || ! -e $attempt_dir/failed || $code == -[679] || $code == 137 ]] ||
+        elif [[ -z $line || -n $alone || $code == -[679] || $code == 137 ]] ||
             ! grep -qP x <<<x; then
             verdict=unknown cause=exit-$code
         fi

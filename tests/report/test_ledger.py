@@ -133,7 +133,8 @@ def test_a_hang_and_idle_time_are_told_apart(tmp_path: Path) -> None:
     touch(tmp_path / "attempts/0/verdict", BEGAN + 1811, "unknown waited 0 \nTimed out\n")
     one = Attempt(0, ("n1",), BEGAN, BEGAN, BEGAN + 1820, "failed", 1)
     assert keep(tmp_path, [one], lines).seconds["hang"] == 1800
-    (tmp_path / "attempts/0/failed").unlink()
+    for name in ("failed", "verdict"):
+        (tmp_path / "attempts/0" / name).unlink()
     touch(tmp_path / "attempts/0/end", BEGAN, f"{BEGAN + 1820:.0f}\n")
     assert keep(tmp_path, [one], lines).seconds["idle to walltime"] == 1810
     lines = {}

@@ -8,14 +8,14 @@ from support import ROOT
 
 JUDGE = """
 set +eu
-for file in core faults restart; do . "$1/$file.sh"; done
+for file in core $4 faults restart; do . "$1/$file.sh"; done
 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2) reason='' lost=''
 judge 1
 """
 
 
 def judge(
-    folder: Path, *, launcher: str = "", rank: str = "", attempt: int = 0
+    folder: Path, *, launcher: str = "", rank: str = "", attempt: int = 0, kind: str = "nodes"
 ) -> tuple[list[str], str]:
     """Return the words of the verdict, and its line; rank 1 on n2 has failed if it says a word."""
     own, logs = folder / f"attempts/{attempt}", folder / "logs/n2"
@@ -24,12 +24,13 @@ def judge(
     (own / "sizes").touch()
     (own / "launcher.log").write_text(f"{launcher}\n")
     if rank:
-        (own / "failed").write_text("1 1\n")
+        if kind == "nodes":
+            (own / "failed").write_text("1 1\n")
         (logs / "rank-1.err").write_text(f"{rank}\n")
         begun = f"jobgen: n2 is node 1 of start {attempt}; the rendezvous is at n1:20000\n"
         (logs / "agent.log").write_text(f"{begun}rank : 1\nexitcode : 1\n")
     runtime = str(ROOT / "templates" / "runtime")
-    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt)]
+    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind]
     subprocess.run(argv, check=False, capture_output=True)
     words, line = (own / "verdict").read_text().rstrip("\n").split("\n")
     return words.split(), line
@@ -69,6 +70,11 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
 )
 def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str]) -> None:
     assert judge(tmp_path, rank=said) == (words, said)
+
+
+def test_the_only_node_leaves_no_word_of_its_own_and_its_program_is_judged(tmp_path: Path) -> None:
+    said = "ValueError: shapes do not go together"
+    assert judge(tmp_path, rank=said, kind="alone") == (["stop", "program", "1", "n2"], said)
 
 
 def test_peers_that_lose_one_another_again_without_progress_end_the_run(tmp_path: Path) -> None:
