@@ -16,6 +16,7 @@ from jobgen.jobs.status import split_ids
 from jobgen.schedulers import SCHEDULERS
 
 _PATIENCE_SECONDS = 60
+_ONE_BY_ONE = 100  # jobs of a chain
 
 
 def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
@@ -50,7 +51,8 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
                 process.run(SCHEDULERS[name].cancel_argv(ids))
                 ended += [job for job, id in zip(some, wanted, strict=True) if id in ids]
             except RefusedError as error:
-                refusals.append(str(error))
+                gone = len(ids) == 1 and SCHEDULERS[name].queue.knows_none(str(error))
+                refusals.append(f"job {ids[0]} has ended already" if gone else str(error))
     for job in ended:
         note_cancel(job)
     if refusals:
@@ -91,13 +93,17 @@ def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
 def _cancel_all(ids: list[str], name: str) -> None:
     """End jobs, the last first, so that none starts because the one before it has ended.
 
-    Those that have ended already do not matter, as long as one has not.
+    Those that have ended already do not matter, as long as one has not. Of very many, a command
+    takes as many as fit.
     """
     refusals = []
-    for job_id in reversed(ids):
+    groups = [[one] for one in reversed(ids)]
+    if len(ids) > _ONE_BY_ONE:
+        groups = list(split_ids(reversed(ids)))
+    for some in groups:
         try:
-            process.run(SCHEDULERS[name].cancel_argv([job_id]))
+            process.run(SCHEDULERS[name].cancel_argv(some))
         except RefusedError as error:
             refusals.append(error)
-    if len(refusals) == len(ids):
+    if len(refusals) == len(groups):
         raise refusals[-1]

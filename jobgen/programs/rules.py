@@ -380,6 +380,9 @@ class _Look:
                 self._say("own-rendezvous.call", call, name=name, value=repr(value))
             elif re.match(r"file://(/tmp|/dev/shm)\b", str(value)) and self.size.nodes > 1:
                 self._say("own-rendezvous.file", call, value=value)
+        rank = call.given.get("rank")
+        if rank is not None and self.size.nodes > 1 and _is_local(rank, call.module.assigned):
+            self._say("own-rendezvous.rank", call, value=ast.unparse(rank))
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -432,6 +435,13 @@ def _is_global(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
     inner = isinstance(node, ast.JoinedStr) and any(_is_global(one, assigned) for one in names)
     rank = re.search(r"get_rank\(\)|['\"]RANK['\"]", text)
     return inner or (rank is not None and not re.search("%|LOCAL|if", text))
+
+
+def _is_local(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
+    """Whether an expression is the rank on its node, also by a name that stands for it alone."""
+    values = assigned.get(node.id, []) if isinstance(node, ast.Name) else [node]
+    texts = [ast.unparse(value) for value in values]
+    return bool(texts) and all(re.search(r"['\"]LOCAL_RANK['\"]", one) for one in texts)
 
 
 def _count(node: ast.expr | None, default: int) -> int:

@@ -56,14 +56,20 @@ def refuse_strangers(path: str) -> None:
     """Raise SpecError if defaults at `path`, a file or a folder, may be what a stranger wants.
 
     They change what a job runs, unasked. So they have to be the user's own or
-    root's, and not writable by all, unless the user's config trusts a folder that they are in.
+    root's, and not writable by all, or by a group that the user is not in, unless the user's config
+    trusts a folder that they are in.
     """
     for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well
         if about.st_uid not in (os.geteuid(), 0):
             message = f"belongs to {_name_owner(about.st_uid)}; jobgen takes no defaults of theirs"
             break
-        if about.st_mode & stat.S_IWOTH and not stat.S_ISLNK(about.st_mode):
+        if stat.S_ISLNK(about.st_mode):
+            continue
+        if about.st_mode & stat.S_IWOTH:
             message = "can be changed by everybody on this machine"
+            break
+        if about.st_mode & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
+            message = f"can be changed by group {about.st_gid}, in which you are not"
             break
     else:
         return

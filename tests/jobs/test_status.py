@@ -731,6 +731,26 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     assert scheduler.calls[1:] == [["scancel", "3"]]
 
 
+def test_cancel_says_of_a_job_that_it_has_ended(scheduler: Scheduler) -> None:
+    job("84.login", kind="pbs")
+    scheduler.says("qdel", "", words="qdel: Job has finished 84.login")
+    assert jobgen("cancel", "84.login")[::2] == (5, "job 84.login has ended already\n")
+    scheduler.says("qdel", "", words="qdel: Unauthorized Request 84.login")
+    assert "Unauthorized Request" in jobgen("cancel", "84.login").err
+
+
+def test_a_chain_of_thousands_takes_few_commands_to_cancel(scheduler: Scheduler) -> None:
+    for many, most in ((50, 51), (10_000, 10)):
+        ids = [str(1000 * many + number) for number in range(many + 1)]
+        job(ids[0], links=tuple(ids[1:]))
+        scheduler.calls.clear()
+        scheduler.says("scancel", "")
+        assert jobgen("cancel", ids[0]).code == 0
+        cancelled = [id for _, *some in scheduler.calls for id in some]
+        assert cancelled == ids[::-1]
+        assert len(scheduler.calls) <= most
+
+
 def test_list_chooses_by_state_and_number(scheduler: Scheduler) -> None:
     for number, id in enumerate(("1201", "1202", "34", "5")):
         job(id, submitted=float(number))

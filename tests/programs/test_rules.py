@@ -116,6 +116,12 @@ WRONG = {
         GROUP + OWN_GPU + "os.environ['MASTER_PORT'] = str(29500)",
         ["own-rendezvous"],
     ),
+    "the rank on the node as the rank of all": (
+        "import os, torch.distributed as dist\nrank = int(os.environ['LOCAL_RANK'])\n"
+        "torch.cuda.set_device(rank)\n"
+        "dist.init_process_group('nccl', rank=rank, world_size=int(os.environ['WORLD_SIZE']))",
+        ["own-rendezvous"],
+    ),
     "a world of one": (
         "import os, torch\nfrom torch.distributed import init_process_group\n"
         + OWN_GPU

@@ -92,6 +92,20 @@ def test_defaults_that_everybody_can_change_are_refused(project: Path) -> None:
     assert jobgen("render").code == 0
 
 
+def test_defaults_that_another_group_can_change_are_refused(project: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root")
+    file = project / ".jobgen.yaml"
+    file.chmod(0o664)
+    assert jobgen("render").code == 0  # of one's own group
+    os.chown(file, -1, 54321)
+    code, _, err = jobgen("render")
+    assert code == 3
+    assert ".jobgen.yaml: can be changed by group 54321, in which you are not" in err
+    file.chmod(0o644)
+    assert jobgen("render").code == 0
+
+
 @pytest.mark.parametrize("where", ["project", "variable", "file"])
 def test_profiles_of_a_stranger_are_refused(
     project: Path, give: Give, where: str, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,7 @@ _ENDS: dict[str, base.StateName] = {
 }
 # How a comment ends: `Job run at ... on (n1:ncpus=1) and terminated by alice@login`.
 _TERMINATED = re.compile(r"\band terminated(?: (by \S+))?\s*$")
-_UNKNOWN = re.compile(r"qstat: (Unknown Job Id|\S+ Job has finished)")
+_UNKNOWN = re.compile(r"q(stat|del): (Unknown Job Id|(\S+ )?Job has finished)")
 
 
 def make_environment(around: Mapping[str, str]) -> dict[str, str]:
