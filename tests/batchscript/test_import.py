@@ -269,6 +269,16 @@ def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None
     assert named == ["$ip_head", "--num-gpus", "--num-cpus"]
 
 
+def test_what_stands_around_the_program_of_a_ray_stays() -> None:
+    line = 'LR=3 srun --overlap -N 1 -n 1 -w "$head" python t.py > out.log'
+    imported = import_body(
+        RAY.replace("srun -N 1 -n 1 -w", "A=b srun -N1 -n1 -w") + line, TWO_NODES
+    )
+    run = yaml.safe_load(imported.yaml)["run"]
+    assert run == {"command": ["bash", "-c", "LR=3 python t.py >out.log"]}
+    assert "A=b  (is not set for Ray, which jobgen starts)" in imported.yaml
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -281,6 +291,11 @@ def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None
 )
 def test_a_ray_that_its_program_needs_in_another_way_stays(end: str, reason: str) -> None:
     assert reason in kept(RAY + end, TWO_NODES)
+
+
+def test_a_ray_in_a_container_stays() -> None:
+    inside = RAY.replace("ray start", "apptainer exec i.sif ray start")
+    assert "a container or another command starts Ray" in kept(inside + "python t.py", TWO_NODES)
 
 
 def test_programs_side_by_side_are_said_to_be_roles() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.straight import NotStraightError, group_commands
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
@@ -72,7 +72,12 @@ def _check_starts(starts: list[list[Command]], draft: Draft) -> None:
             if item.name not in _AROUND:
                 raise NotStraightError(item.place.line, f"'{item.name}' runs where Ray starts")
             continue
-        words = unwrap(item.words).program[2:]
+        started = unwrap(item.words)
+        if started.wrapper or started.runner:
+            raise NotStraightError(item.place.line, "a container or another command starts Ray")
+        for word in (*item.assignments, *started.assignments):
+            draft.check(word.line, word.raw, "is not set for Ray, which jobgen starts")
+        words = started.program[2:]
         for word, value in zip(words, (*words[1:], *words[-1:]), strict=True):
             amount = re.match(r"--num-[cg]pus", word.text) and "SLURM_" not in word.raw + value.raw
             if amount:
@@ -131,9 +136,10 @@ def _run_here(command: Command, lines: list[str]) -> bool:
     if [launcher.name for launcher in started.launchers] != ["srun"] or started.assignments:
         return False
     options = [one for one in started.launchers[0].options if one[0] not in ("-w", "--nodelist")]
-    if set(options) - _ONE_TASK or started.wrappers or command.end not in ("\n", ";"):
+    if set(options) - _ONE_TASK or started.wrappers or command.end not in ("\n", ";", ""):
         return False
-    words: tuple[Word, ...] = (*started.wrapper, *started.runner, *started.program)
+    words = (*command.assignments, *started.wrapper, *started.runner, *started.program)
+    raw = [word.raw for word in words] + [x.operator + x.target.raw for x in command.redirects]
     first, last = command.place.line, command.last_line
-    lines[first - 1 : last] = [" ".join(word.raw for word in words)] + [""] * (last - first)
+    lines[first - 1 : last] = [" ".join(raw)] + [""] * (last - first)
     return True
