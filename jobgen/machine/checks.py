@@ -102,24 +102,20 @@ def _check_kind(path: str, *, several_machines: bool) -> Check:
 def _check_room(folder: str) -> Iterator[Check]:
     room = os.statvfs(folder)
     free = room.f_bavail * room.f_frsize
-    remedy = "delete what is not needed, or submit from another file system"
     message = f"{free // _MIB:,} MiB free, quotas not counted (`quota -s`, `lfs quota`)"
-    if free < _NO_SPACE:
-        yield Check("space", "fail", message, remedy)
-    elif free < _LEAST_SPACE:
-        yield Check("space", "warn", message, remedy)
-    else:
-        yield Check("space", "ok", message)
+    yield _judge_room("space", free, _LEAST_SPACE, _NO_SPACE, message)
     if not room.f_files:
         yield Check("inodes", "unknown", "the file system does not report how many files fit")
         return
     message = f"{room.f_favail:,} more files, quotas not counted"
-    if room.f_favail < _NO_FILES:
-        yield Check("inodes", "fail", message, remedy)
-    elif room.f_favail < _LEAST_FILES:
-        yield Check("inodes", "warn", message, remedy)
-    else:
-        yield Check("inodes", "ok", message)
+    yield _judge_room("inodes", room.f_favail, _LEAST_FILES, _NO_FILES, message)
+
+
+def _judge_room(what: str, left: int, little: int, none: int, message: str) -> Check:
+    if left >= little:
+        return Check(what, "ok", message)
+    remedy = "delete what is not needed, or submit from another file system"
+    return Check(what, "fail" if left < none else "warn", message, remedy)
 
 
 def _check_writable(folder: str) -> Check:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jobgen.capabilities import list_capabilities
-from jobgen.errors import JobgenError, Problem, SpecError
+from jobgen.errors import JobgenError, SpecError
 from jobgen.output import format_json
 from jobgen.plan.cost import Cost, format_number
 from jobgen.sites.profile import Node, SiteProfile, SiteQueue
@@ -44,7 +44,10 @@ def compose(text: str) -> dict[str, Any]:
     try:
         answer |= _render(load(SPEC))
     except SpecError as error:
-        answer["problems"] = [_describe_problem(problem) for problem in error.problems]
+        answer["problems"] = [
+            _describe_error(one, one.path, one.where.line, one.where.column)
+            for one in error.problems
+        ]
     except JobgenError as error:
         answer["problems"] = [_describe_error(error)]
     return answer
@@ -277,11 +280,6 @@ def _write_path(path: str, text: str) -> str:
         if path.startswith(f"{new}."):
             return old + path.removeprefix(new)
     return path
-
-
-def _describe_problem(problem: Problem) -> dict[str, Any]:
-    where = problem.where
-    return _describe_error(problem, problem.path, where.line, where.column)
 
 
 def _describe_error(text: object, path: str = "", line: int = 0, column: int = 0) -> dict[str, Any]:

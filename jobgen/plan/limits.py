@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from jobgen.errors import Problem
+from jobgen.output import format_count as count
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, SiteProfile, SiteQueue, is_old
@@ -274,11 +275,6 @@ def _describe_extent(limit: Limit) -> str:
             least = "" if len(ends) > 1 else "at least "
             return f" for {least}{'-'.join(map(str, dict.fromkeys(ends)))} {word}s"
     return ""
-
-
-def count(number: int, word: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.errors import Problem
-from jobgen.plan.limits import count
+from jobgen.output import format_count as count
 from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from jobgen.plan.limits import Breach, Citation, Size, choose_day, count, measure
+from jobgen.output import format_count as count
+from jobgen.plan.limits import Breach, Citation, Size, choose_day, measure
 from jobgen.plan.plan import NodeGroup
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec

@@ -446,8 +446,7 @@ class ReportInput(NamedTuple):
         "they are looked for in the run folder.",
     ] = None
     usage: Annotated[
-        bool,
-        "Whether each node notes the CPU time, memory and GPU use of the job; true by default.",
+        bool, "Whether each node records the use of its GPUs, every 30 s; true by default."
     ] = True
 
 
@@ -519,12 +518,6 @@ class JobSpec(NamedTuple):
         "Your own directives, written after jobgen's as they are; '#PBS' ones are only for PBS, "
         "'#SBATCH' ones only for Slurm.",
     ] = ()
-
-    @property
-    def requests(self) -> bool:
-        """Whether the scheduler is asked for anything beside nodes, time and a queue."""
-        wanted = self.resources.constraint or self.resources.exclusive
-        return bool(wanted or self.qos or self.reservation or self.notify)
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""

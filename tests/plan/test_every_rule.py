@@ -143,7 +143,7 @@ class Walk:
                 bound = max(ends[-1] if ends else 10**9 for ends in nodes)
                 if unit != "nodes" and job["resources"]["nodes"] > bound:
                     continue  # the limit on nodes is told first
-                words = (f"{number} {word}s", f"more than {name}'s {most} {word}")
+                words = (f"{number:,} {word}s", f"more than {name}'s {most:,} {word}")
                 rule = f"{name}.{unit} most"
                 yield Broken(rule, job, "resources.nodes", words, *self.about(limit, queue))
             least = min(ends[0] for ends in ranges)

@@ -63,7 +63,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
         (
             "nci-gadi",
             [GADI, "queue=gpuvolta", "resources.nodes=21"],
-            f"resources.nodes: 21 nodes with 1008 CPUs: more than gpuvolta's 960 CPUs ({COPY}); "
+            f"resources.nodes: 21 nodes with 1,008 CPUs: more than gpuvolta's 960 CPUs ({COPY}); "
             "use at most 20 nodes",
         ),
         # Polaris: the queue follows from the nodes and the walltime, and the fault from both.
