@@ -104,34 +104,48 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     if before is None:
         wanted = _collect_open(jobs, parts)
         answers = {name: _ask(name, ids) for name, ids in wanted.items()}
-    statuses, ended = [], []
+    statuses = []
     for number, (job, some) in enumerate(zip(jobs, parts, strict=True)):
-        states, listed = [], False
-        for index, part in enumerate(some):
-            last = before.jobs[number] if before else None
-            state = part.own or (last and (last.tasks[index] if job.tasks else last.state))
-            if state is None:
-                state, certain = _judge(part.left, answers[job.scheduler])
-                listed |= bool(answers[job.scheduler].list_known(part.left, ended=False))
-                if certain and len(jobs) == 1:
-                    state = _ask_end(part.left, state, answers[job.scheduler])
-                ended += [(part.left, state)] if certain else []
-            states.append(state)
+        last = before.jobs[number] if before else None
+        if last:
+            known = last.tasks if job.tasks else (last.state,)
+            states = [part.own or state for part, state in zip(some, known, strict=True)]
+            listed = False
+        else:
+            answer = answers.get(job.scheduler, SchedulerAnswer({}))
+            states = [_find_state(part, answer, alone=len(jobs) == 1) for part in some]
+            open_parts = (part.left for part in some if part.own is None)
+            listed = any(answer.list_known(left, ended=False) for left in open_parts)
         state = _combine(states, wholes[number]) if job.tasks else states[0]
         tasks, starts = (tuple(states), 0) if job.tasks else ((), some[0].left.attempts)
         statuses.append(JobStatus(job, _name_others(job, state), starts, tasks, listed))
-    for left, state in ended:
-        left.keep_state(state)
-    silences = []
-    for name, answer in answers.items():
-        # Without an answer a failure is still known.
-        open_parts = (part.left for some in parts for part in some if part.own is None)
-        needed = (
-            left for left in open_parts if left.job.scheduler == name and left.word != "failed"
-        )
-        if answer.silence and not all(answer.list_known(left, ended=False) for left in needed):
-            silences.append(answer.silence)
+    silences = [
+        answer.silence
+        for name, answer in answers.items()
+        if answer.silence and _needs_answer(name, answer, parts)
+    ]
     return StatusReport(tuple(statuses), tuple(silences))
+
+
+def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
+    """Return the state of a job or task, by the scheduler's answer if its own record lacks it.
+
+    Its end is kept; of a job that is looked at `alone`, the scheduler is asked more about that.
+    """
+    if part.own:
+        return part.own
+    state, certain = _judge(part.left, answer)
+    if certain:
+        state = _ask_end(part.left, state, answer) if alone else state
+        part.left.keep_state(state)
+    return state
+
+
+def _needs_answer(name: str, answer: SchedulerAnswer, parts: Sequence[Sequence[_Part]]) -> bool:
+    """Whether the scheduler's silence leaves a job unknown; a failure is known without it."""
+    lefts = (part.left for some in parts for part in some if part.own is None)
+    needed = (left for left in lefts if left.job.scheduler == name and left.word != "failed")
+    return not all(answer.list_known(left, ended=False) for left in needed)
 
 
 def read_marks(jobs: Sequence[JobRecord]) -> list[tuple[int, str]]:

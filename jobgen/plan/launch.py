@@ -58,43 +58,47 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     """What the spec says, else what the site does, else torchrun through the scheduler's own."""
     if context.spec.run.body is not None:
         return Start("body", _ITSELF, decided_by=("run.body",))
-    asked, site = context.spec.launch, context.site.launch
-    torchrun_keys = tuple(
-        f"launch.{key}" for key in ("rendezvous", "max_restarts") if getattr(asked, key) is not None
-    )
-    if isinstance(context.spec.resources.nodes, NodeRange):
-        torchrun_keys += ("resources.nodes",)
-    if plan.nodes.together > 1:
-        torchrun_keys += ("array.together",)
-    mode: str
-    keys: tuple[str, ...]
-    if asked.mode is not None:
-        mode, keys = asked.mode, ("launch.mode",)
-    elif torchrun_keys or site is None:
-        mode, keys = "torchrun", torchrun_keys
-    else:
-        mode, keys = site.family, ("site.launch.family",)
-    launcher: str = (site.launcher if site else None) or context.site.can.launcher
-    if not context.site.can.batch:
-        launcher = context.site.can.launcher
-    elif asked.launcher not in (None, "auto"):
-        launcher = asked.launcher
+    site, launcher = context.site.launch, _choose_launcher(context)
+    mode, keys = _choose_mode(context, plan)
     if site is None or site.launcher != launcher:
         return Start(mode, launcher, decided_by=keys)
+    start = Start(mode, launcher, site.mpiexec, decided_by=keys)
     whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
     own = bool(VISIBLE & (context.spec.environment.variables or {}).keys())
-    start = Start(mode, launcher, site.mpiexec, decided_by=keys)
     if mode != "direct":
         each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
-        binds = whole and each_has_one and not own
-        return start._replace(
-            options=site.agent_options,
-            numa_binding=site.numa_binding if binds and not start.plain else None,
-        )
+        binds = whole and each_has_one and not own and not start.plain
+        binding = site.numa_binding if binds else None
+        return start._replace(options=site.agent_options, numa_binding=binding)
     # A table of cores is one of whole nodes; a part of a node may have other cores.
     options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
     devices = site.devices if whole and not own else None
     return start._replace(options=options, devices=devices)
+
+
+def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
+    """Return the mode, and the keys that have decided it."""
+    asked, site = context.spec.launch, context.site.launch
+    if asked.mode is not None:
+        return asked.mode, ("launch.mode",)
+    wants_torchrun = {
+        "launch.rendezvous": asked.rendezvous is not None,
+        "launch.max_restarts": asked.max_restarts is not None,
+        "resources.nodes": isinstance(context.spec.resources.nodes, NodeRange),
+        "array.together": plan.nodes.together > 1,
+    }
+    keys = tuple(key for key, wants in wants_torchrun.items() if wants)
+    if keys or site is None:
+        return "torchrun", keys
+    return site.family, ("site.launch.family",)
+
+
+def _choose_launcher(context: Context) -> str:
+    """Return the spec's, the site's or the scheduler's own; on this machine the last."""
+    asked, site, can = context.spec.launch.launcher, context.site.launch, context.site.can
+    if can.batch and asked not in (None, "auto"):
+        return asked
+    return site.launcher if site and can.batch else can.launcher
 
 
 def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: bool) -> str:
