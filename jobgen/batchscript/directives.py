@@ -113,6 +113,9 @@ def settle(script: Script, draft: Draft) -> None:
         keys["--qos"] = ("queue", _LABEL)
     rest = _settle_mail(read, script.target, draft)
     rest = [item for item in rest if not _take(item, keys, draft)]
+    for item in read if "JOBGEN_TASK" in draft.values.get("environment.setup", "") else ():
+        if "%a" in item.value or "array_index" in item.value:
+            draft.check(item.line, item.text, "counts the tasks from 0, as jobgen does")
     settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
     for item in settle_rest(script, rest, draft, profile):
         keep_verbatim(script, item, draft)

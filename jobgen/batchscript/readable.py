@@ -18,7 +18,9 @@ PLACEHOLDER = re.compile(
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
-_TEMPLATE = re.compile(r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$")
+_TEMPLATE = re.compile(
+    r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$|^#(SBATCH|PBS)\b.*[ =]\{\w+\}\s*$"
+)
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
 _OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
@@ -63,7 +65,7 @@ def refuse_unreadable(script: Script) -> None:
             message = f"this is a script for {_OTHERS[word]}"
             raise ImportRefusedError(script, line, message, "jobgen reads #SBATCH and #PBS")
         if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
-            message = "this is a template of Jinja, not a script"
+            message = "this is a template, not a script"
             raise ImportRefusedError(script, line, message, "import what it renders")
     for item in read if script.can.chunks else ():
         if _NQSV.match(f"{item.option} {item.value}"):

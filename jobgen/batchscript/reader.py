@@ -30,7 +30,10 @@ MAX_LAUNCHED = 3_000  # commands that are more than an assignment
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 _PREFIX = {
-    can.name: re.compile((r"[ \t]*" if can.indented else "") + can.sign + r"(?=\s|$)")
+    # qsub takes what follows without a blank as well: #PBS-q gpu.
+    can.name: re.compile(
+        rf"[ \t]*{can.sign}(?=[\s-]|$)" if can.indented else rf"{can.sign}(?=\s|$)"
+    )
     for can in list_capabilities()
     if can.sign
 }

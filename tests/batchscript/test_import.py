@@ -401,7 +401,7 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        (make_script("python {{ script }}"), "a template of Jinja"),
+        (make_script("python {{ script }}"), "this is a template"),
         (make_script('python t.py "open'), "bash cannot read the script"),
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
@@ -410,6 +410,34 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
 )
 def test_what_is_not_a_job_is_refused(script: Script, reason: str) -> None:
     assert reason in refusal_of(script)
+
+
+def test_qsub_wants_no_blank_before_an_option() -> None:
+    spec = spec_of("cd $PBS_O_WORKDIR\npython t.py", "#PBS-q gpu", "#PBS -l select=1:ngpus=1")
+    assert spec["queue"] == "gpu"
+
+
+def test_logs_that_are_named_by_the_index_are_named_otherwise() -> None:
+    for tasks, kinds in (("0-3", []), ("4-7", ["check"])):
+        asked = (ONE_GPU, f"#SBATCH --array={tasks}", "#SBATCH --output=log-%A_%a.txt")
+        imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *asked)
+        assert [left.kind for left in imported.left if "%a" in left.text] == kinds
+
+
+def test_a_place_to_fill_in_may_hold_blanks() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH -N 1 -A <slurm account> -p gpu")
+    assert "account" not in yaml.safe_load(imported.yaml)
+    assert "directives" not in yaml.safe_load(imported.yaml)
+    assert [left.kind for left in imported.left] == ["lost"]
+
+
+def test_an_option_may_have_a_value_that_only_the_job_knows() -> None:
+    for words in ("$D", "runs/$D"):
+        imported = import_body(f"D=$(date +%s)\npython t.py --out {words} --n 1", ONE_GPU)
+        assert [left.kind for left in imported.left] == ["check"]
+    for value in ("''", "'a b'", "-x"):
+        lines = f"D={value}\nif [ -d $HOME ]; then\n  D=b\nfi\npython t.py --out $D"
+        assert spec_of(lines, ONE_GPU)["run"]["command"][:2] == ["bash", "-c"]
 
 
 def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:

@@ -358,3 +358,14 @@ def test_pbs_can_start_a_script_where_it_was_submitted() -> None:
 def test_agents_of_several_jobs_may_have_more_nodes_than_one_of_these() -> None:
     agent = "torchrun --nnodes=4 --node_rank=3 --master_addr=10.2.14.191 --master_port=1 t.py"
     assert "other-nnodes" not in rules_of(agent, "#SBATCH --nodes=1")
+
+
+def test_a_template_of_another_language_has_one_fault() -> None:
+    text = "#!/bin/bash\n#SBATCH --account={account}\n#SBATCH -N2 -n8\nsrun python t.py\n"
+    assert [item.rule.id for item in check(Script("a", text))] == ["placeholder"]
+
+
+def test_a_key_is_a_secret_and_its_place_is_none() -> None:
+    for value, expected in (("aB3" * 12 + "==", ["secret"]), ("/home/me/1/" + "x" * 30, [])):
+        text = f"#!/bin/bash\nexport NEPTUNE_API_TOKEN={value}\n"
+        assert [item.rule.id for item in check(Script("a", text))] == expected

@@ -317,7 +317,7 @@ class _Line:
         started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
             if words[0] is not started.launchers[0].word:
-                raise self.refuse("srun is started by another command")
+                raise self.refuse("what srun starts is put together by bash")
             words = (*started.wrapper, *started.runner, *started.program)
             if started.assignments or started.wrappers:
                 raise self.refuse("srun starts another command")

@@ -265,6 +265,8 @@ def _classify_program(command: Command) -> str:
         return "prints" if list_pure(command) else "once"
     if started.name.startswith("python") and _ASKS.fullmatch(rest):
         return "prints"
+    if started.name in ("conda", "mamba", "micromamba") and rest.startswith("run "):
+        return "launch"
     makes = started.name.startswith("python") and _MAKES.match(rest)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
 

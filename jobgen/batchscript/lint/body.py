@@ -18,7 +18,7 @@ _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
 _PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
 _SECRET = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
-    r"|(?:WANDB_API_KEY|COMET_API_KEY|API_KEY)=[\"']?[0-9a-fA-F]{32,})"
+    r"|\w*API_(?:KEY|TOKEN)=[\"']?(?=\S*\d)[A-Za-z0-9+][A-Za-z0-9+/=_-]{31,})"
 )
 _KEEPS_STATUS = re.compile(
     r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
