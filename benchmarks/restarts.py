@@ -81,7 +81,7 @@ def list_bad(job: Job) -> list[str]:
 def run_with_verdicts(cluster: Cluster, bad: str) -> tuple[bool, list[str], float]:
     """Return whether it was done, whom it blamed, and how long training stood still at most."""
     resources = {"nodes": 3, "spare_nodes": 1, "cpus_per_node": 1, "walltime": "5m"}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=cluster.run_folder) as folder:
         job = start(cluster, Path(folder), bad, resources=resources, on_failure="restart")
         done, blamed = wait(job), list_bad(job)
         ends = sorted(job.run_dir.glob("attempts/*/outcome"))
@@ -101,7 +101,7 @@ def run_with_verdicts(cluster: Cluster, bad: str) -> tuple[bool, list[str], floa
 
 def retry_blindly(cluster: Cluster, bad: str) -> bool:
     """Return whether one of the jobs was done."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=cluster.run_folder) as folder:
         return any(wait(start(cluster, Path(folder), bad)) for _ in range(1 + RETRIES))
 
 
