@@ -27,6 +27,7 @@ _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-
 # What people put before and behind a word that means the same without it.
 _BEFORE = r"(?:use|with|enable|set|the|my|slurm|sbatch|pbs|qsub|default|target|cluster)_"
 _BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?|only)"
+_NAMES_FILE = re.compile("^-f$|file|spec|config|definition|template|manifest")
 _FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
 
 
@@ -38,6 +39,10 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     kinds = ("pod", "pods")  # which say nothing before a name
     following = zip(plain, [*plain[1:], ""], strict=True)
     word, *rest = [one for one, after in following if not after or one not in kinds]
+    meant = [one for one in rest if one in known]
+    if meant and (_JOB.fullmatch(word) or word.endswith(_FILES["SPEC"])):
+        rest.remove(meant[0])
+        return f"{message}; type: jobgen {shlex.join([meant[0], word, *rest])}"
     while word in table["tools"].split() and rest and not rest[0].startswith("-"):
         word, *rest = rest
     nouns = table["nouns"].split()
@@ -45,6 +50,13 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     parts.sort(key=lambda part: (part in ("list", "run"), part not in known))
     for reading in (word.lower(), *parts):
         if reading in known and (reading != word.lower() or len(rest) < len(args) - 1):
+            if "--" in rest and (programs := [one for one in rest if one.endswith(".py")]):
+                return f"{message}; type: jobgen init --script {programs[0]}"
+            # An option before a spec only says that it is one.
+            after = zip(rest, [*rest[1:], ""], strict=False)
+            rest = [
+                one for one, file in after if one[:2] != "--" or not _list_files([file], "SPEC")
+            ]
             return f"{message}; type: {_write_line(f'jobgen {reading} $LINE', word, rest)}"
         for row in table["commands"]:
             match = re.search(row.get("matches", ""), shlex.join(rest))
@@ -52,9 +64,9 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
                 start, text = ("", row["say"]) if "say" in row else ("type: ", row["type"])
                 return f"{message}; {start}{_write_line(text, word, rest, match)}"
         for rule in table["word_rules"]:
-            if re.search(rule["matches"], reading):
-                return f"{message}; type: {_write_line(rule['type'], word, rest)}"
-    if near := find_near(word, known, cutoff=0.6):
+            if match := re.search(rule["matches"], reading):
+                return f"{message}; type: {_write_line(rule['type'], word, rest, match)}"
+    if near := find_near(word, known, cutoff=0.75):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     given = "; jobgen status $JOB shows the state of a job" * any(map(_JOB.fullmatch, rest))
     given = "; jobgen submit $FILE submits it" if _list_files(rest, "SPEC") else given
@@ -86,13 +98,47 @@ def _write_line(
     return fill(text, values | (match.groupdict("") if match else {})).strip()
 
 
+def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
+    """Return the message for a command line that a command does not take."""
+    if isinstance(error, click.NoSuchOption):
+        return explain_option(error, argv)
+    match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", error.message)
+    if match is None or error.ctx is None:
+        return error.message
+    name, given = error.ctx.command.name or "", match[1].split()
+    own = [text for param in error.ctx.command.params for text in param.opts]
+    key, equals, value = given[0].partition("=")
+    line = f"jobgen {name} {shlex.join(_list_files(argv, 'SPEC') or ['job.yaml'])}"
+    if given[0].endswith(_FILES["SPEC"]):
+        return f"{name} takes one file at a time; type: jobgen {name} {given[0]}"
+    if "--set" not in own:
+        return f"{name} takes one job at a time; its options come before it: jobgen {name} --help"
+    if equals and (answer := _answer_key(normalize(key.rpartition(".")[2]), value, settable=True)):
+        return f"{error.message}; {answer}"
+    return f"{error.message}; for an argument of the program, type: {line} -- {shlex.join(given)}"
+
+
 def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     """Return the message for an option that a command does not have."""
     name, context = error.option_name, error.ctx
     message, command = f"no such option {name}", str(context.command.name) if context else ""
-    params = context.command.params if context else []
+    if context and isinstance(context.command, click.Group):  # before the command
+        listed = context.command.list_commands(context)
+        command = next((one for one in argv if one in listed), "")
+        command = command or "submit" * bool(_list_files(argv, "SPEC"))
+        inner = context.command.get_command(context, command) if command else None
+        if programs := [one for one in argv if one.endswith(".py")]:
+            return f"{message}; type: jobgen init --script {programs[0]}"
+        if inner and any(name in param.opts for param in inner.params):
+            rest = [one for one in argv if one != command]
+            return f"{message}; type: jobgen {shlex.join([command, *rest])}"
+    else:
+        inner = context.command if context else None
+    params = inner.params if inner else []
     own = [text for param in params for text in param.opts]
     value = _find_value(name, argv)
+    if value.endswith(_FILES["SPEC"]) and not _NAMES_FILE.search(name.lower()):
+        value = ""  # it stands by itself
     kinds = [(param.opts[0], param.type) for param in params]
     choices = {
         one: text for text, kind in kinds if isinstance(kind, click.Choice) for one in kind.choices
@@ -101,6 +147,8 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     if chosen := choices.get(asked):
         return f"{message}; type: {chosen} {asked}"
     word = name if len(name) == 2 else normalize(name)
+    if longer := next((text for text in own if _is_short_for(text, name)), ""):
+        return f"{message}; did you mean {longer}?"
     plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
     for reading in dict.fromkeys((word, plain)):
         if answer := _answer_option(reading, value, command, argv):
@@ -115,6 +163,13 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
         return f"{message}; {meant}for an option of the program, type: jobgen {command} -- {given}"
     known = ", ".join(sorted(set(options)))
     return f"{message}; {meant or f'jobgen {command} knows {known}'}".strip()
+
+
+def _is_short_for(one: str, other: str) -> bool:
+    """Whether each part of an option begins a part of another's, or is begun by it."""
+    pairs = list(zip(one.strip("-").split("-"), normalize(other).split("_"), strict=False))
+    same = one[:2] == "--" and one.count("-") == other.replace("_", "-").count("-")
+    return same and all(a.startswith(b) or (len(a) > 2 and b.startswith(a)) for a, b in pairs)
 
 
 def _answer_option(word: str, value: str, command: str, argv: Sequence[str]) -> str:
@@ -140,7 +195,9 @@ def _answer_key(word: str, value: str, *, settable: bool) -> str:
     """Return what to type for an option that is a key of the spec, or means one."""
     from jobgen.spec.model import JobSpec
 
-    paths = {path.rpartition(".")[2]: path for path in reversed(list_paths(JobSpec))}
+    known = list_paths(JobSpec)
+    paths = {path.rpartition(".")[2]: path for path in reversed(known)}
+    paths |= {normalize(path): path for path in known}
     if path := list_synonyms().get(word) or paths.get(word, ""):
         if settable and (fault := _find_fault(path, value)):
             return f"type: --set {path}=VALUE; {fault}"

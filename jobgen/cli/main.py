@@ -41,11 +41,10 @@ def main() -> NoReturn:
     try:
         code = cli.main(prog_name="jobgen", standalone_mode=False)
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            from jobgen.cli.guesses import explain_option
+        if isinstance(error, click.UsageError):
+            from jobgen.cli.guesses import explain_usage
 
-            message = explain_option(error, sys.argv[1:])
-            error = click.UsageError(message, ctx=error.ctx)
+            error = click.UsageError(explain_usage(error, sys.argv[1:]), ctx=error.ctx)
         error.show()
         code = error.exit_code
     except JobgenError as error:

@@ -32,8 +32,20 @@ def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
         job = job or begun or None
     if job is None:
         wanted = "no job" if word is None else f"no job {word!r}"
-        raise UsageError(f"{wanted} below ./{RUNS}; give an id, a name or a run folder")
+        hint = _find_meant(word or "") or "give an id, a name or a run folder"
+        raise UsageError(f"{wanted} below ./{RUNS}; {hint}")
     return job
+
+
+def _find_meant(word: str) -> str:
+    """Say what names a job where a spec, or an id of another tool's form, was given."""
+    if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
+        return f"the id alone names it: {match[1]}"
+    if not word.endswith((".yaml", ".yml")) or not os.path.isfile(word):
+        return ""
+    with open(word, encoding="utf-8", errors="replace") as spec:
+        name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
+    return f"its jobs are found by the name in it: {name[1]}" if name else ""
 
 
 def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:

@@ -116,7 +116,12 @@ def read_text(path: str) -> str:
     except OSError as error:
         hint = "name the YAML file in it" if isinstance(error, IsADirectoryError) else ""
         if isinstance(error, FileNotFoundError):
-            hint = "`jobgen init` writes a first one"
+            named = re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path)  # as a job is
+            hint = (
+                f"`jobgen status {path}` shows a job"
+                if named
+                else "`jobgen init` writes a first one"
+            )
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
     try:
         text = data[:MAX_BYTES].decode("utf-8-sig")

@@ -56,6 +56,16 @@ def spec(tmp_path, monkeypatch):
         ("fmt job.yaml", "type: jobgen check job.yaml"),
         ("make clean", "type: jobgen clean"),
         ("xyzzy 12", "jobgen status 12 shows the state of a job; jobgen --help lists all commands"),
+        ("submit-job --definition a.yaml", "type: jobgen submit a.yaml"),
+        ("job submit -- python train.py", "type: jobgen init --script train.py"),
+        ("12 logs", "type: jobgen logs 12"),
+        ("a.yaml submit", "type: jobgen submit a.yaml"),
+        ("scale --replicas 4 a.yaml", "type: jobgen submit a.yaml -N 4"),
+        ("failed", "type: jobgen list --state failed"),
+        ("help submit", "type: jobgen submit --help"),
+        ("config set account lab", "type: jobgen submit --set account=lab; for all your jobs"),
+        ("env create -f e.yml", "the environment is in job.yaml"),
+        ("cache", "jobgen --help lists all commands"),
         ("xyzzy a.yaml", "jobgen submit a.yaml submits it; jobgen --help"),
         ("xyzzy", "jobgen --help lists all commands"),
     ],
@@ -119,6 +129,28 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
     assert directive in ended.out.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit job.yaml resources.nodes=4", "; type: --set resources.nodes=4"),
+        ("submit job.yaml lr=3", "type: jobgen submit job.yaml -- lr=3"),
+        ("submit job.yaml a.yaml", "submit takes one file at a time; type: jobgen submit a.yaml"),
+        ("submit --resources.nodes 4 job.yaml", "; type: --set resources.nodes=4"),
+        ("render --output-dir o job.yaml", "did you mean --out-dir?"),
+        ("submit --gpu-per-node 4", "did you mean --gpus-per-node?"),
+        ("run -d job.yaml", "leave it out: jobgen submit returns at once"),
+        ("-N 4 submit job.yaml", "; type: jobgen submit -N 4 job.yaml"),
+        ("--nproc_per_node=4 train.py", "; type: jobgen init --script train.py"),
+        ("-V", "; type: jobgen --version"),
+        ("logs job/12", "the id alone names it: 12"),
+        ("cancel job.yaml", "its jobs are found by the name in it: "),
+        ("explain 12", "`jobgen status 12` shows a job"),
+    ],
+)
+def test_words_in_the_wrong_place_are_answered(line, answer):
+    assert answer in jobgen(*line.split()).err
+
+
 def test_a_bad_value_is_refused_as_by_set():
     ended = jobgen("render", "-t", "4 hors")
     assert (ended.code, ended.out) == (3, "")
@@ -132,7 +164,8 @@ def test_no_word_is_a_command_and_none_has_two_meanings():
     assert not {word for row in rows for word in row["words"].split()} & LISTED.keys()
     for row in rows:
         name = row.get("type", "jobgen --help").split()[1]
-        assert name in LISTED or name.startswith("--"), row
+        names = row["matches"][13:-3].split("|") if name == "$command" else [name]
+        assert all(one in LISTED or one.startswith("--") for one in names), row
 
 
 def test_words_behind_two_dashes_go_to_the_program():
