@@ -88,7 +88,11 @@ _READ = re.compile(
     r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
 )
 # Lines of setup that end the script, or start what the job is to start.
-_LEAVES = re.compile(r"^(exit\b|exec +(?![\d<>{&])\S|return\b|sleep +inf\w*)", re.MULTILINE)
+_LEAVES = re.compile(
+    r"^(exit\b|exec +(?![\d<>{&])\S|return\b|sleep +inf\w*)"
+    r"|(?:(?<=[;&|{] )|(?<=then )|(?<=else )|(?<=do ))exit(?: 0)?(?= *(?:$|[;&#}]))",
+    re.MULTILINE,
+)
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
 

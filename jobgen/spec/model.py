@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from jobgen.records import NamedTuple
 from jobgen.spec import commands
 from jobgen.spec.array import Array
-from jobgen.spec.fields import Pattern, Range, limit_keys, mark_record
+from jobgen.spec.fields import Pattern, Range, ShellPath, limit_keys, mark_record
 from jobgen.spec.value_types import (
     Constraint,
     Count,
@@ -233,6 +233,10 @@ class Environment(NamedTuple):
             if is_taken(name):
                 message = "would not arrive: the script, bash or torchrun sets it"
                 yield f"variables.{name}", message, "remove it, or choose another name"
+        path = (self.variables or {}).get("PATH", "")
+        if "$" in path and not isinstance(path, ShellPath):
+            hint = f"write {{value: {path}, expand: true}}"
+            yield "variables.PATH", "would be this text as it is, and find no command", hint
 
 
 @limit_keys("module", "script", "command", "body", least=1, most=1)
