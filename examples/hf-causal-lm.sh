@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest bc60f3ce6bd9 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 6b94ce645acf ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -258,7 +258,7 @@ end_node() {    # end_node STATUS; the first node to fail leaves a file
 } 2>/dev/null
 run_rank() {    # the agent starts this for each process: its own log files, then the program
     local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
-    exec >>"$log.out" 2>>"$log.err"
+    say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
         export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_NTASKS=$WORLD_SIZE

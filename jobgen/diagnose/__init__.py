@@ -313,6 +313,7 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         place=suspects.place,
         exception="",
         waited_for=suspects.ranks,
+        remedy=about.remedy.replace("--pid", f"--pid {evidence.find_pid(behind)}".rstrip()),
         evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
         followed=tuple(sorted({*heard, *about.followed} - {*suspects.ranks})),
     )

@@ -28,6 +28,7 @@ _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 # How a node's log begins with each start of the job.
 _STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
+_PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
 _PROCESS = re.compile(r"process \d+")
 # torch records the time of an exception in whole seconds, by the node's own clock. Where no two
 # clocks differ by more, the time of the file is the finer one.
@@ -191,6 +192,11 @@ class Evidence:
                     begin = at
             self._agents[node] = lines[begin:]
         return self._agents[node]
+
+    def find_pid(self, rank: int) -> str:
+        """The process id of a rank on its node; empty where its agent has not noted it."""
+        notes = (_PID.fullmatch(line.text) for line in self.agent(self.ranks[rank]))
+        return next((note[2] for note in notes if note and note[1] == str(rank)), "")
 
     def stopped(self) -> list[Failure]:
         """The processes that began and are not known to have failed, by what they printed."""

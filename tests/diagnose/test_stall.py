@@ -250,8 +250,12 @@ def test_a_job_that_is_alive_and_writes_nothing_hangs_and_its_last_is_named(run:
     alive(run, after=700)
     assert run.diagnose(RUNNING).cause == "healthy", "steps take a minute"
     alive(run, after=800)
+    run.write(
+        "logs/n1/agent.log", "jobgen: rank 0 is process 17\njobgen: rank 1 is process 23\n", after=2
+    )
     found = run.diagnose(RUNNING)
     assert (found.cause, found.node, found.rank) == ("hang", "n1", 1)
+    assert "`py-spy dump --pid 23` on its node" in found.remedy
     assert "has written nothing for 670 s" in found.title
     assert "rank-1.out:3: step 2 of 9" in found.evidence[0]
     steps(run, 10, 90, 130, written=130)
