@@ -41,7 +41,8 @@ def main() -> NoReturn:
     try:
         code = cli.main(prog_name="jobgen", standalone_mode=False)
     except click.ClickException as error:
-        if isinstance(error, click.UsageError):
+        # Without a command, click's message is the help, which its error shows as it is.
+        if isinstance(error, click.UsageError) and not error.message.startswith("Usage: "):
             from jobgen.cli.guesses import explain_usage
 
             error = click.UsageError(explain_usage(error, sys.argv[1:]), ctx=error.ctx)

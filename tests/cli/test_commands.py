@@ -681,6 +681,13 @@ def test_every_command_has_a_short_line_in_the_help() -> None:
         assert cli.get_command(click.Context(cli), name), name
 
 
+def test_without_a_command_the_help_is_shown_as_it_is() -> None:
+    shown = jobgen()
+    assert shown.code == 2
+    assert shown.err == jobgen("--help").out
+    assert shown.out == ""
+
+
 def test_help_and_version() -> None:
     git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
