@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from jobgen.batchscript.bash import (
     DECLARES,
@@ -202,38 +202,15 @@ def _split_into(fields: list[list[Segment]], value: Field) -> None:
 
 
 def write_field(field: Iterable[Segment]) -> str:
-    """A field as a word of bash; one without live segments is quoted as a whole."""
-    field = [segment for segment in field if segment.text or segment.quoted]
-    if not any(segment.live for segment in field):
-        text = "".join(segment.text for segment in field)
-        open_ = all(not segment.quoted or _SAFE.fullmatch(segment.text) for segment in field)
-        globs = any(
-            not segment.quoted and re.search(r"[*?\[{~]", segment.text) for segment in field
-        )
-        return text if open_ and globs else shlex.quote(text)
-    return "".join(
-        (f'"{segment.text}"' if segment.quoted else segment.text)
-        if segment.live
-        else segment.text
-        if _SAFE.fullmatch(segment.text)
-        and not (segment.quoted and re.search(r"[*?\[{~]", segment.text))
-        else shlex.quote(segment.text)
-        for segment in _merge(field)
+    """A field as a word of bash."""
+    parts = [segment for segment in field if segment.text]
+    texts = (
+        (f'"{part.text}"' if part.quoted else part.text)
+        if part.live
+        else (shlex.quote(part.text) if part.quoted else part.text)
+        for part in parts
     )
-
-
-def _merge(field: Iterable[Segment]) -> Iterator[Segment]:
-    """Neighbours of one kind as one; those in double quotes stay in one pair of them."""
-    last: Segment | None = None
-    for segment in field:
-        if last and last[1:] == segment[1:]:
-            last = Segment(last.text + segment.text, last.live, last.quoted)
-        else:
-            if last and (last.text or not last.live):
-                yield last
-            last = segment
-    if last:
-        yield last
+    return "".join(texts) if parts else "''"
 
 
 def is_open(field: Field) -> bool:
@@ -273,32 +250,25 @@ def follow(command: Command, variables: PlainVariables) -> None:
             variables.assign(word)
 
 
-def find_loose(commands: list[Command]) -> frozenset[str]:
-    """The variables that conditions, loops, functions or builtins set somewhere."""
-    names: set[str] = set()
+def find_set(commands: list[Command]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that conditions, loops, functions or builtins set somewhere, and `several`."""
+    loose: set[str] = set()
+    several: set[str] = set()
     before = ""
     for command in commands:
         sure = not command.inside and not {before, command.end} & {"&&", "||", "|", "|&", "&"}
-        plain = sure and (command.name in ("", "export", "readonly") or command.name == "env")
-        names |= command.list_changed()
+        plain = sure and command.name in ("", "export", "readonly", "env")
+        open_ = command.list_changed()
         if command.name in ("for", "select", "unset"):
-            names |= {word.text for word in command.words[1:]}
-        elif not plain and (not command.words or command.name in DECLARES):
-            names |= {name for name, _, _ in command.variables()}
-        before = command.end
-    return frozenset(names)
-
-
-def find_several(commands: list[Command]) -> frozenset[str]:
-    """The variables that may be no word or several, or an option, as they are set somewhere."""
-    names: set[str] = set()
-    for command in commands:
-        names |= command.list_changed()
-        if command.name in ("for", "select", "unset"):
-            names |= {word.text for word in command.words[1:]}
+            open_ |= {word.text for word in command.words[1:]}
+        loose |= open_
+        several |= open_
         for name, _, raw in command.variables():
             parts = split_segments(raw)
             text = "".join("x" if part.live else part.text for part in parts)
             if not text or re.search(r"[\s(*?]|^-", text):
-                names.add(name)
-    return frozenset(names)
+                several.add(name)
+            if not plain and (not command.words or command.name in DECLARES):
+                loose.add(name)
+        before = command.end
+    return frozenset(loose), frozenset(several)

@@ -8,13 +8,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.expand import (
-    PlainVariables,
-    expand_command,
-    find_loose,
-    find_several,
-    follow,
-)
+from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
 from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
@@ -25,7 +19,6 @@ MAX_BYTES = 256 << 10
 MAX_LINES = 20_000
 MAX_LINE = 20_000  # characters
 MAX_OPTIONS = 1_000  # of directives
-MAX_LAUNCHED = 3_000  # commands that are more than an assignment
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
@@ -108,10 +101,6 @@ class Script:
             self.commands = parse(text.replace("\r\n", "\n"))
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from None
-        launched = [command for command in self.commands if len(command.words) > 1]
-        if len(launched) > MAX_LAUNCHED:
-            where = f"{path}:{launched[MAX_LAUNCHED].line}"
-            raise UsageError(f"{where}: more than {MAX_LAUNCHED:,} commands; a job script is short")
 
     def _scheduler(self) -> str | None:
         counts = {
@@ -193,7 +182,7 @@ class Script:
 
     def make_variables(self) -> PlainVariables:
         """The variables as they are where the script begins."""
-        return PlainVariables(self.given, find_loose(self.commands), find_several(self.commands))
+        return PlainVariables(self.given, *find_set(self.commands))
 
     @cached_property
     def _expanded(self) -> tuple[list[Command], PlainVariables]:

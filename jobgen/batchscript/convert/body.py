@@ -45,7 +45,7 @@ def write_body(script: Script, draft: Draft) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     draft.put("run.body", name_body(script.path))
     setup = draft.values.pop("environment.setup", "")
-    if starts_at_home(script) and not _leaves_home(script):
+    if starts_at_home(script):
         setup += f"{AT_HOME}\n"
     draft.put("environment.setup", setup or None)
     # What a spec cannot ask of each node, the directive itself asks.
@@ -60,16 +60,6 @@ def write_body(script: Script, draft: Draft) -> str:
     dropped = {item.line for item in script.directives if item.read}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     return "\n".join(lines)
-
-
-def _leaves_home(script: Script) -> bool:
-    """Whether the script goes to a folder of its own before it does anything there."""
-    for command in script.commands:
-        if command.name == "cd" and not command.inside:
-            return command.texts[-1][:1] in ("/", "~", "$")
-        if command.words and command.name not in ("module", "echo", "export", "date", "hostname"):
-            return False
-    return False
 
 
 def _note_losses(script: Script, draft: Draft) -> None:

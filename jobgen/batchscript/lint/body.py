@@ -97,20 +97,15 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     stays = any("sandbox" in item.value or item.value == "wd" for item in script.directives)
     if "-d" in options or stays:
         return
-    for command in script.expanded:
-        sourced = " ".join(command.texts) if command.name in ("source", ".") else "profile"
-        moves = command.name in ("cd", "pushd") or not _ENVIRONMENTS.search(sourced)
-        if moves and "function" not in command.inside:
+    for launch in script.launches:
+        command, started = launch.command, launch.started
+        moves = command.name in ("cd", "pushd", "source", ".")
+        if moves and not _ENVIRONMENTS.search(" ".join(command.texts)):
             return
-        started = unwrap(command.words)
-        helper = started.name in HARMLESS | REPEATABLE or not started.program
-        if helper:
-            continue
-        for word in started.program[: 4 if started.name.startswith("python") else 1]:
-            text = word.text
-            file = re.fullmatch(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh|json|ya?ml)", text)
-            if file or text.startswith(("./", "../")):
-                message = f"'{text}' is looked for in the home folder, where PBS starts the script"
+        words = started.program[: 4 if started.name.startswith("python") else 1]
+        for word in () if started.name in HARMLESS | REPEATABLE else words:
+            if re.fullmatch(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*", word.text):
+                message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
                 yield Fault(word.line, word.column, message)
                 return
 

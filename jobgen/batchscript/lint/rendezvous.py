@@ -108,10 +108,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     Fix: take the first name of the job's own node list, before the launcher
     """
     several = script.nodes != 1
-    submits = script.scheduler is None or not script.directives
-    submits = submits and any(
-        command.name in ("sbatch", "qsub", "salloc") for command in script.commands
-    )
     options = ("--master-addr", "--rdzv-endpoint")
     for word in _list_values(script, _ADDRESS_NAMES, options):
         host = re.sub(r":(\d+|\$\{?\w+\}?)$", "", word.text)
@@ -120,8 +116,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
-        elif submits and _HOSTNAME.search(word.active):
-            yield Fault(word.line, word.column, "hostname runs here, on the login node")
     for word in _list_values(script, _ADDRESS_NAMES, options, started=True):
         if _HOSTNAME.search(word.active):
             yield Fault(word.line, word.column, "every node puts its own name here")
