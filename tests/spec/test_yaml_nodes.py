@@ -28,7 +28,7 @@ EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
         ),
         pytest.param(
             edited(("", "name: b\n")),
-            "job.yaml:5:1: duplicate key 'name'; it stands in line 1 already",
+            "job.yaml:5:1: duplicate key 'name'; line 1 already has it",
             id="duplicate key",
         ),
         pytest.param(
