@@ -343,12 +343,12 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if match and not made:
         message = "conda activate works only where conda's own lines stand before it"
         yield loaded.problem("environment.setup", message, f"write environment.conda: {match[1]}")
-    script = loaded.spec.run.script or "\n"
+    program = loaded.spec.run.script or "\n"
     if match := _LEAVES.search(setup):
         message = f"{match[0]!r} ends the script, or never ends, before the program starts"
         yield loaded.problem("environment.setup", message, "remove it")
-    elif re.search(rf"^[^#\n]*python[\d.]* (-\S+ )*{re.escape(script)}\b", setup, re.MULTILINE):
-        message = f"starts {script} on every node, before the job does"
+    elif re.search(rf"^[^#\n]*python[\d.]* (-\S+ )*{re.escape(program)}\b", setup, re.MULTILINE):
+        message = f"starts {program} on every node, before the job does"
         yield loaded.problem(
             "environment.setup", message, "remove it; run.script names the program"
         )

@@ -41,7 +41,7 @@ HELD = {"slurm": "#SBATCH --hold", "pbs": "#PBS -h"}
 
 def spec(folder: Path, scheduler: str, **more: object) -> None:
     content = {"name": "a", "scheduler": scheduler, "resources": {"walltime": "5m"}}
-    content |= {"run": {"command": ["true"]}, "environment": {"venv": "venv"}} | more
+    content |= {"run": {"command": ["true"]}, "environment": {"venv": sys.prefix}} | more
     if scheduler in HELD:
         content["directives"] = [HELD[scheduler]]
     (folder / "job.yaml").write_text(json.dumps(content))
