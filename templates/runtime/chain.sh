@@ -1,11 +1,11 @@
 # The run goes on in further starts, AT_MOST in all; but a start that has saved nothing is the last.
 # What is saved: files in checkpoints, a file PROGRESS that a program may write, the trainer's
 # status.
-hash_progress() {
+hash_progress() {    # of what the program has saved, or any role of it
     {
-        find "$run_dir"/{checkpoints,PROGRESS} -name '.*' -prune \
+        find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -name '.*' -prune \
             -o -type f -printf '%p %s %T@\n' || :
-        grep -o '"step": *[0-9]*' "$run_dir/status.json" || :
+        grep -o '"step": *[0-9]*' "$run_dir"/{,roles/*/}status.json || :
     } 2>/dev/null | sort | cksum
 }
 # A job that goes on where another has ended works in the folder of the first.

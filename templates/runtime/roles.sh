@@ -2,13 +2,6 @@
 # them, waits until they are ready, and ends them all when the last one ends, or another fails.
 role='' lost='' ROLES=() ADDRESSES=()
 declare -A place_of=() pid_of=() may_end=()
-if has hash_progress; then    # what any of them has saved
-    eval "hash_files() $(declare -f hash_progress | tail -n +2)"
-    hash_progress() {
-        local all=$run_dir run_dir
-        sort -u < <(for run_dir in "$all"/roles/*; do hash_files; done)
-    }
-fi
 enter_role() {    # where this file is called for one role
     # shellcheck source=/dev/null
     . "$1/role"
@@ -74,14 +67,14 @@ is_ready() {    # is_ready ROLE KIND WHAT ADDR PORT
         file) [[ -e $3 && $3 -nt $attempt_dir/roles ]] ;;    # and no older job has left it
         log) grep -qrsE --include='rank-*' -e "$3" "$run_dir/roles/$1/logs" ;;
         tcp) (timeout 5 bash -c ": <>/dev/tcp/$4/$5") 2>/dev/null ;;
-        http) answers "$4" "$5" "$3" 2>/dev/null ;;
+        http)    # whether a web server says that all is well
+            # shellcheck disable=SC2016
+            timeout 5 bash -c 'exec 3<>"/dev/tcp/$0/$1" &&
+                printf "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n" "$2" "$0" >&3 &&
+                read -r _ code _ <&3 && { timeout 2 cat <&3 >/dev/null; [[ $code == 2* ]]; }' \
+                "$4" "$5" "$3" 2>/dev/null
+            ;;
     esac
-}
-answers() {    # answers HOST PORT PATH: whether a web server says that all is well
-    # shellcheck disable=SC2016
-    timeout 5 bash -c 'exec 3<>"/dev/tcp/$0/$1" &&
-        printf "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n" "$2" "$0" >&3 &&
-        read -r _ code _ <&3 && { timeout 2 cat <&3 >/dev/null; [[ $code == 2* ]]; }' "$@"
 }
 watch_roles() {    # whether a role has ended, and which one was the first to fail
     local name code found='' first
@@ -150,14 +143,16 @@ end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
     exit "${status/#0/1}"
 }
 take_gpus() {    # take_gpus FIRST COUNT ALL: of each node; on this machine each node has its own
-    local gpus=() from=$1 all=$3 listed
+    local gpus from=$1 listed
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
     if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"; fi
-    if has share_gpus; then from=$(((first + node_rank) * all + from)); fi
+    if has share_gpus; then from=$(((first + node_rank) * $3 + from)); fi
     gpus=("${gpus[@]:from:$2}")
-    ((${#gpus[@]} == $2)) || say "GPUs here: ${#gpus[@]} of $2, so $role runs on the CPU"
-    ((${#gpus[@]} == $2)) || gpus=()
+    if ((${#gpus[@]} != $2)); then
+        say "GPUs here: ${#gpus[@]} of $2, so $role runs on the CPU"
+        gpus=()
+    fi
     CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]}")
     export CUDA_VISIBLE_DEVICES
 }
