@@ -1,7 +1,7 @@
 """The topology of a job as a drawing: a self-contained SVG, for light and dark backgrounds.
 
-A row is a node; of many nodes, those that are alike share one. A line joins all rows to the node
-that hosts the rendezvous.
+A row is a node, or what a role has of it; of many nodes, those that are alike share one. A line
+joins all rows to the node that hosts the rendezvous.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _STYLE = Path(__file__).with_name("static").joinpath("drawing.css").read_text().
 
 def draw(explanation: Explanation) -> str:
     """The SVG of a job's nodes, ranks, devices and rendezvous; always the same for the same job."""
-    groups = _group_rows(explanation.nodes)
-    left_out = sum(map(len, groups[_ROWS:]))
+    programs = [(role.name, role.nodes) for role in explanation.roles] or [("", explanation.nodes)]
+    groups = [(role, group) for role, nodes in programs for group in _group_rows(nodes)]
+    left_out = sum(len(group) for _, group in groups[_ROWS:])
     parts: list[str] = []
     y, middles = 66, []
-    for group in groups[:_ROWS]:
+    for role, group in groups[:_ROWS]:
         height = _measure_height(group[0])
         middles.append((y + height // 2, group[0].hosts_rendezvous))
-        parts += _draw_node(group, y, height)
+        parts += _draw_node(group, y, height, role)
         y += height + _GAP
     notes = [f"and {left_out:,} more nodes of other shapes"] if left_out else []
     notes += [explanation.ranks, explanation.rendezvous]
@@ -74,11 +75,13 @@ def _measure_height(node: NodeRow) -> int:
     return max(1, -(-cells // _ACROSS)) * (_HIGH + 6) + 10
 
 
-def _draw_node(group: list[NodeRow], y: int, height: int) -> list[str]:
+def _draw_node(group: list[NodeRow], y: int, height: int, role: str) -> list[str]:
     node, count = group[0], len(group)
     right = _WIDTH - 24
     parts = [_draw_box(68, y, right - 68, height, "node")]
     named = f"node {node.node}" if count == 1 else f"{count:,} nodes alike: {_numbers(group)}"
+    if role:
+        named = f"{role}: node{'s' if count > 1 else ''} {_numbers(group)}"
     if count > 1:  # a second edge, as of a stack
         parts.insert(0, _draw_box(74, y + 5, right - 74, height, "node"))
     facts = [node.devices_in_words if node.gpus else "no GPU"]
@@ -119,6 +122,8 @@ def _draw_cell(node: NodeRow, rank: int | None, *, alone: bool, x: int, y: int) 
 def _numbers(group: list[NodeRow]) -> str:
     """`1-127` where they follow each other; the first and the last else."""
     first, last = group[0].node, group[-1].node
+    if first == last:
+        return str(first)
     return f"{first}-{last}" if last - first == len(group) - 1 else f"{first}, … {last}"
 
 

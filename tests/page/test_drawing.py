@@ -3,11 +3,12 @@
 from xml.etree import ElementTree
 
 import pytest
-from support import edited, load
+from support import ROOT, edited, load
 
 from jobgen.page.drawing import draw
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.explain import explain
+from jobgen.spec.load import load as read_spec
 
 SVG = "{http://www.w3.org/2000/svg}"
 GLYPHS = {"title": 9.2, "named": 7.8, "small": 6.2, "": 7.0}  # px of a character, on average
@@ -47,6 +48,16 @@ def test_nodes_ranks_devices_and_the_rendezvous() -> None:
     assert texts(svg)[-1] == "Rank 0, on the first node of the allocation, hosts the rendezvous."
     hosts = [circle.get("class") for circle in svg.iter(f"{SVG}circle")]
     assert hosts == ["host", "other"]
+
+
+def test_each_role_has_its_own_rows() -> None:
+    loaded = read_spec(str(ROOT / "examples/roles/prime-rl.yaml"))
+    svg = ElementTree.fromstring(draw(explain(loaded, resolve(loaded, scheduler="slurm"))))
+    rows = [text for text in texts(svg) if ": node" in text]
+    names = ["inference: node 0", "router: node 0", "trainer: node 1", "trainer: node 2"]
+    assert rows == [*names, "orchestrator: node 1"]
+    assert len(boxes(svg, "gpu")) == 1 + 16
+    assert len(boxes(svg, "cpu")) == 2
 
 
 def test_ranks_that_only_the_job_knows_are_not_made_up() -> None:
