@@ -1,8 +1,8 @@
 """What to write instead of a key or a value that a spec does not have. Only an error imports this.
 
 The words and the sentences are data, in `data/words.yaml`; this applies them. First come the words
-of other tools, then a name that the schema has elsewhere, then one that is spelt nearly so: never a
-guess that only looks alike.
+of other tools, then a name that the schema has elsewhere, then one that is spelt nearly so. Of one
+part of a name a hint says what to write if that is what the key is about, and no more.
 
 In a sentence $NAME stands for a group of the rule's pattern, or a value that `describe` lists.
 $lower_NAME is it in lower case, $NAME_words its words and $NAME_list its parts between commas,
