@@ -241,7 +241,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "'unset' of a variable is left to bash"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' of a variable is left to bash"),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "in a loop, condition or"),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "a condition ends the script"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition or function"),
         ("cat a | while read x; do echo $x; done\npython t.py", ONE_GPU, "a block is left"),
         ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a block is left to bash"),

@@ -190,6 +190,8 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
     ends = [item for item in group if not item.blocks]
     inner = [kind for kind, item in within if item.name not in HEADS and not _fails(item)]
+    if "ends" in inner and "launch" not in inner:
+        raise NotStraightError(line, "a condition ends the script before its program")
     if set(inner) & {"launch", "ends", "sets"}:
         raise NotStraightError(line, "a program runs in a loop, condition or function")
     openers = {block.opener for item in group for block in item.blocks}

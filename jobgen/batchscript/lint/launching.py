@@ -135,6 +135,8 @@ def _find_early(script: Script) -> Iterator[Fault]:
     Fix: put the command in single quotes: srun ... bash -c '...'
     """
     pattern = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+    if script.directives and script.nodes == 1 and script.request.tasks == 1:
+        return
     agents = [launch.torchrun for launch in script.launches]
     under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
     for command in script.commands:
