@@ -67,8 +67,9 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
     fi
     read -r -a before <"$run_dir/attempts/$((attempt - 1))/verdict"
     if [[ ($verdict:${before[0]} == unknown:unknown || "$cause $rank" == "${before[*]:1:2}") &&
-        $rank$verdict$nodes != -restart?* && -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} \
-        -type f -newer "$attempt_dir/sizes") ]]; then
+        $rank$verdict$nodes != -restart?* &&
+        -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -type f -newer "$attempt_dir/sizes")
+        ]]; then
         verdict=stop line+=" (again, and nothing was saved in between)"
     fi
     printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"
