@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any
 
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Node, Recognise
+from jobgen.schedulers.base import Captured
+from jobgen.sites.profile import Node, Recognise, SiteProfile
 from jobgen.spec.units import parse_clock
 
 Records = dict[str, dict[str, Any]]
@@ -27,14 +28,14 @@ class HostShape(NamedTuple):
     queues: frozenset[str] = frozenset()
 
 
-def make_title(cluster: str, version: str) -> str:
-    """Return what people call the cluster, with its scheduler's name and version."""
-    return f"{cluster}, {version}" if cluster else version
-
-
-def recognise_cluster(cluster: str, source: str) -> Recognise | None:
-    """Return how a machine of the cluster is recognised; None if its name does not fit."""
-    return Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else None
+def make_captured(
+    scheduler: str, cluster: str, version: str, source: str, **facts: Any
+) -> Captured:
+    """Return the profile of a cluster with `facts`, its title, and how it is recognised."""
+    title = f"{cluster}, {version}" if cluster else version
+    known = Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else None
+    profile = SiteProfile(scheduler=scheduler, title=title, recognise=known, **facts)
+    return Captured(cluster, profile)
 
 
 def describe_node(hosts: list[HostShape], source: str) -> Node:

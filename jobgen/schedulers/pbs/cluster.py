@@ -15,12 +15,11 @@ from jobgen.schedulers.cluster import (
     HostShape,
     Records,
     describe_node,
-    make_title,
+    make_captured,
     parse_number,
     parse_seconds,
-    recognise_cluster,
 )
-from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, SiteSource
+from jobgen.sites.profile import Limit, Node, SiteQueue, SiteSource
 from jobgen.spec.units import parse_bytes
 
 PROGRAMS = ("qsub", "qstat")
@@ -89,17 +88,15 @@ def capture(version: str, ask: Ask) -> Captured:
     every = SiteQueue()
     if 0 < len(hosts) <= MOST:
         every = SiteQueue(limits=(Limit(nodes=(1, len(hosts))),), source="nodes")
-    return Captured(
+    return make_captured(
+        "pbs",
         name,
-        SiteProfile(
-            scheduler="pbs",
-            title=make_title(name, version),
-            sources=sources,
-            recognise=recognise_cluster(name, "server"),
-            node=_add_defaults(describe_node(hosts, "nodes") if hosts else Node(), attributes),
-            queues=queues or None,
-            every_queue=every,
-        ),
+        version,
+        "server",
+        sources=sources,
+        node=_add_defaults(describe_node(hosts, "nodes") if hosts else Node(), attributes),
+        queues=queues or None,
+        every_queue=every,
     )
 
 

@@ -17,12 +17,11 @@ from jobgen.schedulers.cluster import (
     HostShape,
     Records,
     describe_node,
-    make_title,
+    make_captured,
     parse_number,
     parse_seconds,
-    recognise_cluster,
 )
-from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, SiteSource, SlurmDialect
+from jobgen.sites.profile import Limit, Node, SiteQueue, SiteSource, SlurmDialect
 
 PROGRAMS = ("sbatch", "scontrol")
 PROBE = ("scontrol", "--version")
@@ -95,20 +94,12 @@ def capture(version: str, ask: Ask) -> Captured:
     sources = {key: SiteSource(f"captured: {' '.join(argv)}") for key, argv in _QUERIES.items()}
     if not config:
         del sources["config"]
-    return Captured(
-        cluster,
-        SiteProfile(
-            scheduler="slurm",
-            title=make_title(cluster, version),
-            sources=sources,
-            cited={"slurm": "config"} if old else None,
-            recognise=recognise_cluster(cluster, "config"),
-            slurm=SlurmDialect(gpus="gres")
-            if old
-            else SlurmDialect(),  # --gpus-per-node is cons_tres' alone
-            gpu_types=dict(_list_types(hosts, "nodes")) or None,
-            **_describe_queues(queues, hosts),
-        ),
+    facts = _describe_queues(queues, hosts)
+    if old:  # --gpus-per-node is cons_tres' alone
+        facts |= {"slurm": SlurmDialect(gpus="gres"), "cited": {"slurm": "config"}}
+    types = dict(_list_types(hosts, "nodes")) or None
+    return make_captured(
+        "slurm", cluster, version, "config", sources=sources, gpu_types=types, **facts
     )
 
 
