@@ -111,7 +111,8 @@ def _draw_cell(node: NodeRow, rank: int | None, *, alone: bool, x: int, y: int) 
         return [_write_text(x + 12, y + 26, f"{len(node.local_ranks) - _CELLS + 1} more", "small")]
     known = alone and node.global_ranks is not None
     name = f"rank {(node.global_ranks or ())[rank]}" if known else f"local {rank}"
-    device = node.devices[rank] if node.devices else "a shared GPU"
+    shared = "a shared GPU" if node.gpus < len(node.local_ranks) else f"{node.gpus} GPUs"
+    device = node.devices[rank] if node.devices else shared
     return [
         _draw_box(x, y, _CELL - 8, _HIGH, "gpu" if node.gpus else "cpu"),
         _write_text(x + 8, y + 18, name, ""),

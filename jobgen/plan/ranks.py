@@ -14,9 +14,9 @@ class NodeRow(NamedTuple):
     """One node, by its number in the job; CPUs and memory that are None are left to the site.
 
     `global_ranks` is None where only the job itself will tell. `devices` has the device of each
-    local rank, such as `GPU 0` or `CPU`; it is empty where the processes share fewer GPUs, and the
-    program decides. `cores` has those that each local rank is bound to; it is empty if the profile
-    of the site names none.
+    local rank, such as `GPU 0` or `CPU`; it is empty where the program decides: where processes
+    share fewer GPUs, or one without a rank in torch sees several. `cores` has those that each
+    local rank is bound to; it is empty if the profile of the site names none.
     """
 
     node: int
@@ -36,7 +36,7 @@ class NodeRow(NamedTuple):
         if not self.gpus:
             return "CPU"
         if not self.devices:
-            return f"{self.gpus} shared by {processes}"
+            return f"{self.gpus} GPUs" if processes == 1 else f"{self.gpus} shared by {processes}"
         if self.devices != tuple(f"GPU {rank}" for rank in self.local_ranks):
             return f"GPU {','.join(device.removeprefix('GPU ') for device in self.devices)}"
         of_more = f" of {self.gpus}" if self.gpus > processes else ""

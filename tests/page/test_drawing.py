@@ -56,6 +56,7 @@ def test_each_role_has_its_own_rows() -> None:
     rows = [text for text in texts(svg) if ": node" in text]
     names = ["inference: node 0", "router: node 0", "trainer: node 1", "trainer: node 2"]
     assert rows == [*names, "orchestrator: node 1"]
+    assert texts(svg).count("8 GPUs") == 1
     assert len(boxes(svg, "gpu")) == 1 + 16
     assert len(boxes(svg, "cpu")) == 2
 
