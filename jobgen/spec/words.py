@@ -182,7 +182,7 @@ def _find_like(stranger: _Stranger) -> Iterator[tuple[str, str]]:
     # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
     within = [other for other in known if other < whole and 3 * len(other) >= 2 * len(whole)]
     yield from (("", known[other]) for other in within if len(within) == 1)
-    if near := find_near(normalize(key), known.values(), cutoff=0.85):
+    if near := find_near(normalize(key), known.values(), cutoff=0.9):
         yield "", near
     vague = load_table()["vague"].split()
     parts = [part for part in _list_words(key.partition("_per_")[0])[::-1] if part not in vague]
