@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="the trainer needs torch")
 from jobgen.trainer import tasks  # noqa: E402
 from jobgen.trainer.config import Config  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.output.metrics import Log, look_up_peak  # noqa: E402
+from jobgen.trainer.output.metrics import Log, find_slow, look_up_peak  # noqa: E402
 from jobgen.trainer.step import StepNumbers  # noqa: E402
 
 FACTS = {
@@ -179,6 +179,15 @@ def test_mfu_is_six_n_and_attention_in_full(
     flops = task.flops_per_unit(built)
     assert flops is not None
     assert tokens_per_s * flops / 989e12 == pytest.approx(mfu, abs=0.001)
+
+
+def test_a_rank_is_slow_if_it_takes_five_times_as_long_as_the_others() -> None:
+    assert find_slow([1.0, 1.2, 8.0, 0.9], 4) == (2, 2.0, 0.25)
+    assert find_slow([1.0, 8.0], 4) == (1, 2.0, 0.25)
+    assert find_slow([1.0, 1.2, 4.0, 0.9], 4) is None
+    assert find_slow([0.01, 0.3], 10) is None, "a few hundredths of a second a step"
+    assert find_slow([8.0], 4) is None
+    assert find_slow([], 4) is None
 
 
 def test_other_ranks_write_and_say_nothing(
