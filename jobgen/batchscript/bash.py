@@ -13,7 +13,7 @@ from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
 
 MAX_DEPTH = 32
-MAX_COMMANDS = 5_000
+MAX_COMMANDS = 3_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _QUOTED_ASSIGNMENT = re.compile(r"""(["'])([A-Za-z_]\w*\+?=)""", re.ASCII)
 DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")

@@ -69,7 +69,7 @@ def write_clean(script: Script, draft: Draft) -> None:
     prelude.write(reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
-    if len(draft.yaml("").splitlines()) > _LONGEST:
+    if sum(line[:1] != "#" for line in draft.yaml("").splitlines()) > _LONGEST:
         raise NotStraightError(launch.line, "a spec of it would be longer than the script")
 
 
