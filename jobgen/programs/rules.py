@@ -131,6 +131,7 @@ _GIVEN = re.compile(
     r"SLURM|PBS|JOBGEN|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
     r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG)$"
 )
+_UNLESS_STARTED = re.compile(r"""["'](LOCAL_)?RANK["'] (not )?in os\.environ""")
 _USES_GPU = re.compile(r"cuda|gpu|device|xla|nccl|accelerat", re.I)
 # What keeps the state of a program.
 _SAVES = re.compile(r"save|checkpoint|ckpt|snapshot|resume|dump", re.I)
@@ -218,7 +219,7 @@ class _Look:
     def find_ends(self) -> None:
         """Questions at a terminal, and a chain of jobs in which nothing is kept."""
         for call in self.program.calls:
-            if "asks" in call.kinds:
+            if "asks" in call.kinds and call.module is self.program.entry:
                 self._say("asks", call, name=call.short)
             elif call.short == "cuda" and call.certain and not self.size.gpus:
                 self._say("no-gpu.cuda", call)
@@ -271,6 +272,8 @@ class _Look:
                 if self.size.processes > 1 and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)
             elif "starts" in call.kinds and (name := _find_launcher(call)):
+                if _UNLESS_STARTED.search(call.module.text):
+                    continue
                 self._say("own-launcher", call, name=name)
 
     # --- GPUs ---

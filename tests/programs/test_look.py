@@ -297,3 +297,11 @@ def test_a_wrapper_that_starts_a_file_that_is_not_here(tmp_path: Path) -> None:
         assert [one.rule for one in look_at(resolve(load("job.yaml")))] == ["not-here"]
         (tmp_path / "run.sh").write_text("#!/bin/bash\ncd /opt/code\npython missing.py\n")
         assert look_at(resolve(load("job.yaml"))) == []
+
+
+def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed(
+    tmp_path: Path,
+) -> None:
+    start = "import subprocess\nsubprocess.run(['torchrun', 't.py'])\n"
+    assert [one[:12] for one in spoken(tmp_path, OWN + start)] == ["own-launcher"]
+    assert spoken(tmp_path, f"{OWN}if 'LOCAL_RANK' in os.environ: exit()\n{start}") == []
