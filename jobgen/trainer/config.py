@@ -21,13 +21,7 @@ class BusyError(TrainerError):
     """Another run uses the run folder."""
 
 
-def setting(
-    default: Any,
-    text: str,
-    *,
-    zero: bool = False,
-    words: Sequence[str] = (),
-) -> Any:
+def setting(default: Any, text: str, *, zero: bool = False, words: Sequence[str] = ()) -> Any:
     """Declare a setting. The default `...` is the task's or the model's; without these, None.
 
     Its value is read by its type, or is one of `words`; numbers are positive, or 0 with `zero`.
@@ -132,10 +126,9 @@ class Config:
         return self.tokens or self.out / "tokens"
 
     def as_json(self) -> dict[str, object]:
-        """Return the settings as values that JSON can hold and `read_record` takes."""
-        written = {name: value for name, value in vars(self).items() if value is not None}
-        del written["dry_run"]
-        for name, value in written.items():
-            if isinstance(value, Path):
-                written[name] = str(value)
-        return written
+        """Return the settings that were given, or are usual, as values that JSON can hold."""
+        return {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in vars(self).items()
+            if value is not None and name != "dry_run"
+        }

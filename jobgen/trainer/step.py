@@ -116,10 +116,8 @@ class Stepper:
         own: dict[str, Any] = {"loss": loss_sum, "units": units, "bad": bad}
         own["grad_norm"] = grad_norm * world.main
         if logged:
-            own |= {
-                f"rank {rank}": self._own_s * (rank == world.rank) for rank in range(world.size)
-            }
-            self._own_s = 0.0
+            own |= {f"rank {rank}": 0.0 for rank in range(world.size)}
+            own[f"rank {world.rank}"], self._own_s = self._own_s, 0.0
         self._pending = numbers, own, world.sum_later(own, alone=not logged)
         return previous
 

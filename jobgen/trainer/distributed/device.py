@@ -95,10 +95,8 @@ def set_arithmetic(config: Config, device: torch.device) -> None:
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-        if device.type == "cuda":
-            torch.backends.cudnn.benchmark = False
-            # Inductor would time kernels to choose among them, again in each process.
-            os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
+        # Inductor would time kernels to choose among them, again in each process.
+        os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
 
 
 def prefer_attention(device: torch.device) -> AbstractContextManager[None]:

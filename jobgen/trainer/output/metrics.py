@@ -72,12 +72,11 @@ def find_slow(by_rank: Sequence[float], steps: int) -> tuple[int, float, float] 
 
     Below a tenth of a second a step it makes no difference worth a line.
     """
-    order = sorted(range(len(by_rank)), key=by_rank.__getitem__)
-    if len(order) < 2:
+    shares = sorted((own / steps, rank) for rank, own in enumerate(by_rank))
+    if len(shares) < 2:
         return None
-    most, usual = by_rank[order[-1]] / steps, by_rank[order[len(order) // 2 - 1]] / steps
-    slow = most > max(_SLOW_FACTOR * usual, _SLOW_LEAST)
-    return (order[-1], most, usual) if slow else None
+    (usual, _), (most, rank) = shares[len(shares) // 2 - 1], shares[-1]
+    return (rank, most, usual) if most > max(_SLOW_FACTOR * usual, _SLOW_LEAST) else None
 
 
 class Log:
@@ -172,11 +171,8 @@ class Log:
 
 def _as_line(values: dict[str, Any]) -> str:
     """Return the values as one line of JSON, which has no word for a number that is not one."""
-    finite = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
-    return json.dumps(finite, allow_nan=False) + "\n"
+    bad = {name for name, it in values.items() if isinstance(it, float) and not math.isfinite(it)}
+    return json.dumps(values | dict.fromkeys(bad), allow_nan=False) + "\n"
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

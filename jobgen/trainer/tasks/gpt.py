@@ -21,26 +21,13 @@ _IGNORED = -100  # torch's number for a target that does not count
 # of 700 steps. A checkpoint of 1.5 GB every 100 steps would be too many.
 _LONG = {"context": 1024, "batch_tokens": 524288, "warmup_steps": 700}
 _LONG |= {"save_every": 1000, "val_every": 250}
+_TINY, _SMALL = {"context": 64, "batch_tokens": 1536}, {"context": 256, "batch_tokens": 16384}
 
 # The names of the gpt2 sizes count GPT-2's 50,257 tokens; with the hundred or so characters of a
 # text, gpt2-124m has about 86 million parameters.
 MODELS: dict[str, dict[str, Any]] = {
-    "gpt-tiny": {
-        "layers": 4,
-        "heads": 4,
-        "width": 128,
-        "context": 64,
-        "batch_tokens": 1536,
-        "lr": 3e-3,
-    },
-    "gpt-small": {
-        "layers": 6,
-        "heads": 6,
-        "width": 384,
-        "context": 256,
-        "batch_tokens": 16384,
-        "lr": 1e-3,
-    },
+    "gpt-tiny": {"layers": 4, "heads": 4, "width": 128, "lr": 3e-3, **_TINY},
+    "gpt-small": {"layers": 6, "heads": 6, "width": 384, "lr": 1e-3, **_SMALL},
     "gpt2-124m": {"layers": 12, "heads": 12, "width": 768, "lr": 6e-4, **_LONG},
     "gpt2-355m": {"layers": 24, "heads": 16, "width": 1024, "lr": 3e-4, **_LONG},
 }
@@ -59,13 +46,8 @@ class Text(Task):
         self.tokens = Tokens(config.tokens_folder, config.context, val_items=wanted)
         self.units_per_item, self.counted = config.context, self.tokens.masked
         self.train_items, self.val_items = self.tokens.train_items, self.tokens.val_items
-        self.shape = Shape(
-            layers=size["layers"],
-            heads=size["heads"],
-            width=size["width"],
-            context=config.context,
-            vocabulary=self.tokens.vocabulary,
-        )
+        sizes = {name: size[name] for name in ("layers", "heads", "width")}
+        self.shape = Shape(**sizes, context=config.context, vocabulary=self.tokens.vocabulary)
 
     def build(self) -> GPT:
         """Return a model of the chosen size."""

@@ -130,19 +130,16 @@ def explain_shortage(tokens: int, context: int) -> str:
 
 def _refuse_other_text(config: Config, manifest: dict[str, Any]) -> None:
     """Raise TrainerError if the tokens are of another text, or by another tokenizer."""
-    was, other = (
-        manifest["source"],
-        f"choose another --tokens or --out, or remove {config.tokens_folder}",
-    )
+    was, folder = manifest["source"], config.tokens_folder
+    other = f"choose another --tokens or --out, or remove {folder}"
     changed = config.data is not None and stamp_files(config.data) != manifest["read"]
     if changed and describe_source(config.data)["sha256"] != was["sha256"]:
         raise TrainerError(
-            f"{config.tokens_folder} holds the tokens of {was['name']}, not of --data "
-            f"{config.data}; {other}"
+            f"{folder} holds the tokens of {was['name']}, not of --data {config.data}; {other}"
         )
     if config.tokenizer not in (None, manifest["tokenizer"]):
         raise TrainerError(
-            f"{config.tokens_folder} was made with --tokenizer {manifest['tokenizer']}, not with "
+            f"{folder} was made with --tokenizer {manifest['tokenizer']}, not with "
             f"{config.tokenizer}; {other}"
         )
 
