@@ -483,12 +483,16 @@ def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]
 
 
 def _is_missing(name: str) -> bool:
-    """Whether a path is not on this machine, though its folder is, or would be."""
+    """Whether a path is not on this machine, though its folder is, or would be.
+
+    Every machine has a home folder, and this one need not be the cluster's.
+    """
     path = os.path.expandvars(os.path.expanduser(name))
     if "$" in path or "://" in path or os.path.exists(path):
         return False
     folder = os.path.dirname(path)
-    return not os.path.isabs(path) or (folder != "/" and os.path.isdir(folder))
+    anywhere = ("/", os.path.expanduser("~"))
+    return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
 
 
 def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
