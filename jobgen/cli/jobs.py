@@ -97,6 +97,7 @@ def list_jobs(
     from jobgen.output import format_json
     from jobgen.schedulers.base import StateName
 
+    state = state and state.lower()  # squeue prints capitals
     if state is not None and state not in get_args(StateName):
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
     report_recoveries()

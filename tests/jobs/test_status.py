@@ -760,6 +760,7 @@ def test_list_chooses_by_state_and_number(scheduler: Scheduler) -> None:
     listed = [line.split()[0] for line in jobgen("list", "--state", "running").out.splitlines()]
     assert listed == ["JOB", "34", "1201"]
     assert len(jobgen("list", "--limit", "2").out.splitlines()) == 3
+    assert jobgen("list", "--state", "RUNNING").out == jobgen("list", "--state", "running").out
     assert jobgen("list", "--state", "lost").code == 2
     assert jobgen("status", "34").out == "running\n"
 
