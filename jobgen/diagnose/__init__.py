@@ -39,8 +39,6 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # again.
 _RECOVERED = 60.0
 _MOST_BESIDES = 3
-# What all but one say who have waited for it in a way of their own.
-_GAVE_UP = re.compile(r"(?i)time-?out|timed out|\bwait(ed|ing)?\b|watchdog|no (step|progress)")
 _SLOW = re.compile(r"(rank \d+ on \S+) is slow: .*")
 
 
@@ -175,16 +173,15 @@ def _name_first(
         first = Explained(first.failure, *mismatch, tail=first.tail)
     diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
-    alike = [one for one in (*failures, *stopped) if one.key == first.key]
-    ranks = {one.failure.rank for one in alike}
-    gave_up = bool(_GAVE_UP.search(first.title)) and len(ranks) == evidence.world - 1 > 1
-    if first.cause.waits or gave_up:
+    if first.cause.waits:
         waited = [
             one
             for one in (*failures, *stopped)
             if one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
         ]
         return _suspect_others(diagnosis, evidence, waited)
+    alike = [one for one in (*failures, *stopped) if one.key == first.key]
+    ranks = {one.failure.rank for one in alike}
     same = {one.failure.node for one in alike}
     others = [one for one in failures if not one.cause.symptom and one.key != first.key]
     diagnosis = diagnosis._replace(
