@@ -103,9 +103,10 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     if isinstance(error, click.NoSuchOption):
         return explain_option(error, argv)
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", error.message)
-    if match is None or error.ctx is None:
+    given = match[1].split() if match else []  # none where the argument is a blank
+    if not given or error.ctx is None:
         return error.message
-    name, given = error.ctx.command.name or "", match[1].split()
+    name = error.ctx.command.name or ""
     own = [text for param in error.ctx.command.params for text in param.opts]
     key, equals, value = given[0].partition("=")
     line = f"jobgen {name} {shlex.join(_list_files(argv, 'SPEC') or ['job.yaml'])}"

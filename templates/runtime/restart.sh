@@ -10,13 +10,13 @@ choose_nodes() {    # choose_nodes COUNT KEPT: the first KEPT; of the others the
         lost=$(list_bad | xargs)    # what the next job is not given, until the launcher has ended
     fi
     find "$run_dir" -path '*/logs/*' -printf '%s %p\n' >"$attempt_dir/sizes"
-    for index in $(cat "$run_dir"/{attempts/*/verdict,bad-nodes} - <<<": ${all[*]}" 2>/dev/null |
+    while read -r index; do
+        NODES+=("${all[index]}") SLOTS+=("${slots[index]-}")
+    done < <(cat "$run_dir"/{attempts/*/verdict,bad-nodes} - <<<": ${all[*]}" 2>/dev/null |
         awk -v kept="$2" '/\t/ { n[$1] += 9 } /^(restart|unknown) / {
             for (i = 4; i <= NF; i++) n[$i]++ } $1 == ":" {
             for (i = 2; i <= NF; i++) print (i - 2 < kept ? 0 : n[$i] + 0), i - 2 }' |
-        sort -n | sed -n "1,$1s/.* //p" | sort -n); do
-        NODES+=("${all[index]}") SLOTS+=("${slots[index]-}")
-    done
+        sort -n | sed -n "1,$1s/.* //p" | sort -n)
     idle=$(printf '%s\n' "${all[@]}" | grep -vxF "$(printf '%s\n' "${NODES[@]}")" | xargs) || :
     if [[ -n $idle ]]; then say "idle in this start: $idle"; fi
 }
@@ -55,7 +55,8 @@ judge() {    # judge STATUS: sets verdict, cause, rank, nodes, and the line that
             verdict=unknown cause=exit-$code
         fi
     elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
-        lines=$(sed 's/ ON [^ ]*//' <<<"$lines" | grep -owF "$(printf '%s\n' "${NODES[@]}")")
+        lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' |
+            grep -owF "$(printf '%s\n' "${NODES[@]}")")
         nodes=$(sort -u <<<"${lines:-$nodes}" | xargs)
         if [[ $cause == port-in-use ]]; then nodes=''; fi    # each start has another port
     elif [[ $cause == waited ]]; then    # for a node that has said nothing
