@@ -67,10 +67,6 @@ class Own(Slurm):
 
     kind = "slurm"
 
-    def __init__(self, run: Path, options: tuple[str, ...] = ()) -> None:
-        super().__init__(run.with_name(f"{run.name}-own"), options)
-        self.script_env["JOBGEN_SLURM_PREFIX"] += "o"
-
     @property
     def conf(self) -> Path:
         return self.run_folder / "etc/slurm/slurm.conf"

@@ -29,6 +29,9 @@ CLUSTERS = ROOT / "tests" / "clusters"
 Result = subprocess.CompletedProcess[str]
 
 
+_NUMBERS = itertools.count()
+
+
 class Cluster:
     """A running cluster: its commands, its nodes, its jobs."""
 
@@ -44,8 +47,9 @@ class Cluster:
         own = {k: v for k, v in os.environ.items() if not self.foreign.match(k)}
         self.script_env = own | {
             f"JOBGEN_{kind}_RUN": str(run),
-            # Names of network namespaces are the machine's: they carry the process id.
-            f"JOBGEN_{kind}_PREFIX": f"jg-{self.kind}-{os.getpid()}",
+            # Names of network namespaces are the machine's: they carry the process id, and a number
+            # where a process has several clusters.
+            f"JOBGEN_{kind}_PREFIX": f"jg-{self.kind}-{os.getpid()}-{next(_NUMBERS)}",
         }
         #: for subprocesses: the cluster's commands come first in PATH
         self.env = own | {"PATH": f"{run}/bin:{own['PATH']}"}
@@ -235,7 +239,9 @@ class Pbs(Cluster):
         return self.state(job_id) in "FX"
 
     def cancel(self, job_id: str) -> None:
-        self.run("qdel", job_id)
+        """End a job; one that has ended is left alone, as by scancel."""
+        done = self.run("qdel", job_id, check=False)
+        assert done.returncode in (0, 35, 153), done.stderr  # finished, or already forgotten
 
     def add_ssh(self, folder: Path) -> dict[str, str]:
         """Make an ssh that knows the nodes; return the environment of a login node that has it."""
@@ -317,9 +323,6 @@ def why_not() -> str | None:
     except FileNotFoundError:
         return "needs unshare (util-linux)"
     return f"namespaces: {allowed.stderr.strip()}" if allowed.returncode else None
-
-
-_NUMBERS = itertools.count()
 
 
 def running(cluster: type[Cluster], *, options: Sequence[str] = ()) -> Iterator[Any]:
