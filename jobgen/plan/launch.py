@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
+from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Nodes, Plan, Start
 from jobgen.spec.model import NodeRange
 from jobgen.spec.units import format_ranges
@@ -152,8 +153,8 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     if split and can.components and any(group.cpus is None for group in nodes.groups):
         given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
         hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
-        if (count := resources.gpus_per_node) == tuple(range(len(nodes.groups))):  # of devices
-            hint = f"for {len(count)} GPUs on each node write gpus_per_node: {len(count)}"
+        if isinstance(resources.gpus_per_node, tuple):
+            hint = advise_on_devices(resources.gpus_per_node) or hint
         message = f"unequal nodes on {can.title} are parts of a job, each with its own CPUs"
         path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
         yield loaded.problem(path, message, hint)

@@ -120,6 +120,13 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         yield loaded.problem("resources.gpus_per_node", message)
 
 
+def advise_on_devices(gpus: tuple[int, ...]) -> str:
+    """Return what to write for `gpus_per_node` that lists devices, as [0, 1]; else nothing."""
+    if len(gpus) < 2 or gpus != tuple(range(len(gpus))):
+        return ""
+    return f"for {len(gpus)} GPUs on each node write gpus_per_node: {len(gpus)}"
+
+
 def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
     """Yield why no other node could take the place of one of these."""
     spec, why, hint = context.spec, "", "leave it out"

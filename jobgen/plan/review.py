@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
+from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
@@ -123,6 +124,21 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
     return sorted(problems.union(_check_roles(loaded, plan)))
 
 
+def _list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word of a command with its value: what follows its `=`, else the next word."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
+def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
+    """Yield each value's place in the spec, and the rest of the line that it begins on."""
+    lines = loaded.text.split("\n")
+    for path, where in loaded.positions.items():
+        if where.file == loaded.file and 0 < where.line <= len(lines):
+            yield path, lines[where.line - 1][where.column - 1 :]
+
+
 def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes against the GPUs and CPUs of a node, and threads against its CPUs."""
     for group in dict.fromkeys(plan.nodes.groups):
@@ -218,9 +234,8 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if isinstance(gpus, tuple) and 0 in gpus[1:] and plan.launch.mode in ("torchrun", "direct"):
         message = "the processes of a node without GPUs have none, and those of the others do"
         yield loaded.problem("resources.gpus_per_node", message, "write a number for each node")
-    if isinstance(gpus, tuple) and len(gpus) > 1 and gpus == tuple(range(len(gpus))):
+    if isinstance(gpus, tuple) and (hint := advise_on_devices(gpus)):
         message = f"asks for {len(gpus)} nodes, with {', '.join(map(str, gpus))} GPUs"
-        hint = f"for {len(gpus)} GPUs on each node write gpus_per_node: {len(gpus)}"
         yield loaded.problem("resources.gpus_per_node", message, hint)
 
 
@@ -261,10 +276,7 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{name} is an argument of the program here: its tasks get --{name}"
             hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
             yield loaded.problem(f"array.values.{name}", message, hint)
-    words = plan.program.command
-    for option, value in itertools.pairwise((*words, "")):
-        option, joined, after = option.partition("=")
-        place = after if joined else value
+    for option, place in _list_options(plan.program.command):
         if _OUTPUTS.fullmatch(option) and place and "$" not in place:
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
@@ -378,11 +390,7 @@ def _check_characters(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_comments(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Text behind a number sign that YAML takes for a comment, as of `tag: exp #1`."""
-    lines = loaded.text.split("\n")
-    for path, where in loaded.positions.items():
-        if where.file != loaded.file or not 0 < where.line <= len(lines):
-            continue
-        rest = lines[where.line - 1][where.column - 1 :]
+    for path, rest in _list_texts(loaded):
         if match := _EATEN.match(rest):
             message = f"ends before {match[2]!r}, which YAML takes for a comment"
             yield loaded.problem(path, message, f"write '{match[1]}{match[2]}'")
@@ -398,9 +406,8 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     elif name in ("jupyter", "jupyter-lab", "tensorboard") and world > 1 and not plan.launch.plain:
         message = f"{name} would start {world} servers, one in each process"
         yield loaded.problem("run.command", message, "ask for one node, and launch: {mode: plain}")
-    for option, word in itertools.pairwise((*words, "")):
-        option, equals, value = option.replace("-", "_").replace("__", "--", 1).partition("=")
-        value = value if equals else word
+    for option, value in _list_options(words):
+        option = option.replace("-", "_").replace("__", "--", 1)
         one = _OWN_RANK.fullmatch(option) and value.isdecimal()
         here = _OWN_WORLD.fullmatch(option) and re.search(r"localhost|127\.0\.0\.1", value)
         other = option == "--world_size" and value.isdecimal() and int(value) != world
@@ -432,11 +439,7 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_placeholders(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Words that stand for a value that is to be filled in."""
-    lines = loaded.text.split("\n")
-    for path, where in loaded.positions.items():
-        if where.file != loaded.file or not 0 < where.line <= len(lines):
-            continue
-        text = lines[where.line - 1][where.column - 1 :]
+    for path, text in _list_texts(loaded):
         value = re.match(r"""["']?[^"',\]}#\n]*""", text)
         if value and (match := _PLACEHOLDER.match(value[0].strip("\"' "))):
             yield loaded.problem(path, f"{match[0]!r} stands for a value", "write your own")
@@ -475,9 +478,7 @@ def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]
     file = command[1] if command[1:] and (shell or "python" in command[0]) else "".join(command[:1])
     if file.endswith((".sh", ".py")) and ("/" in file or file != command[0]) and not own.container:
         yield "run.command", file, file
-    for option, word in itertools.pairwise((*words, "")) if own.container is None else ():
-        option, equals, value = option.partition("=")
-        value = value if equals else word
+    for option, value in _list_options(words) if own.container is None else ():
         if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
             yield "run.args", value, f"{option} {value}"
 
