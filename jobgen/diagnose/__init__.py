@@ -9,7 +9,6 @@ judged by its progress.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from jobgen.diagnose import missing, program, stall
@@ -26,7 +25,7 @@ from jobgen.diagnose.matching import (
     read_names,
     read_own_words,
 )
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import SLOW_RANK, Line
 from jobgen.jobs import run_folder, status
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
@@ -39,7 +38,6 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # again.
 _RECOVERED = 60.0
 _MOST_BESIDES = 3
-_SLOW = re.compile(r"(rank \d+ on \S+) is slow: .*")
 
 
 def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
@@ -112,7 +110,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
 def _list_slow(evidence: Evidence) -> tuple[str, ...]:
     """What the bundled trainer has last said of each rank that is slower than the others."""
     lines = evidence.read_log(evidence.ranks[0], 0) if 0 in evidence.ranks else []
-    slow = {match[1]: match[0] for line in lines if (match := _SLOW.match(line.text))}
+    slow = {match.group(1, 2): match[0] for line in lines if (match := SLOW_RANK.match(line.text))}
     return tuple(slow.values())[:_MOST_BESIDES]
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from jobgen.jobs.record import open_left, read_left
 from jobgen.records import NamedTuple
 
+#: what rank 0 of the bundled trainer prints of a slow one: its rank, its node, how slow
+SLOW_RANK = re.compile(r"rank (\d+) on (\S+) is slow: (.*)")
+
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024
 _TAIL = 192 * 1024

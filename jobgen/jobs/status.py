@@ -32,9 +32,9 @@ _BY_SIGNAL = {
 }
 # What PBS prints as it ends a job because a node's daemon has died.
 _NODE_DIED = r"node \d+ \(\S+\) requested job die"
-# What the script prints at its walltime, or PBS as it ends a job there.
 # What a good end is told with where nodes have seen no connection between processes.
 APART = "no two of its processes had a connection to each other: each may have worked alone"
+# What the script prints at its walltime, or PBS as it ends a job there.
 _AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
 
 

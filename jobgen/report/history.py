@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobgen.diagnose.reading import SLOW_RANK
 from jobgen.jobs.record import open_left, read_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
 from jobgen.spec.units import read_number
 
-_SLOW = re.compile(r"rank ([0-9]+) on (\S+) is slow: (.*)")
 _MOST_BYTES = 32 << 20  # of metrics.jsonl: some 100,000 lines
 _LOG_TAIL = 4 << 20  # of rank 0's output, in which stragglers are named
 
@@ -183,7 +182,7 @@ class History:
                     text = file.read().decode(errors="replace")
             except OSError:
                 continue
-            for match in _SLOW.finditer(text):
+            for match in SLOW_RANK.finditer(text):
                 key = int(match[1]), match[2]
                 slow[key] = slow.get(key, (0, ""))[0] + 1, match[3].strip()
         named = [Slow(rank, node, *counted) for (rank, node), counted in slow.items()]

@@ -14,6 +14,7 @@ from typing import Any
 from jobgen.diagnose.reading import get_mtime
 from jobgen.report.facts import Attempt, Ledger
 from jobgen.report.figures import find_median
+from jobgen.spec.units import read_number
 
 #: in the order in which a run has them
 KINDS = (
@@ -169,15 +170,14 @@ def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[di
         for kind in ("start", "step", "save", "val")
         for line in lines.get(kind, [])
         if line.get("attempt") == attempt
-        and isinstance(line.get("time"), int | float)
+        and read_number(line.get("time")) is not None
         and isinstance(line.get("step"), int)
     ]
     return sorted(own, key=lambda line: line["time"])
 
 
 def _read(line: dict[str, Any], key: str) -> float:
-    value = line.get(key)
-    return max(0.0, float(value)) if isinstance(value, int | float) and value == value else 0.0
+    return max(0.0, read_number(line.get(key)) or 0.0)
 
 
 def draw_ledger(ledger: Ledger) -> list[tuple[str, str, float, float]]:
