@@ -9,6 +9,7 @@ A process alone is a world of one: the rest of the trainer makes no difference.
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -121,6 +122,9 @@ class World:
         finally:
             result, problem = self.tell((result, problem))
         if problem is not None:
+            # Not before rank 0, which has the cause to say: torchrun ends all with the first.
+            with suppress(RuntimeError):
+                self.tell(None)
             raise problem
         return cast(T, result)
 
