@@ -6,6 +6,7 @@ Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for t
 import os
 import signal
 import tempfile
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
@@ -57,3 +58,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(TIERS[fixture])
         if item.get_closest_marker("cluster") and not mentions_clusters(item.path):
             raise pytest.UsageError(f"{item.path}: `-m cluster` needs it to use cluster_fixtures")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of the cluster's own logs beside a failed test: they go with the cluster."""
+    report = yield
+    for fixture in getattr(item, "funcargs", {}).values() if report.failed else ():
+        for log in sorted(getattr(fixture, "run_folder", Path("/none")).glob("log/*.log")):
+            end = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-20:])
+            report.sections.append((log.name, end))
+    return report

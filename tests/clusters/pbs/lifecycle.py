@@ -257,7 +257,8 @@ async def serve_tasks(
             obit = job.obits[task] = asyncio.get_running_loop().create_future()
             try:
                 await run_task(server, job, host=host, chunk=chunk, task=task, argv=request["argv"])
-            except (OSError, KeyError):
+            except (OSError, KeyError) as error:
+                print(f"{job.id}: a task on {host} does not start: {error!r}", flush=True)
                 tell(error=TM_ESYSTEM)
                 continue
             tell(task=task)

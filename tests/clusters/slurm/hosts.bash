@@ -178,6 +178,19 @@ make_link() {
     ip -n "$ns" link set eth0 up
 }
 
+# wait_for_link HOST: until its packets arrive, 20 s at most. After a link has come up that can take
+# seconds on a busy machine. A port that nobody listens at says so as well as one that answers.
+wait_for_link() {
+    local said i
+    for ((i = 0; i < 10; i++)); do
+        said=$(LC_ALL=C ip netns exec "$PREFIX-$1" timeout 2 \
+            bash -c ": <>/dev/tcp/$(address login)/9" 2>&1) && return
+        [[ $said == *'Connection refused'* ]] && return
+        sleep 0.1
+    done
+    return 1
+}
+
 # remove_hosts HOST...: end them, then the namespaces and the bridge in them.
 remove_hosts() {
     local host
