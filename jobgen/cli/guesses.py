@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any, cast
 
 import click
 
@@ -28,12 +29,13 @@ _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-
 _BEFORE = r"(?:use|with|enable|set|the|my|slurm|sbatch|pbs|qsub|default|target|cluster)_"
 _BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?|only)"
 _NAMES_FILE = re.compile("^-f$|file|spec|config|definition|template|manifest")
+_SIGNS = {"sbatch": "#SBATCH", "srun": "#SBATCH", "salloc": "#SBATCH", "qsub": "#PBS"}
 _FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
 
 
-def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
-    """Return the message for a word, with others after it, that is none of the commands `known`."""
-    table, known = load_table(), tuple(known)
+def explain_command(args: Sequence[str], context: click.Context) -> str:
+    """Return the message for a word, with others after it, that this group does not have."""
+    table, known = load_table(), _list_commands(context)
     message = f"no such command {args[0]!r}"
     plain = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
     kinds = ("pod", "pods")  # which say nothing before a name
@@ -50,7 +52,8 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     parts.sort(key=lambda part: (part in ("list", "run"), part not in known))
     for reading in (word.lower(), *parts):
         if reading in known and (reading != word.lower() or len(rest) < len(args) - 1):
-            if "--" in rest and (programs := [one for one in rest if one.endswith(".py")]):
+            programs = [one for one in rest if one.endswith(".py")]
+            if programs and reading in ("run", "submit"):
                 return f"{message}; type: jobgen init --script {programs[0]}"
             # An option before a spec only says that it is one.
             after = zip(rest, [*rest[1:], ""], strict=False)
@@ -62,7 +65,9 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
             match = re.search(row.get("matches", ""), shlex.join(rest))
             if reading in row["words"].split() and match:
                 start, text = ("", row["say"]) if "say" in row else ("type: ", row["type"])
-                return f"{message}; {start}{_write_line(text, word, rest, match)}"
+                line = _write_line(text, word, rest, match)
+                line += "" if "matches" in row else _carry_options(word, line, rest, context)
+                return f"{message}; {start}{line}"
         for rule in table["word_rules"]:
             if match := re.search(rule["matches"], reading):
                 return f"{message}; type: {_write_line(rule['type'], word, rest, match)}"
@@ -71,6 +76,61 @@ def explain_command(args: Sequence[str], known: Iterable[str]) -> str:
     given = "; jobgen status $JOB shows the state of a job" * any(map(_JOB.fullmatch, rest))
     given = "; jobgen submit $FILE submits it" if _list_files(rest, "SPEC") else given
     return f"{message}{_write_line(given, word, rest)}; jobgen --help lists all commands"
+
+
+def _list_commands(context: click.Context) -> list[str]:
+    assert isinstance(context.command, click.Group)
+    return context.command.list_commands(context)
+
+
+def _carry_options(tool: str, line: str, words: Sequence[str], context: click.Context) -> str:
+    """Return options of another tool's command in the words of the one that a line names."""
+    command = cast(click.Group, context.command).get_command(context, line.split()[1])
+    own = command.params if command else []
+    if (
+        command is None
+        or not any("--set" in param.opts for param in own)
+        or _list_files([line], "SCRIPT")
+    ):
+        return ""
+    pairs = [(word, _find_value(word, words[at:])) for at, word in enumerate(words)]
+    pairs = [(word.partition("=")[0], value) for word, value in pairs if word[:2] == "--"]
+    carried, rest = "", ""
+    if sign := _SIGNS.get(tool):
+        values = _read_directive(
+            f"{sign} {shlex.join(one for one in words if one not in line.split())}"
+        )
+        pairs = [_split_option(one.partition(" ")[2]) for one in values.pop("directives", [])]
+        for path, value in values.items():
+            text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+            carried += f" --set {shlex.quote(f'{path}={text}')}"
+    for option, value in pairs:
+        if _list_files([value], "SPEC"):
+            continue
+        answer = _translate_option(option, value, command, words)
+        if re.match("type: --?[A-Za-z]", answer) and not re.search(r"\b[A-Z]$|VALUE|,", answer):
+            carried += answer.removeprefix("type:")
+        elif answer or sign:
+            kept = f"write directives: ['{sign} {option} {value}'] in the spec"
+            rest += f"; for {option}: {answer or kept}"
+    return carried + rest
+
+
+def _read_directive(line: str) -> dict[str, Any]:
+    """Return what a line of #SBATCH or #PBS sets in a spec, as `import` reads it."""
+    from jobgen.batchscript.directives import settle
+    from jobgen.batchscript.draft import Draft
+    from jobgen.batchscript.reader import Script
+
+    draft = Draft()
+    settle(Script("", f"{line}\n"), draft)
+    return draft.values
+
+
+def _split_option(text: str) -> tuple[str, str]:
+    option = text.split("=")[0].split()[0]
+    option = option if option[:2] == "--" else option[:2]
+    return option, text.removeprefix(option).strip("= '")
 
 
 def _list_files(words: Sequence[str], kind: str) -> list[str]:
@@ -105,7 +165,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", error.message)
     given = match[1].split() if match else []  # none where the argument is a blank
     if not given or error.ctx is None:
-        return error.message
+        return error.format_message()
     name = error.ctx.command.name or ""
     own = [text for param in error.ctx.command.params for text in param.opts]
     key, equals, value = given[0].partition("=")
@@ -124,7 +184,7 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     name, context = error.option_name, error.ctx
     message, command = f"no such option {name}", str(context.command.name) if context else ""
     if context and isinstance(context.command, click.Group):  # before the command
-        listed = context.command.list_commands(context)
+        listed = _list_commands(context)
         command = next((one for one in argv if one in listed), "")
         command = command or "submit" * bool(_list_files(argv, "SPEC"))
         inner = context.command.get_command(context, command) if command else None
@@ -140,30 +200,42 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     value = _find_value(name, argv)
     if value.endswith(_FILES["SPEC"]) and not _NAMES_FILE.search(name.lower()):
         value = ""  # it stands by itself
-    kinds = [(param.opts[0], param.type) for param in params]
-    choices = {
-        one: text for text, kind in kinds if isinstance(kind, click.Choice) for one in kind.choices
-    }
-    asked = value if name.strip("-") in load_table()["kinds"].split() else name.strip("-")
-    if chosen := choices.get(asked):
-        return f"{message}; type: {chosen} {asked}"
-    word = name if len(name) == 2 else normalize(name)
-    if longer := next((text for text in own if _is_short_for(text, name)), ""):
-        return f"{message}; did you mean {longer}?"
-    plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
-    for reading in dict.fromkeys((word, plain)):
-        if answer := _answer_option(reading, value, command, argv):
-            return f"{message}; {answer}"
-        if len(reading) > 2 and (answer := _answer_key(reading, value, settable="--set" in own)):
-            return f"{message}; {answer}"
+    if answer := _translate_option(name, value, inner or click.Command(""), argv):
+        return f"{message}; {answer}"
     options = [text for text in own if text.startswith("--")]
     near = find_near(name, options, cutoff=0.8)
     meant = f"did you mean {near}? " if near else ""
     if "--set" in own:
         given = shlex.join([name, *([value] if value else [])])
+        if programs := [one for one in argv if one.endswith(".py")]:
+            before = f"jobgen init --script {programs[0]}, and then"
+            return f"{message}; type: {before} jobgen {command} -- {given}"
         return f"{message}; {meant}for an option of the program, type: jobgen {command} -- {given}"
     known = ", ".join(sorted(set(options)))
     return f"{message}; {meant or f'jobgen {command} knows {known}'}".strip()
+
+
+def _translate_option(name: str, value: str, command: click.Command, argv: Sequence[str]) -> str:
+    """Return what to type, or what to know, for an option that a command does not have."""
+    own = [text for param in command.params for text in param.opts]
+    kinds = [(param.opts[0], param.type) for param in command.params]
+    choices = {
+        one: text for text, kind in kinds if isinstance(kind, click.Choice) for one in kind.choices
+    }
+    asked = value if name.strip("-") in load_table()["kinds"].split() else name.strip("-")
+    if chosen := choices.get(asked):
+        return f"type: {chosen} {asked}"
+    if longer := next((text for text in own if _is_short_for(text, name)), ""):
+        return f"did you mean {longer}?"
+    word = name if len(name) == 2 else normalize(name)
+    plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
+    for reading in dict.fromkeys((word, plain)):
+        answer = _answer_option(reading, value, str(command.name), argv)
+        if not answer and len(reading) > 2:
+            answer = _answer_key(reading, value, settable="--set" in own)
+        if answer:
+            return answer
+    return ""
 
 
 def _is_short_for(one: str, other: str) -> bool:

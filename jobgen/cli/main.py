@@ -136,7 +136,7 @@ class _Group(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from jobgen.cli.guesses import explain_command
 
-            ctx.fail(explain_command(args, LISTED))
+            ctx.fail(explain_command(args, ctx))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

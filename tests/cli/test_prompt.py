@@ -274,6 +274,29 @@ TYPED = """\
 """
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("sbatch -N 4 --gres=gpu:2 job.yaml", "--set resources.nodes=4 --set resources.gpus_pe"),
+        ("qsub -N b -q gpu -v A=1 job.yaml", "--set name=b --set queue=gpu --set environment.v"),
+        ("sbatch --exclude=n7 job.yaml", "for --exclude: write directives: ['#SBATCH --exclude=n7"),
+        ("sbatch --parsable job.yaml", "job.yaml; for --parsable: jobgen submit prints the id"),
+        ("docker run --gpus all img python train.py", "type: jobgen init --script train.py"),
+        (
+            "submit train.py --lr 1",
+            "type: jobgen init --script train.py, and then jobgen submit -- ",
+        ),
+        ("edit 12", "scontrol update or qalter; for another job, type: jobgen rerun 12 --set"),
+        ("config", "jobgen has no settings of its own"),
+        ("schema", "Missing argument"),
+    ],
+)
+def test_options_of_another_tool_are_carried_over(line, answer):
+    ended = jobgen(*line.split())
+    assert ended.code == 2
+    assert answer in ended.err
+
+
 @pytest.mark.parametrize("typed", TYPED.splitlines())
 def test_an_answer_at_the_prompt_does_what_was_asked(typed):
     """The line that an answer says is typed by machine, and is accepted."""
