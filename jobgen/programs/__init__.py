@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import review
@@ -23,8 +23,13 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     yield from (f"warning: {problem}" for problem in review(loaded, plan))
     copied = _list_copied(loaded.spec.snapshot)
-    for part in [role.plan for role in plan.roles.members] if plan.roles else [plan]:
-        yield from map(str, look_at(part, copied))
+    if not plan.roles:
+        yield from map(str, look_at(plan, copied))
+        return
+    ends = ("ADDR", "PORT", "HOSTS")
+    known = {f"{role.name.upper()}_{end}" for role in plan.roles.members for end in ends}
+    for role in plan.roles.members:
+        yield from map(str, look_at(role.plan, copied, known))
 
 
 def _list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -34,10 +39,13 @@ def _list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | Non
     return None if tracked is None else (*tracked, *named)
 
 
-def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
+def look_at(
+    plan: Plan, copied: tuple[str, ...] | None = None, known: Iterable[str] = ()
+) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    There is nothing to find in a program that is not here, or not in Python.
+    `known` are variables that the other roles of the job give it. There is nothing to find in a
+    program that is not here, or not in Python.
     """
     nodes, words = plan.nodes, list(plan.program.command)
     if plan.launch.body or not words:
@@ -52,7 +60,7 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
         alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
-        variables=_list_variables(plan),
+        variables=_list_variables(plan, known),
         chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
         ray=plan.launch.ray,
     )
@@ -82,7 +90,7 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     return bits + check_program(path, size) if named else bits
 
 
-def _list_variables(plan: Plan) -> frozenset[str] | None:
+def _list_variables(plan: Plan, known: Iterable[str]) -> frozenset[str] | None:
     """Return the variables that a job has; None where its environment may set others."""
     own = plan.environment
     if (
@@ -94,7 +102,7 @@ def _list_variables(plan: Plan) -> frozenset[str] | None:
         return None
     exported = re.findall(r"\b([A-Za-z_]\w*)=", own.setup or "")
     swept = plan.array.tasks[0].variables if plan.array else ()
-    return frozenset((*own.variables, *own.from_shell, *exported, *swept, *os.environ))
+    return frozenset((*known, *own.variables, *own.from_shell, *exported, *swept, *os.environ))
 
 
 def _find_wrapper(words: Sequence[str]) -> str | None:

@@ -1,6 +1,7 @@
 """`jobgen check` looks into the program that a spec names, and says what it sees."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -156,6 +157,10 @@ def test_the_programs_of_roles_are_looked_into(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(SPEC.replace("run: {RUN}\n", roles))
     with working_in(tmp_path):
         assert "each of the job's 4 processes runs the whole program alone" in jobgen("check").err
+    (tmp_path / "train.py").write_text(f"{OWN}open(os.environ['B_PORT'], os.environ['C_PORT'])\n")
+    with working_in(tmp_path):
+        (said,) = re.findall(r"\w+ is read from the environment", jobgen("check").err)
+    assert said == "C_PORT is read from the environment", "not what the role b gives"
 
 
 @pytest.mark.parametrize("module", ["pkg", "pkg.other"])
