@@ -128,7 +128,7 @@ _ENVIRONMENT = r"""os\.environ\[["']{}["']\](?! *=[^=])"""
 _TESTS_ARGV = re.compile(r"len\(sys\.argv\)|IndexError|argparse")
 # Variables that a node, the scheduler, the job or torchrun sets.
 _GIVEN = re.compile(
-    r"SLURM|PBS|JOBGEN|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
+    r"SLURM|PBS|NCPUS|JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
     r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG)$"
 )
 _UNLESS_STARTED = re.compile(r"""["'](LOCAL_)?RANK["'] (not )?in os\.environ""")

@@ -273,6 +273,12 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
         (OWN + TRAINS, "script: train.py", CHAIN, "nothing-saved: "),
         (f"{OWN}{TRAINS}torch.save(model)\n", "script: train.py", CHAIN, ""),
         (OWN + TRAINS, "script: train.py", "launch: {mode: ray}\n", "no-ray: it makes"),
+        (
+            "import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n",
+            "script: train.py",
+            "launch: {mode: ray}\n",
+            "",
+        ),
         (OWN, "script: train.py, args: {data: 'd/*.bin'}", "", "pattern: it gets d/*.bin"),
         (f"import glob\n{OWN}", "script: train.py, args: {data: 'd/*.bin'}", "", ""),
         (OWN.replace("nccl", "mpi"), "script: train.py", "", "other-launcher: the backend mpi"),
