@@ -302,7 +302,7 @@ class Script:
         def put(match: re.Match[str]) -> str:
             return self._expanded[1].tell(match[0]) or match[0]
 
-        return re.sub(r"\$\w+|\$\{\w+\}", put, text, flags=re.ASCII)
+        return re.sub(r"\$\w+|\$\{\w+(:?-[^{}]*)?\}", put, text, flags=re.ASCII)
 
     @property
     def nodes(self) -> int | None:

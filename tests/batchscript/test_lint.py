@@ -284,7 +284,7 @@ def test_what_another_machine_has_is_no_missing_folder(tmp_path: Path) -> None:
 def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     head = "#!/bin/bash\n#SBATCH --gres=gpu:2\nexport MASTER_PORT=1234\n"
     agent = "torchrun --nproc_per_node=2 a.py\n"
-    for body, expected in ((agent, False), (f"python b.py\n{agent}", True)):
+    for body, expected in ((agent, False), ("python b.py\n", True)):
         found = {item.rule.id for item in check(Script("job.sbatch", head + body))}
         assert ("fixed-port" in found) is expected
 
@@ -293,14 +293,9 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     ("rule", "body", "directive"),
     [
         ("other-nnodes", "srun -K1 torchrun --nnodes=4 t.py", "--nodes=2"),
-        ("part-of-nodes", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
-        (
-            "serial-agents",
-            "for n in $(scontrol show hostnames); do ssh $n torchrun --nnodes=2 t.py; done",
-            "--nodes=2",
-        ),
         ("directive-variable", "true", "--nodes=$1"),
         ("shellcheck", "x = 1\necho a | rm -rf $y/", "--nodes=1"),
     ],

@@ -29,9 +29,8 @@ _SHAPES = {
 }
 # Rules of lint about how programs start.
 _ABOUT_LAUNCH = {
-    *("first-node-only", "missing-nnodes", "other-nnodes", "two-agents", "part-of-nodes"),
+    *("first-node-only", "missing-nnodes", "other-nnodes", "two-agents"),
     *("early-expansion", "login-node-address"),
-    *("serial-agents",),
 }
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen.batchscript.launchers import Launcher, list_inner, unwrap
-from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.lint.nodes import count_tasks
+from jobgen.batchscript.lint.rule import BASH, SRUN, TRAINS, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
@@ -31,53 +32,6 @@ def _list_sruns(script: Script) -> Iterator[Launcher]:
 
 def _sets(script: Script, name: str) -> bool:
     return any(name == set_ for command in script.commands for set_, _, _ in command.variables())
-
-
-@rule("first-node-only", "torchrun on the first node only", TORCHRUN)
-def _find_first_node_only(script: Script) -> Iterator[Fault]:
-    """The script itself runs on one node. No agent starts on the others, and this one waits for
-    them until it times out, while all GPUs are paid for.
-
-    Fix: start one agent on every node, by srun, pbsdsh or mpiexec
-    """
-    for launch in script.launches:
-        agent = launch.torchrun
-        if agent is None or launch.started.launchers:
-            continue
-        if {"function", "heredoc"} & set(launch.command.inside):
-            continue
-        count = script.expand(agent.value("--nnodes") or "")
-        if script.scheduler and script.nodes == 1:
-            continue
-        several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
-        if several or (not count and (script.nodes or 1) > 1):
-            nodes = count if count.isdigit() else script.nodes or "several"
-            message = f"torchrun starts on the first of {nodes} nodes alone"
-            yield Fault(launch.place.line, launch.place.column, message)
-
-
-@rule("missing-nnodes", "torchrun on several nodes without --nnodes", TORCHRUN)
-def _find_each_alone(script: Script) -> Iterator[Fault]:
-    """Without --nnodes an agent is for one node: every node trains the same model alone, or all
-    but one agent fail to join the first.
-
-    Fix: add --nnodes, and the first node's address by --rdzv-endpoint
-    """
-    nodes = script.nodes
-    names_them = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
-    if nodes in (None, 0, 1) or names_them:
-        return
-    for launch in script.launches:
-        agent, launchers = launch.torchrun, launch.started.launchers
-        if agent is None or not launchers:
-            continue
-        open_ = agent.program[:1] and agent.program[0].text[:1] in ("$", "@", "{")
-        chosen = [launcher.value("-N", "--nodes", "-w", "--nodelist") for launcher in launchers]
-        unknown = any(option[0] == "$" for launcher in launchers for option, _ in launcher.options)
-        one = any(value is not None and value != str(nodes) for value in chosen)
-        if not (open_ or unknown or one or any(_has_one_task(script, item) for item in launchers)):
-            message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
-            yield Fault(launch.place.line, launch.place.column, message)
 
 
 @rule("srun-cpus", "srun without CPUs", SRUN)
@@ -110,21 +64,9 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
         return
     for srun in _list_sruns(script):
         flag = srun.value("-K", "--kill-on-bad-exit")
-        if flag in (None, "0") and not _has_one_task(script, srun):
+        if flag in (None, "0") and count_tasks(script, srun)[1] != 1:
             message = "srun goes on when one of its tasks has failed"
             yield Fault(srun.word.line, srun.word.column, message)
-
-
-def _has_one_task(script: Script, srun: Launcher) -> bool:
-    tasks = srun.value("-n", "--ntasks") or script.value("--ntasks")
-    if tasks and re.search(r"\$\{?SLURM_(JOB_NUM_|N)NODES\b", tasks):
-        tasks = str(script.nodes)
-    if not script.directives and srun.value("-n", "--ntasks") is None:
-        return False
-    per_node = srun.value("--ntasks-per-node") or script.value("--ntasks-per-node")
-    nodes = srun.value("-N", "--nodes") or str(script.nodes or "")
-    one_node = nodes == "1" or (not nodes and script.directives)
-    return tasks == "1" or (tasks is None and bool(one_node) and per_node in (None, "1"))
 
 
 @rule("early-expansion", "A task's own variable, expanded too early", SRUN)

@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.launchers import find_agent
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, TORCHRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
-_AGENT_PORTS = ("--main_process_port", "--main-process-port", "--master_port", "--main_port")
-# A number, also as the default of a variable.
-_PORT = re.compile(r"(\d+)|\$\{\w+:?[-=](\d+)\}")
+# A number, also behind an address, or as the default of a variable.
+_PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
 _HOSTNAME = re.compile(r"\$\(\s*hostname|`\s*hostname|\$\{?HOSTNAME")
 # What others connect to, and its port.
 _SERVICE = re.compile(
     r"(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
+    r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
 )
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
@@ -54,50 +53,24 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     # Whoever takes so many GPUs of a node has it for himself.
     request = script.request
     alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
-    seen: set[str] = set()
-    for word in _list_values(script, _PORT_NAMES, ()) if _reads_ports(script) else ():
-        match = _PORT.fullmatch(word.text)
+    agents = any(launch.torchrun for launch in script.launches)
+    # A torchrun on one node has a port of its own.
+    unread = script.nodes == 1 and agents and not re.search(r"\$\{?\w*PORT", script.text)
+    names = set() if unread else _PORT_NAMES
+    words = list(_list_values(script, names, ("--master-port", "--rdzv-endpoint")))
+    for launch in script.launches:
+        text = " ".join(word.text for word in launch.started.program)
+        told = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
+        if not told and (match := _SERVICE.search(text)):
+            words.append(Word(match[1] or match["port"], launch.place.line, launch.place.column))
+    seen = {"0"}
+    for word in words:
+        match = _PORT.search(word.text)
         port = match and (match[1] or match[2])
-        if port and port != "0":
+        if port and port not in seen:
             seen.add(port)
             message = f"port {port} is the same for every job"
             yield Fault(word.line, word.column, message, alone)
-    # What stands in an option is the variable's value, told already.
-    words = list(_list_values(script, set(), ("--master-port", "--rdzv-endpoint")))
-    for word in (*words, *_list_agent_values(script, _AGENT_PORTS)):
-        match = re.search(r"(?:^|:)(\d+)$", word.text) or _PORT.fullmatch(word.text)
-        if match and match[1] and match[1] not in seen | {"0"}:
-            message = f"port {match[1]} is the same for every job"
-            yield Fault(word.line, word.column, message, alone)
-    for launch in script.launches:
-        match = _SERVICE.search(" ".join(word.text for word in launch.started.program))
-        if match and launch.started.name not in ("echo", "printf", "eval", "bash", "sh"):
-            message = f"port {match[1]} is the same for every job"
-            yield Fault(launch.place.line, launch.place.column, message, alone)
-
-
-def _reads_ports(script: Script) -> bool:
-    """Whether anything reads MASTER_PORT: a torchrun on one node does not, and sets its own."""
-    code = "\n".join(line for line in script.lines if not re.match(r"\s*(#|echo\b|printf\b)", line))
-    if re.search(rf"\$\{{?({'|'.join(_PORT_NAMES)})", code) or script.nodes != 1:
-        return True
-    agents = [item for item in script.launches if item.torchrun]
-    others = [item for item in script.launches if not item.torchrun]
-    files = (word.text for item in others for word in item.started.program)
-    return not agents or any(text.endswith((".py", ".sh")) for text in files)
-
-
-def _list_agent_values(script: Script, options: tuple[str, ...]) -> Iterator[Word]:
-    """The values that these options give to accelerate and similar launchers."""
-    for launch in script.launches:
-        program = launch.started.program
-        if find_agent(program):
-            for index, word in enumerate(program):
-                option, equals, value = word.text.partition("=")
-                if option in options and equals:
-                    yield Word(value, word.line, word.column)
-                elif option in options and index + 1 < len(program):
-                    yield program[index + 1]
 
 
 @rule("login-node-address", "A rendezvous where the job is not", PBS_RESOURCES)
