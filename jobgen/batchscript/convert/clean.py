@@ -47,7 +47,7 @@ def write_clean(script: Script, draft: Draft) -> None:
     at_home = _begins_at_home(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
     bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
-    read = read_launch(script, launch, reader=reader, shape=shape, moved=moved, bare=bare)
+    read = read_launch(script, launch, reader, shape, moved=moved, bare=bare)
     if without:
         if read.mode != "plain":
             raise NotStraightError(launch.line, f"{read.mode} starts the program on Ray's nodes")

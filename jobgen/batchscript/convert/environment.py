@@ -53,6 +53,11 @@ _ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
 _NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
 
 
+def _name(word: Word) -> str:
+    """The variable that `NAME=...`, `NAME+=...` or `NAME[0]=...` sets."""
+    return re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
+
+
 # What stands first in the setup of a script that PBS starts elsewhere than jobgen does.
 AT_HOME = "cd    # PBS starts a script in the home folder"
 
@@ -152,29 +157,24 @@ class Prelude:
         loaded = self.modules.setdefault("load", [])
         force = "--force" in words
         words = [word for word in words if word not in ("--force", "-q", "-s")]
-        if words == ["purge"] and not loaded and not self.modules.get("use"):
-            self.modules["first"] = "force-purge" if force else "purge"
-        elif words == ["reset"] and not loaded:
-            self.modules["first"] = "reset"
-        elif words[:1] == ["use"] and len(words) > 1 and not loaded and words[1][:1] != "-":
-            self.modules.setdefault("use", []).extend(words[1:])
+        first, *rest = words or [""]
+        begins = not loaded and not self.modules.get("use")
+        if begins and words in (["purge"], ["reset"]):
+            self.modules["first"] = "force-purge" if force and first == "purge" else first
+        elif first == "use" and rest and not loaded and rest[0][:1] != "-":
+            self.modules.setdefault("use", []).extend(rest)
         elif any(word.startswith("-") for word in words):
             return False
-        elif words[:1] in (["load"], ["add"]) and len(words) > 1:
-            loaded.extend(words[1:])
-        elif name == "ml" and words and not _ML_COMMANDS.match(words[0]):
+        elif first in ("load", "add") and rest:
+            loaded.extend(rest)
+        elif name == "ml" and first and not _ML_COMMANDS.match(first):
             loaded.extend(words)
         else:
             return False
         return True
 
     def _take_venv(self, statement: Statement) -> None:
-        self._activate(statement, "venv")
-
-    def _take_conda(self, statement: Statement) -> None:
-        self._activate(statement, "conda")
-
-    def _activate(self, statement: Statement, key: str) -> None:
+        key = statement.kind
         expanded = expand_command(statement.first, self.reader.variables)
         value = self.reader.read_word(expanded.words[-1])[0].removesuffix("/bin/activate")
         sure = value and not statement.first.redirects
@@ -187,9 +187,11 @@ class Prelude:
         self.hooked = []
         self._keep(statement)
 
+    _take_conda = _take_venv
+
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
-        names = {re.split(r"\+?=|\[", word.raw, maxsplit=1)[0] for word in words}
+        names = set(map(_name, words))
         if names & self.exported:
             raise NotStraightError(statement.line, "an exported variable is assigned again")
         if not any(map(_EXPORTED.fullmatch, names)) and not names & self.needed:
@@ -208,17 +210,16 @@ class Prelude:
         words = [word for word in statement.first.words[1:] if not word.text.startswith("-")]
         if statement.first.redirects:
             raise NotStraightError(statement.line, "export is redirected")
-        self.exported |= {re.split(r"\+?=", word.raw, maxsplit=1)[0] for word in words}
-        by_jobgen = [word for word in words if self._is_told(word, statement)]
-        own = [word for word in words if word not in by_jobgen]
+        self.exported |= set(map(_name, words))
+        own = [word for word in words if not self._is_told(word, statement)]
         if all(self._hoists(word, statement) for word in own):
             for word in own:
                 self._export(word, statement)
             return
-        if by_jobgen:
+        if len(own) < len(words):
             raise NotStraightError(statement.line, "several values are set in one line")
         for word in own:
-            self.variables.pop(re.split(r"\+?=", word.raw, maxsplit=1)[0], None)
+            self.variables.pop(_name(word), None)
         self._keep(statement)
 
     def _hoists(self, word: Word, statement: Statement) -> bool:
@@ -254,16 +255,14 @@ class Prelude:
         if self.alone or not _TOLD.fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) if equals else None
-        world = self.shape.nodes * self.launch.values.get(
-            "launch.processes_per_node", self.shape.gpus or 1
-        )
-        if name == "WORLD_SIZE" and self.launch.mode == "direct" and value != str(world):
+        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
+        local = value in ("localhost", "127.0.0.1") and self.shape.nodes == 1
+        direct = name == "WORLD_SIZE" and self.launch.mode == "direct"
+        if direct and value != str(self.shape.nodes * each):
             raise NotStraightError(statement.line, "only bash knows what WORLD_SIZE comes to")
-        local = value in ("localhost", "127.0.0.1")
-        if name == "MASTER_ADDR" and value is not None and not (local and self.shape.nodes == 1):
-            raise NotStraightError(
-                statement.line, "MASTER_ADDR is an address that the script chooses"
-            )
+        if name == "MASTER_ADDR" and value is not None and not local:
+            message = "MASTER_ADDR is an address that the script chooses"
+            raise NotStraightError(statement.line, message)
         self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
         return True
 
@@ -344,8 +343,7 @@ def list_needed(texts: Iterable[str], statements: list[Statement]) -> set[str]:
     for statement in reversed(statements):
         for command in statement.commands if statement.kind == "assigns" else ():
             for word in command.assignments:
-                name = re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
-                if name in needed:
+                if _name(word) in needed:
                     for inner in (word.raw, *(item.text for item in word.segments)):
                         needed |= list_names(inner)
     return needed

@@ -88,46 +88,37 @@ def _list_options(script: Script) -> str:
 
 
 def read_launch(
-    script: Script,
-    statement: Statement,
-    *,
-    reader: Reader,
-    shape: Request,
-    moved: bool,
-    bare: bool,
+    script: Script, statement: Statement, reader: Reader, shape: Request, *, moved: bool, bare: bool
 ) -> LaunchedProgram:
     """Return what a launch line starts; raise NotStraightError where that is not sure.
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python.
     """
-    command, started = _read_command(statement, reader)
-    if not started.program:
-        raise NotStraightError(statement.line, "no program was found")
     if any(item.end == "&" or item.heredocs for item in statement.commands):
         raise NotStraightError(statement.line, "it runs in the background, or reads a text")
-    line = _Line(script, statement, command, started, reader, shape)
+    line = _Line(script, statement, reader, shape)
+    line.moved, line.bare = moved, bare
+    started, several = line.started, shape.nodes > 1
     launchers = [launcher.name for launcher in started.launchers]
-    torchrun = read_torchrun(started.program)
+    name = launchers[0] if launchers else "it"
+    if not started.program:
+        raise line.refuse("no program was found")
     if len(launchers) > 1:
-        raise NotStraightError(statement.line, "a launcher starts another")
-    if launchers == ["srun"]:
+        raise line.refuse("a launcher starts another")
+    if name == "srun":
         line.read_srun(started.launchers[0])
-    elif launchers and launchers[0] not in _MPI:
-        raise NotStraightError(statement.line, f"'{launchers[0]}' is left to bash")
+    elif launchers and name not in _MPI:
+        raise line.refuse(f"'{name}' is left to bash")
+    elif several:
+        mpi = f"{name} on several nodes is left to bash"
+        raise line.refuse(mpi if launchers else "it starts on the first of several nodes alone")
     else:
-        if launchers and shape.nodes > 1:
-            raise NotStraightError(
-                statement.line, f"{launchers[0]} on several nodes is left to bash"
-            )
-        if shape.nodes > 1:
-            raise NotStraightError(statement.line, "it starts on the first of several nodes alone")
         line.tasks = 1
-    if torchrun and (understood := line.launch_agents(torchrun, moved=moved)):
+    torchrun = read_torchrun(started.program)
+    if torchrun and (understood := line.launch_agents(torchrun)):
         return understood
-    if shape.nodes == 1 and line.tasks == 1:
-        return line.launch_one(moved=moved, bare=bare)
-    return line.launch_processes(moved=moved)
+    return line.launch_processes() if several or line.tasks != 1 else line.launch_one()
 
 
 def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Started]:
@@ -154,19 +145,14 @@ def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Starte
 class _Line:
     """One launch line, and what the job around it has."""
 
+    moved = bare = logged = False
+
     def __init__(
-        self,
-        script: Script,
-        statement: Statement,
-        command: Command,
-        started: Started,
-        reader: Reader,
-        shape: Request,
+        self, script: Script, statement: Statement, reader: Reader, shape: Request
     ) -> None:
-        self.script, self.statement, self.command = script, statement, command
-        self.started, self.reader, self.shape = started, reader, shape
+        self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
+        self.command, self.started = _read_command(statement, reader)
         self.tasks = shape.tasks  # of each node
-        self.logged = False
 
     def refuse(self, reason: str) -> NotStraightError:
         return NotStraightError(self.statement.line, reason)
@@ -182,7 +168,7 @@ class _Line:
         numbers: dict[str, int] = {}
         for option, value in srun.options:
             if option in _SRUN_NUMBERS:
-                number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value) if option == "--gres" else value
+                number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value)
                 numbers[_SRUN_NUMBERS[option]] = self.count(number)
             elif option in ("-o", "--output", "-e", "--error"):
                 self.logged = True
@@ -199,31 +185,28 @@ class _Line:
         shape = self.shape
         if not shape.tasks:
             raise self.refuse("without --nodes, Slurm may spread its tasks")
-        nodes = numbers.get("nodes", shape.nodes)
-        tasks = numbers.get("tasks", numbers.get("each", shape.tasks) * nodes)
-        if nodes != shape.nodes or tasks < nodes or tasks % nodes:
-            raise self.refuse("srun starts on a part of the job's nodes")
-        if numbers.get("each", tasks // nodes) * nodes != tasks:
-            raise self.refuse("the numbers of srun do not agree")
-        gpus = numbers.get("gpus_of_node", numbers.get("gpus", shape.gpus * nodes) // nodes)
-        if gpus != shape.gpus:
-            raise self.refuse("srun's GPUs are not those of the job")
-        asked = self.script.value("--cpus-per-task")
-        if "cpus" in numbers and str(numbers["cpus"]) != (asked or "1"):
-            raise self.refuse("srun's CPUs are not those of the job")
+        nodes = numbers.pop("nodes", shape.nodes)
+        each = numbers.pop("each", 0)
+        tasks = numbers.pop("tasks", (each or shape.tasks) * nodes)
         self.tasks = tasks // nodes
+        if nodes != shape.nodes or not self.tasks or tasks % nodes or each not in (0, self.tasks):
+            raise self.refuse("srun starts on a part of the job's nodes")
+        cpus = int(self.script.count("--cpus-per-task") or 1)
+        own = {"gpus_of_node": shape.gpus, "gpus": shape.gpus * nodes, "cpus": cpus}
+        if any(own[name] != number for name, number in numbers.items()):
+            raise self.refuse("srun's GPUs or CPUs are not those of the job")
 
-    def launch_agents(self, torchrun: Torchrun, *, moved: bool) -> LaunchedProgram | None:
+    def launch_agents(self, torchrun: Torchrun) -> LaunchedProgram | None:
         """One torchrun on each node; None where one node can run it as it is."""
         try:
             self._drop_output()
-            return self._launch_understood_agents(torchrun, moved=moved)
+            return self._launch_understood_agents(torchrun)
         except NotStraightError:
             if self.shape.nodes == 1 and self.tasks == 1:
                 return None
             raise
 
-    def _launch_understood_agents(self, torchrun: Torchrun, *, moved: bool) -> LaunchedProgram:
+    def _launch_understood_agents(self, torchrun: Torchrun) -> LaunchedProgram:
         if self.tasks != 1:
             raise self.refuse(f"{self.tasks} torchrun agents start on each node")
         if self.started.wrapper or self.started.assignments or self._has_wrappers():
@@ -238,16 +221,14 @@ class _Line:
         values: dict[str, Any] = {}
         if processes != (self.shape.gpus or 1):
             values["launch.processes_per_node"] = processes
-        if restarts := torchrun.options.get("--max-restarts"):
-            text = self.reader.variables.tell(restarts.raw) or ""
-            if text != "0":
-                values["launch.max_restarts"] = self.count(restarts.raw)
+        restarts = torchrun.options.get("--max-restarts")
+        if restarts and self.reader.variables.tell(restarts.raw) != "0":
+            values["launch.max_restarts"] = self.count(restarts.raw)
         first, *rest = torchrun.program
         text, expands = self.reader.read_word(first)
         if expands and torchrun.module:
             raise self.refuse("only bash knows which module it is")
-        moved = moved or bool(list_names(text) & self.reader.variables.assigned)
-        if moved and not torchrun.module:
+        if not torchrun.module and (self.moved or self._names_own(text)):
             values["run.command"] = ["python3", make_value(text, expands), *self._read_words(rest)]
         else:
             values["run.module" if torchrun.module else "run.script"] = text
@@ -256,6 +237,10 @@ class _Line:
 
     def _has_wrappers(self) -> bool:
         return bool(set(self.started.wrappers) - {"exec", "nohup", "time"})
+
+    def _names_own(self, text: str) -> bool:
+        """Whether a text holds a variable that the setup exports, after jobgen has looked."""
+        return bool(list_names(text) & self.reader.variables.assigned)
 
     def _count_processes(self, word: Word | None) -> int:
         if word is None:
@@ -266,7 +251,7 @@ class _Line:
             return self.shape.gpus
         return self.count(word.raw)
 
-    def launch_processes(self, *, moved: bool) -> LaunchedProgram:
+    def launch_processes(self) -> LaunchedProgram:
         """Processes that srun starts, each told its rank."""
         self._drop_output()
         if self.started.name in SHELLS or find_agent(self.started.program):
@@ -274,20 +259,21 @@ class _Line:
         if self.started.assignments or self._has_wrappers():
             raise self.refuse("the program is started by another command")
         words = (*self.started.wrapper, *self.started.runner, *self.started.program)
-        values = self._name_program(words, moved=moved, bare=False)
+        self.bare = False
+        values = self._name_program(words)
         values["launch.mode"] = "direct"
         if self.tasks != (self.shape.gpus or 1):
             values["launch.processes_per_node"] = self.tasks
         return self._finish("direct", values)
 
-    def launch_one(self, *, moved: bool, bare: bool) -> LaunchedProgram:
+    def launch_one(self) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
-        written = len(self.statement.commands) > 1 or self.command.redirects
+        written = len(self.statement.commands) > 1 or bool(self.command.redirects)
         try:
-            return self._launch_by_bash() if written else self._launch_command(moved, bare)
+            return self._launch_by_bash() if written else self._launch_command()
         except NotStraightError as error:
             try:
-                return self._launch_command(moved, bare) if written else self._launch_by_bash()
+                return self._launch_command() if written else self._launch_by_bash()
             except NotStraightError as other:
                 raise other if written else error from None
 
@@ -312,7 +298,7 @@ class _Line:
         values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
         return self._finish("plain", values | {"launch.mode": "plain"})
 
-    def _launch_command(self, moved: bool, bare: bool) -> LaunchedProgram:
+    def _launch_command(self) -> LaunchedProgram:
         self._drop_output()
         started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
@@ -324,7 +310,7 @@ class _Line:
         else:
             while words and words[0].text in ("exec", "nohup", "time"):
                 words = words[1:]
-        values = self._name_program(words, moved=moved, bare=bare)
+        values = self._name_program(words)
         values["launch.mode"] = "plain"
         return self._finish("plain", values)
 
@@ -337,23 +323,18 @@ class _Line:
         quiet = all(item.target.text in ("1", "2", "&1", "&2") for item in self.command.redirects)
         self.logged = self.logged or bool(others) or not quiet
 
-    def _name_program(
-        self, program: tuple[Word, ...], *, moved: bool, bare: bool
-    ) -> dict[str, Any]:
+    def _name_program(self, program: tuple[Word, ...]) -> dict[str, Any]:
         """Return the keys of `run` for the words of a program."""
-        words = list(program)
-        python = words[0].text in ("python", "python3")
-        if python and len(words) > 1 and words[1].text == "-u":
-            del words[1]
-        if python and not bare and len(words) > 2 and words[1].text == "-m":
+        words = [word for index, word in enumerate(program) if index != 1 or word.text != "-u"]
+        python = words[0].text in ("python", "python3") and not self.bare and len(words) > 1
+        if python and len(words) > 2 and words[1].text == "-m":
             text, expands = self.reader.read_word(words[2])
             if not expands and re.fullmatch(r"[A-Za-z_][\w.]*", text, re.ASCII):
                 return {"run.module": text, **self._make_arguments(words[3:])}
-        if python and not bare and not moved and len(words) > 1 and words[1].text.endswith(".py"):
+        if python and not self.moved and words[1].text.endswith(".py"):
             text, _ = self.reader.read_word(words[1])
-            moved = bool(list_names(text) & self.reader.variables.assigned)
-        if python and not bare and not moved and len(words) > 1 and words[1].text.endswith(".py"):
-            return {"run.script": text, **self._make_arguments(words[2:])}
+            if not self._names_own(text):
+                return {"run.script": text, **self._make_arguments(words[2:])}
         read = self._read_words(program)
         if isinstance(read[0], dict) and not re.match(r"\$\{?(HOME|[A-Z]+)\}?/", read[0]["value"]):
             raise self.refuse("only bash knows which program it is")
@@ -378,9 +359,10 @@ class _Line:
             if not name.isidentifier() or name == name.lower() or name.endswith("PATH"):
                 raise self.refuse(f"{name} of the launch line is left to bash")
             variables.append((name, text, expands))
-        names = set()
-        for value in _flatten(values):
-            names |= list_names(value["value"]) if isinstance(value, dict) else set()
+        flat = list(values.values()) + [
+            x for one in values.values() if type(one) is list for x in one
+        ]
+        names = {n for x in flat if isinstance(x, dict) for n in list_names(x["value"])}
         if values.get("run.command", [""])[0] == "bash":
             names |= _list_all_names(self.statement.text)
         return LaunchedProgram(mode, values, tuple(variables), frozenset(names), self.logged)
@@ -389,12 +371,3 @@ class _Line:
 def _list_all_names(text: str) -> set[str]:
     """Return the names that a line of bash may expand, whatever its quotes are."""
     return set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)", text, re.ASCII))
-
-
-def _flatten(value: Any) -> list[Any]:
-    """Return the values inside lists and mappings, one that the job expands as it is."""
-    if isinstance(value, dict) and value.keys() != {"value", "expand"}:
-        return [item for inner in value.values() for item in _flatten(inner)]
-    if isinstance(value, list):
-        return [item for inner in value for item in _flatten(inner)]
-    return [value]

@@ -29,7 +29,11 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     launched = launched or bool(_OTHER_WAYS.search(script.text))
     for launch in script.launches:
         agent, program = launch.torchrun, launch.started.program
-        if launch.started.launchers or _is_inner(launch) or (script.scheduler and script.nodes == 1):
+        if (
+            launch.started.launchers
+            or _is_inner(launch)
+            or (script.scheduler and script.nodes == 1)
+        ):
             continue
         count = script.expand(agent.value("--nnodes") or "") if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
