@@ -15,7 +15,6 @@ from jobgen.records import NamedTuple
 MAX_DEPTH = 32
 MAX_COMMANDS = 3_000
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
-_QUOTED_ASSIGNMENT = re.compile(r"""(["'])([A-Za-z_]\w*\+?=)""", re.ASCII)
 DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
@@ -258,14 +257,6 @@ def _end_live(text: str, index: int) -> int:
     return match.end() if match else index + 1
 
 
-def _unquote_name(word: Word) -> Word:
-    """`NAME="value"` for `"NAME=value"`, which is the same after export."""
-    match = _QUOTED_ASSIGNMENT.match(word.raw)
-    if not match:
-        return word
-    return Word(f"{match[2]}{match[1]}{word.raw[match.end() :]}", word.line, word.column)
-
-
 class _Reader:
     """The state of one pass over a text."""
 
@@ -339,8 +330,6 @@ class _Reader:
             count = 0
             while count < len(words) and _ASSIGNMENT.match(words[count].raw):
                 count += 1
-            if count < len(words) and words[count].raw in DECLARES:
-                words[count + 1 :] = [_unquote_name(word) for word in words[count + 1 :]]
             kinds = tuple(kind for _, kind, _, _ in self.open)
             last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
             for doc in self.docs:

@@ -18,21 +18,12 @@ HEADINGS = {
     "lost": "Lost: here the job of this spec differs from the script.",
     "check": "Check: here it may differ.",
 }
-_ORDER = {
-    "": (
-        "name",
-        "site",
-        "scheduler",
-        "account",
-        "queue",
-        "resources",
-        "environment",
-        "run",
-        "launch",
-    ),
-    "resources": ("nodes", "gpus_per_node", "cpus_per_node", "memory_per_node", "walltime"),
-    "environment": ("modules", "container", "venv", "conda", "variables", "setup"),
-}
+# The order of the manual; other keys follow as they come.
+_ORDER = (
+    *("name", "site", "scheduler", "account", "queue", "resources", "environment", "run", "launch"),
+    *("nodes", "gpus_per_node", "cpus_per_node", "memory_per_node", "walltime"),
+    *("modules", "container", "venv", "conda", "variables", "setup"),
+)
 
 
 class Left(NamedTuple):
@@ -102,22 +93,15 @@ class Draft:
 
     def tree(self) -> dict[str, Any]:
         """The values as keys in keys, in the order of the manual."""
-        tree: dict[str, Any] = {}
-        for path, value in self.values.items():
+        tree: dict[str, Any] = {"resources": {}}
+        place = {key: index for index, key in enumerate(_ORDER)}
+        for path in sorted(self.values, key=lambda path: place.get(path.partition(".")[2], 99)):
             outer, _, inner = path.partition(".")
             if inner:
-                tree.setdefault(outer, {})[inner] = value
+                tree.setdefault(outer, {})[inner] = self.values[path]
             else:
-                tree[outer] = value
-        tree.setdefault("resources", {})
-        for outer, order in _ORDER.items():
-            keys = tree if not outer else tree.get(outer)
-            if isinstance(keys, dict):
-                known = [key for key in order if key in keys]
-                ordered = {key: keys[key] for key in [*known, *(k for k in keys if k not in known)]}
-                keys.clear()
-                keys.update(ordered)
-        return tree
+                tree[outer] = self.values[path]
+        return dict(sorted(tree.items(), key=lambda item: place.get(item[0], 99)))
 
     def yaml(self, source: str, *, comments: Iterable[str] = ()) -> str:
         """The spec as YAML, with what was left out as comments at its end."""

@@ -55,13 +55,12 @@ class PlainVariables:
         }
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
-        self.joined: dict[str, Field] = {}  # what was assigned last, known or not
 
     def copy(self) -> PlainVariables:
         """The variables as they are now."""
         other = PlainVariables(None, self.loose, self.several)
         other.values, other.assigned = dict(self.values), set(self.assigned)
-        other.arrays, other.joined = set(self.arrays), dict(self.joined)
+        other.arrays = set(self.arrays)
         return other
 
     def forget(self, names: Iterable[str]) -> None:
@@ -78,7 +77,6 @@ class PlainVariables:
         name, raw = match[1], word.raw[match.end() :]
         old = self.values.get(name) if match[3] else ()
         self.assigned.add(name)
-        self.joined[name] = self.join(raw)
         fields: tuple[Field, ...] | None
         if raw.startswith("("):
             self.arrays.add(name)

@@ -16,8 +16,6 @@ from jobgen.spec.launchers import (
     MPI_VALUES,
     OTHER_AGENTS,
     PROJECT_RUNNERS,
-    RUNNER_FLAGS,
-    RUNNER_VALUES,
     SINGULARITY_VALUES,
     TORCHRUN_FLAGS,
     TORCHRUN_MODULES,
@@ -119,20 +117,11 @@ def unwrap(words: tuple[Word, ...]) -> Started:
 
 
 def _count_runner(words: tuple[Word, ...]) -> int:
-    """How many words are those of `uv run` or its like; 0 where it is none that is understood."""
-    texts = [word.text for word in words]
-    if texts[0].rpartition("/")[2] not in PROJECT_RUNNERS or texts[1:2] != ["run"]:
-        return 0
-    count = 2
-    while count < len(texts) and texts[count].startswith("-") and texts[count] not in ("--", "-m"):
-        option, equals, _ = texts[count].partition("=")
-        if option in RUNNER_VALUES:
-            count += 1 if equals else 2
-        elif option in RUNNER_FLAGS:
-            count += 1
-        else:
-            return 0
-    return count if count < len(texts) else 0
+    """How many words are those of `uv run` or its like; 0 where options stand among them."""
+    texts = [word.text for word in words[:3]]
+    runs = texts[0].rpartition("/")[2] in PROJECT_RUNNERS and texts[1:2] == ["run"]
+    plain = texts[2:] and (texts[2][:1] != "-" or texts[2] in ("--", "-m"))
+    return 2 if runs and plain else 0
 
 
 def _runs_agent(words: tuple[Word, ...]) -> bool:
@@ -210,19 +199,15 @@ def _stands_for(words: tuple[Word, ...], index: int) -> bool:
 def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
     """The agent that a command is, and how many of its words are its name."""
     texts = [word.text for word in program]
-    if not texts:
-        return None
-    if texts[0].rpartition("/")[2].startswith("python") and "-m" in texts[1:3]:
-        at = texts.index("-m") + 1
-        called = AGENT_MODULES.get(texts[at] if at < len(texts) else "")
-        for agent in OTHER_AGENTS:
-            if agent.words == called:
-                return agent, at + 1
-        return None
-    texts[0] = texts[0].rpartition("/")[2]
+    texts[:1] = [text.rpartition("/")[2] for text in texts[:1]]
+    start = 0
+    if texts and texts[0].startswith("python") and "-m" in texts[1:3]:
+        start = texts.index("-m") + 1
+        texts[: start + 1] = AGENT_MODULES.get("".join(texts[start : start + 1]), ())
     for agent in OTHER_AGENTS:
-        if tuple(texts[: len(agent.words)]) == agent.words and len(texts) > len(agent.words):
-            return agent, len(agent.words)
+        count = len(agent.words)
+        if tuple(texts[:count]) == agent.words and len(texts) > (0 if start else count):
+            return agent, start + 1 if start else count
     return None
 
 
@@ -301,25 +286,20 @@ def read_string(word: Word) -> str:
 
 def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
-    texts = [word.text for word in started.program]
-    inner: list[Command] = []
-    if started.name in ("bash", "sh") and len(texts) > 2:
-        flags = [i for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-[a-z]*c", text)]
-        if flags:
-            word = started.program[flags[0] + 1]
-            inside = (*command.inside, "string")
-            text = read_string(word)
-            inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
+    program, inner, strings = started.program, list[Command](), list[Word]()
+    shell = started.name in ("bash", "sh")
+    far = started.launchers and started.launchers[-1].name in ("ssh", "pdsh", "clush")
+    if shell:
+        flags = [i for i, word in enumerate(program[:-1]) if re.fullmatch(r"-[a-z]*c", word.text)]
+        strings += [program[i + 1] for i in flags[:1]]
+    elif far and len(program) == 1 and re.search(r"\s", program[0].text):
+        strings.append(program[0])
+    for word in strings:
+        inside, text = (*command.inside, "string"), read_string(word)
+        inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
     if command.name == "eval":
         text = " ".join(read_string(word) for word in command.words[1:])
         inner += parse(text, line=command.line, inside=command.inside)
-    if started.launchers and started.launchers[-1].name in ("ssh", "pdsh", "clush"):
-        texts = [word.text for word in started.program]
-        if len(texts) == 1 and re.search(r"\s", texts[0]):
-            word = started.program[0]
-            text = read_string(word)
-            inner += parse(text, line=word.line, column=word.column + 1, inside=("string",))
-    if started.name in ("bash", "sh", "cat", "tee"):
-        for doc in command.heredocs:
-            inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
+    for doc in command.heredocs if shell or started.name in ("cat", "tee") else ():
+        inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
     return inner

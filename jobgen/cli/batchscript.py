@@ -47,8 +47,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint import check
-    from jobgen.batchscript.lint.formats import format_github
-    from jobgen.batchscript.lint.mend import mend_text
+    from jobgen.batchscript.lint.rule import format_github, mend_text
     from jobgen.batchscript.reader import Script, read
     from jobgen.output import format_count, format_json
     from jobgen.programs import SEVERAL, check_program

@@ -112,11 +112,8 @@ WRAPPER_VALUES = {
     "nice": re.compile("-n"),
     "env": re.compile("-[uCS]"),
 }
-# Run a command in the environment of a project; their options that choose it and nothing else.
+# Run a command in the environment of a project.
 PROJECT_RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
-RUNNER_VALUES = {"--extra", "--group", "--project", "-p", "--python", "--no-group", "--package"}
-RUNNER_FLAGS = {"--frozen", "--locked", "--no-sync", "--active", "--no-dev", "--dev", "-q"}
-RUNNER_FLAGS |= {"--all-extras", "--all-groups", "--offline", "--quiet", "-v", "--inexact"}
 TORCHRUN_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
 
 

@@ -7,7 +7,7 @@ import pytest
 from support import ROOT, jobgen
 
 from jobgen.batchscript.lint import check
-from jobgen.batchscript.lint.mend import MENDED, mend_text
+from jobgen.batchscript.lint.rule import MENDED, mend_text
 from jobgen.batchscript.reader import Script
 
 FAULTY = sorted((ROOT / "tests" / "batchscript" / "faulty").iterdir())

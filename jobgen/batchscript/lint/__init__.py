@@ -11,7 +11,6 @@ from jobgen.batchscript.lint import (
     nodes,
     rendezvous,
     roles,
-    shellcheck,
     sites,
 )
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
@@ -19,15 +18,13 @@ from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = list_rules(directives, nodes, launching, rendezvous, roles, body, sites, shellcheck)
+RULES = list_rules(directives, nodes, launching, rendezvous, roles, body, sites)
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
 _OWN_RULES = list_rules(directives, sites)
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
-# What an inner script cannot be asked: its directives were expanded, and it is not a file.
-_OUTER_ONLY = {"directive-variable", "no-shebang", "late-directive", "shellcheck"}
 
 
 def check(script: Script, site: str | None = None) -> list[Finding]:
@@ -39,22 +36,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     rules: tuple[Rule, ...] = RULES if header.read(script.text) is None else _OWN_RULES
     if find_template(script):
         rules = tuple(rule for rule in rules if rule.id == "placeholder")
-    findings = _check_rules(script, rules, site)
-    for inner in _list_inner_scripts(script):
-        inner_rules = tuple(rule for rule in RULES if rule.id not in _OUTER_ONLY)
-        findings += _check_rules(inner, inner_rules, site)
-    ignored = _read_ignored(script)
-    findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
-    return sorted(findings, key=_get_order)
-
-
-def _get_order(finding: Finding) -> tuple[int, int, int, str]:
-    rule = finding.rule.id
-    return (_LAST.index(rule) + 1 if rule in _LAST else 0, finding.line, finding.column, rule)
-
-
-def _check_rules(script: Script, rules: tuple[Rule, ...], site: str | None) -> list[Finding]:
-    return [
+    findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.note, fault.fix)
         for rule in rules
         for fault in (
@@ -63,17 +45,14 @@ def _check_rules(script: Script, rules: tuple[Rule, ...], site: str | None) -> l
             else rule.check(script)
         )
     ]
+    ignored = _read_ignored(script)
+    findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
+    return sorted(findings, key=_get_order)
 
 
-def _list_inner_scripts(script: Script) -> list[Script]:
-    """The scripts that this one hands to sbatch or qsub as here-documents, at their own lines."""
-    inner = []
-    for command in script.commands:
-        if command.name in ("sbatch", "qsub"):
-            for doc in command.heredocs:
-                text = "".join(f"{script.expand(line)}\n" for line in doc.body.split("\n"))
-                inner.append(Script(script.path, "\n" * (doc.line - 1) + text))
-    return inner
+def _get_order(finding: Finding) -> tuple[int, int, int, str]:
+    rule = finding.rule.id
+    return (_LAST.index(rule) + 1 if rule in _LAST else 0, finding.line, finding.column, rule)
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:

@@ -20,7 +20,7 @@ def _is_inner(launch: LaunchCommand) -> bool:
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
     """The script itself runs on one node. What no launcher starts on the others leaves them idle,
-    and a torchrun that is told of them waits until it times out, while all GPUs are paid for.
+    and a torchrun with their --nnodes waits until it times out, while all GPUs are paid for.
 
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """

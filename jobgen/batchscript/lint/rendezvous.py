@@ -19,6 +19,7 @@ _SERVICE = re.compile(
     r"(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
     r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
 )
+_READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
 
@@ -55,13 +56,13 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
     agents = any(launch.torchrun for launch in script.launches)
     # A torchrun on one node has a port of its own.
-    unread = script.nodes == 1 and agents and not re.search(r"\$\{?\w*PORT", script.text)
+    unread = script.nodes == 1 and agents and not _READS_PORT.search(script.text)
     names = set() if unread else _PORT_NAMES
     words = list(_list_values(script, names, ("--master-port", "--rdzv-endpoint")))
     for launch in script.launches:
         text = " ".join(word.text for word in launch.started.program)
-        told = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
-        if not told and (match := _SERVICE.search(text)):
+        inner = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
+        if not inner and (match := _SERVICE.search(text)):
             words.append(Word(match[1] or match["port"], launch.place.line, launch.place.column))
     seen = {"0"}
     for word in words:

@@ -1,12 +1,13 @@
-"""What a rule of `jobgen lint` is, and what it finds."""
+"""What a rule of `jobgen lint` is, what it finds, and how that is shown and fixed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 from jobgen.batchscript.reader import Script
+from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 
 # Public pages that rules refer to.
@@ -19,6 +20,8 @@ TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 BASH = "https://www.gnu.org/software/bash/manual/bash.html"
 
 
+# Findings that have one safe fix.
+MENDED = ("crlf", "srun-kill")
 # Programs that a job may be about; what else a script starts may fail, or run on one CPU.
 TRAINS = re.compile(
     r"python[\d.]*|torchrun|accelerate|deepspeed|composer|ray|vllm|(ba)?sh|\$.*|.*\.(py|sh)|.*train.*"
@@ -109,3 +112,34 @@ class Finding(NamedTuple):
             | what
             | {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
         )
+
+
+def format_github(findings: Iterable[Finding]) -> str:
+    """The findings as commands of a GitHub workflow, which shows them at their lines."""
+    return "".join(
+        format_annotation(
+            "notice" if item.note else "error",
+            f"{item.message}; {item.fix}",
+            file=item.file,
+            line=item.line,
+            column=item.column,
+            title=item.rule.title,
+        )
+        for item in findings
+    )
+
+
+def mend_text(text: str, findings: list[Finding]) -> str:
+    """A script without those of its findings that are in MENDED; what else it says stays."""
+    lines = text.split("\n")
+    for item in sorted(findings, key=lambda item: (-item.line, -item.column)):
+        index = item.line - 1
+        if item.note or index >= len(lines):
+            continue
+        if item.rule.id == "crlf":
+            lines = [other.removesuffix("\r") for other in lines]
+        elif item.rule.id == "srun-kill":
+            before, after = lines[index][: item.column - 1], lines[index][item.column - 1 :]
+            added = re.sub(r"^srun\b(?! *-K [01]\b)", "srun --kill-on-bad-exit=1", after)
+            lines[index] = before + added
+    return "\n".join(lines)

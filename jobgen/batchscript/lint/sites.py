@@ -62,7 +62,7 @@ def recognise_site(script: Script) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _list_signs(script: Script, name: str, profile: SiteProfile) -> Iterator[str]:
-    """What in a script speaks for one site: its queue, account, GPUs, file systems, or name."""
+    """What in a script speaks for one site: its queue, account, GPUs, or name."""
     queues = {item.value for item in script.directives if item.option in _OPTIONS["queue"]}
     queues = {queue for queue in queues if not all(map(_COMMON.fullmatch, re.split("[-_]", queue)))}
     if known := sorted(queues & set(profile.queues or {})):
@@ -72,25 +72,14 @@ def _list_signs(script: Script, name: str, profile: SiteProfile) -> Iterator[str
     if account and about and about.pattern and about.takes(account):
         yield f"account {account}"
     asked = script.value("--gres", "--gpus-per-node", "--gpus") or ""
-    kinds = set(re.findall(r"[A-Za-z][\w-]*", asked)) & set(profile.gpu_types or {})
-    if kinds:
-        yield f"GPU type {sorted(kinds)[0]}"
-    if _lists(script, profile):
-        yield "file systems"
+    for kind in sorted(set(re.findall(r"[A-Za-z][\w-]*", asked)) & set(profile.gpu_types or {}))[
+        :1
+    ]:
+        yield f"GPU type {kind}"
     body = "\n".join(line for line in script.lines if not re.match(r"\s*#", line))
     for part in name.split("-"):
         if len(part) > 3 and re.search(rf"\b{part}\b", body, re.IGNORECASE):
             yield f"the word {part}"
-
-
-def _lists(script: Script, profile: SiteProfile) -> bool:
-    """Whether the script lists file systems, as only this site wants and has them."""
-    listed = profile.filesystems
-    text = script.resource(listed.resource) if listed else None
-    if text is None or listed is None:
-        return False
-    names = set(text.split(listed.separator))
-    return bool(names & set(listed.known or ()) - {"home"}) or listed.known is None
 
 
 def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
