@@ -18,7 +18,11 @@ from jobgen.batchscript.bash import (
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
-_ELEMENT = re.compile(r"\$\{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|\d+)\]\}", re.ASCII)
+_INDEX = r"[^][]*(?:\[@\])?[^][]*"
+_ELEMENT = re.compile(
+    rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\](?::([^:]+))?(?::([^:]+))?\}}",
+    re.ASCII,
+)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _ARGUMENT = re.compile(r"\$\{[1-9]:?[-=](\w*)\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
@@ -150,7 +154,14 @@ class PlainVariables:
                 return None
             if match[1]:
                 return _make_field(str(len(fields)))
-            return fields if match[3] in "@*" else fields[int(match[3]) :][:1] or ((),)
+            if match[3] not in "@*":
+                at = self._compute(match[3])
+                return None if at is None else fields[at:][:1] or ((),)
+            start, count = (
+                self._compute(text or default)
+                for text, default in ((match[4], "0"), (match[5], str(len(fields))))
+            )
+            return None if start is None or count is None else fields[start:][:count] or ((),)
         if match := _ARITHMETIC.fullmatch(text):
             number = self._compute(match[1])
             return _make_field(str(number)) if number is not None else None
@@ -165,11 +176,14 @@ class PlainVariables:
     def _compute(self, text: str) -> int | None:
         """A sum of products of whole numbers and known variables."""
         total = 0
-        for term in text.split("+"):
-            product = 1
+        for sign, term in re.findall(
+            r"([-+]?)([^-+]+)", text.removeprefix("$((").removesuffix("))")
+        ):
+            product = -1 if sign == "-" else 1
             for factor in term.split("*"):
                 name = factor.strip().strip("${}")
-                value = self.tell(f"${{{name}}}") if NAME.fullmatch(name) else name
+                known = NAME.fullmatch(name) or re.fullmatch(r"#\w+\[@", name)
+                value = self.tell(f"${{{name}}}") if known else name
                 if not value or not re.fullmatch(r"(0|[1-9]\d{0,5})", value, re.ASCII):
                     return None
                 product *= int(value)

@@ -298,6 +298,93 @@ def test_a_ray_in_a_container_stays() -> None:
     assert "a container or another command starts Ray" in kept(inside + "python t.py", TWO_NODES)
 
 
+GROUP = """\
+source venv/bin/activate
+mapfile -t NODES < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+HEAD=${NODES[0]} PORT=8000
+REST=$(IFS=,; echo "${NODES[*]:1:$((SLURM_NNODES - 1))}")
+srun -N 1 -n 1 --overlap -w "$HEAD" vllm serve m --port=$PORT --max-model-len 8000 &
+SERVER=$!
+until curl -sf "http://$HEAD:$PORT/health"; do sleep 5; done
+export WANDB_MODE=offline
+srun -N 2 --ntasks 2 -w "$REST" python train.py --url "http://$HEAD:$PORT/v1" --hosts "$REST"
+kill $SERVER
+"""
+THREE_NODES = "#SBATCH --nodes=3 --ntasks-per-node=1"
+ROLES = {
+    "server": {
+        "nodes": 1,
+        "ready": {"http": "/health"},
+        "run": {
+            "command": ["vllm", "serve", "m", "--port=$SERVER_PORT", "--max-model-len", "8000"]
+        },
+    },
+    "train": {
+        "nodes": 2,
+        "run": {
+            "script": "train.py",
+            "args": ["--url", "http://$SERVER_ADDR:$SERVER_PORT/v1", "--hosts", "$TRAIN_HOSTS"],
+        },
+        "launch": {"mode": "direct"},
+        "environment": {"variables": {"WANDB_MODE": "offline"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("mapfile -t NODES < <(", "NODES=($("),  # and the program that all wait for is not the last
+        ("kill $SERVER", "kill $SERVER; wait $SERVER"),
+        ("kill $SERVER", "wait"),
+    ],
+)
+def test_steps_side_by_side_on_their_own_nodes_become_roles(old: str, new: str) -> None:
+    body = GROUP.replace(old, new)
+    body = body.replace('LIST")', 'LIST"))') if "NODES=(" in new else body
+    spec = yaml.safe_load(import_body(body, THREE_NODES).yaml)
+    assert spec["roles"] == ROLES
+    assert spec["environment"] == {"venv": "venv"}
+    assert spec["resources"]["nodes"] == 3
+
+
+def test_the_step_that_is_waited_for_is_the_last_role() -> None:
+    """Its nodes may be the first in the script: the nodes of a job are alike."""
+    body = """\
+srun --relative=0 -N 2 -n 2 python train.py &
+TRAIN=$!
+srun -r 2 -N 1 -n 1 python watch.py &
+sleep 20
+wait $TRAIN
+"""
+    imported = import_body(body, THREE_NODES)
+    roles = yaml.safe_load(imported.yaml)["roles"]
+    assert {name: (role["nodes"], role["run"]) for name, role in roles.items()} == {
+        "watch": (1, {"command": ["python", "watch.py"]}),
+        "train": (2, {"script": "train.py"}),
+    }
+    assert [*roles] == ["watch", "train"]
+    assert "watch  (has to run until train ends; ends: alone lets it end before)" in imported.yaml
+    assert "sleep 20  (is left out; write what tells that watch is up" in imported.yaml
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("kill $SERVER", "cp -r out $HOME", "commands follow the program"),
+        ('"$REST" python', '"$HEAD,${NODES[1]}" python', "share nodes, or leave some idle"),
+        ('"$REST" python', '"$OTHERS" python', "only bash knows on which nodes"),
+        ("vllm serve m", "python other.py", ""),
+        ('--hosts "$REST"', '--hosts "${NODES[2]}"', "a node that is not the first of a role"),
+    ],
+)
+def test_steps_that_are_no_roles_stay(old: str, new: str, reason: str) -> None:
+    ends = "" if reason else "wait\n"
+    reason = reason or "the script waits for several programs"
+    assert reason in kept(GROUP.replace(old, new) + ends, THREE_NODES)
+
+
 def test_programs_side_by_side_are_said_to_be_roles() -> None:
     imported = import_body("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES)
     assert "# Programs that start side by side may be roles" in imported.yaml

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
 from jobgen.batchscript.convert.ray import drop_ray
+from jobgen.batchscript.convert.roles import merge_roles, split_roles
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
@@ -35,6 +36,18 @@ def write_clean(script: Script, draft: Draft) -> None:
         unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
         if item.read and (item.option == "--signal" or unsaid):
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
+    parts = split_roles(script, draft)
+    if not parts:
+        _write_program(script, draft)
+        return
+    drafts = [draft.copy() for _ in parts]
+    for part, own in zip(parts, drafts, strict=True):
+        _write_program(part.script, own, nodes=part.values["nodes"])
+    merge_roles(parts, drafts, draft)
+
+
+def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
+    """Put a script that starts one program into `draft`; it has `nodes` of the job's nodes."""
     without = drop_ray(script, draft)
     script = without or script
     statements = read_statements(script)
@@ -43,6 +56,7 @@ def write_clean(script: Script, draft: Draft) -> None:
     shape = read_shape(script, draft)
     if without:
         shape = shape._replace(nodes=1, tasks=1)  # those that the program is started on
+    shape = shape._replace(nodes=nodes or shape.nodes)
     reader, readers = _follow_all(script, before)
     at_home = _begins_at_home(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home

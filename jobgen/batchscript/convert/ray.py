@@ -138,8 +138,15 @@ def _run_here(command: Command, lines: list[str]) -> bool:
     options = [one for one in started.launchers[0].options if one[0] not in ("-w", "--nodelist")]
     if set(options) - _ONE_TASK or started.wrappers or command.end not in ("\n", ";", ""):
         return False
-    words = (*command.assignments, *started.wrapper, *started.runner, *started.program)
-    raw = [word.raw for word in words] + [x.operator + x.target.raw for x in command.redirects]
+    write_alone(command, lines)
+    return True
+
+
+def write_alone(command: Command, lines: list[str], *options: str) -> None:
+    """Write the line of what srun starts with these words in place of srun and its options."""
+    started = unwrap(command.words)
+    words = (*started.wrapper, *started.runner, *started.program)
+    raw = [*(word.raw for word in command.assignments), *options, *(word.raw for word in words)]
+    raw += [item.operator + item.target.raw for item in command.redirects]
     first, last = command.place.line, command.last_line
     lines[first - 1 : last] = [" ".join(raw)] + [""] * (last - first)
-    return True

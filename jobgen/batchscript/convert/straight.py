@@ -312,5 +312,5 @@ def list_substituted(raw: str) -> Iterator[str]:
             yield segment.text[2:-1]
         elif segment.live and segment.text.startswith("`"):
             yield segment.text[1:-1]
-        elif segment.live and ("$(" in segment.text or "`" in segment.text):
+        elif segment.live and re.search(r"\$\((?!\()|`", segment.text):
             yield segment.text  # a default that runs something: no command is called that
