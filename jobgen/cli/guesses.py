@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import click
 
+from jobgen.errors import Position
 from jobgen.spec.table import fill, load_table
 from jobgen.spec.words import (
     describe,
@@ -21,6 +22,7 @@ from jobgen.spec.words import (
     normalize,
     point_to_directive,
 )
+from jobgen.spec.yaml_nodes import Scalar
 
 _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 
@@ -257,7 +259,7 @@ def _answer_option(word: str, value: str, command: str, argv: Sequence[str]) -> 
         jobs = [one for one in argv if one != value and _JOB.fullmatch(one)]
         if not jobs and _JOB.fullmatch(value) and "$VALUE" not in text:
             jobs = [value]
-        values = describe(value or "VALUE", [], "") | match.groupdict("")
+        values = describe(Scalar(Position(""), value or "VALUE", "str")) | match.groupdict("")
         values |= {"VALUE": shlex.quote(value or "VALUE"), "WORD": word.upper(), "word": word}
         values |= {"COMMAND": command, "JOB": " ".join(jobs)}
         return fill(text, values).replace("  ", " ").strip()

@@ -41,6 +41,15 @@ def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
     return value, binder.positions
 
 
+def find_faults(
+    node: Node, kinds: tuple[Kind, ...], path: str = "", root: type | None = None
+) -> list[Problem]:
+    """Return what is wrong with `node` as the value of a key; with hints if `root` is given."""
+    binder = _Binder(root)
+    binder.value(node, kinds, path)
+    return binder.problems
+
+
 # A file with more unknown keys is something else than a spec.
 _MOST_HINTS = 200
 _FAILED: Any = object()
@@ -49,8 +58,8 @@ _FAILED: Any = object()
 class _Binder:
     """One walk over one document."""
 
-    def __init__(self, root: type) -> None:
-        self.root = root
+    def __init__(self, root: type | None) -> None:
+        self.root = root  # of the whole document; None if hints are not asked for
         self.problems: list[Problem] = []
         self.positions: Positions = {}
         self.listed: set[type] = set()  # records whose keys were told
@@ -59,6 +68,15 @@ class _Binder:
     def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
         self.problems.append(Problem(where, path, message, hint))
         return _FAILED
+
+    def hint(self, function: str, *given: Any, **options: Any) -> str:
+        """What a function of the table of words says, which only an error needs."""
+        if self.root is None:
+            return ""
+        from jobgen.spec import words
+
+        text: str = getattr(words, function)(*given, **options)
+        return text
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
@@ -95,18 +113,20 @@ class _Binder:
 
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
-        from jobgen.spec import words  # only an error needs it
-
         known, item, hint, target = read_fields(cls), node.items[key], "", ""
         empty = isinstance(item, Scalar) and not item.text
         if empty and ("=" in key or _shares_line(node, key)):
-            hint = words.suggest_separation(key, known)
-        elif self.hints < _MOST_HINTS:
+            hint = self.hint("suggest_separation", key, known)
+        elif self.root and self.hints < _MOST_HINTS:
+            from jobgen.spec.words import suggest_key
+
             self.hints += 1
-            hint, target = words.suggest_key(key, item, path=path, cls=cls, root=self.root)
-        if not hint and cls not in self.listed:
+            hint, target = suggest_key(
+                key, item, path=path, cls=cls, root=self.root, check=find_faults
+            )
+        if not hint:
+            hint = self.hint("list_keys", key, path, cls, self.root, brief=cls in self.listed)
             self.listed.add(cls)
-            hint = f"known are {', '.join(known)}"
         self.problem(node.keys[key], _join(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
@@ -123,10 +143,8 @@ class _Binder:
                 if isinstance(node, Scalar):
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
-        from jobgen.spec.words import suggest_value
-
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        hint = suggest_value(node, kinds, path, wrong="kind")
+        hint = self.hint("suggest_value", node, kinds, path, check=find_faults, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
@@ -178,9 +196,7 @@ class _Binder:
         if not seen.isprintable() and (match := re.search(control, text)):
             return self.problem(node.where, path, f"holds the control character {match[0]!r}")
         if isinstance(rule, Pattern) and not rule.matches(text):
-            from jobgen.spec.words import suggest_value
-
-            hint = suggest_value(node, (kind,), path)
+            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
         return text
 
@@ -189,10 +205,8 @@ class _Binder:
         try:
             return kind.rule.parse(node.text)
         except ValueError as error:
-            from jobgen.spec.words import suggest_value
-
             message, _, own_hint = str(error).partition("; ")
-            hint = suggest_value(node, (kind,), path) or own_hint
+            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults) or own_hint
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, known: tuple[str, ...], path: str) -> Any:
@@ -202,11 +216,8 @@ class _Binder:
             return text
         if text.lower() in known and has_any_case(known):
             return text.lower()
-        from jobgen.spec.words import suggest_word
-
-        return self.problem(
-            node.where, path, f"unknown value {text!r}", suggest_word(text, known, path)
-        )
+        hint = self.hint("suggest_word", text, known, path)
+        return self.problem(node.where, path, f"unknown value {text!r}", hint)
 
     def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:
         """`node`, where a list may stand, as one member, or as several that it holds."""

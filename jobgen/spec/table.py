@@ -38,6 +38,36 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     return Template(sentence).safe_substitute(forms)
 
 
+# What a condition of a rule is compared with, where that has another name; conditions that are
+# regular expressions for the whole of it, or for a part; and what a rule answers.
+_FACTS = {"form": "word", "matches": "text"}
+_WHOLE, _PARTS = ("form", "key", "means", "at", "path"), ("matches", "line")
+_ANSWERS = ("say", "use", "fault", "argument")
+
+
+def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Return what the first rule of a section that holds for the facts answers; empty without one.
+
+    Other conditions list words, one of which is the fact's; `needs` names a fact that is not empty.
+    """
+    for rule in load_table()[section]:
+        values = dict(facts)
+        for name in rule.keys() - _ANSWERS:
+            wanted, fact = rule[name], facts.get(_FACTS.get(name, name), "")
+            if name in _WHOLE or name in _PARTS:
+                match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
+                if not match:
+                    break
+                values |= match.groupdict("")
+            elif not (
+                facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()}
+            ):
+                break
+        else:
+            return {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
+    return {}
+
+
 def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, str] | None:
     """Return line, column, fault and hint for text that is not YAML; None for an unknown slip.
 

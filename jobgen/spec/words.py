@@ -1,31 +1,30 @@
 """What to write instead of a key or a value that a spec does not have. Only an error imports this.
 
-The words and the sentences are data, in `data/words.yaml`; this applies them. First come the words
-of other tools, then a name that the schema has elsewhere, then one that is spelt nearly so. Of one
-part of a name a hint says what to write if that is what the key is about, and no more.
+The words and the sentences are data, in `data/words.yaml`; this applies them:
+
+- A key is looked up where it stands, then everywhere: by its words, then by their parts.
+- Its value goes along. A hint shows it where it belongs, or what to write there in its place; a
+  key that only a part of the name is like is named if the value is one for it.
+- A key that nothing is known of gets the keys that there are, with what each is for, and no guess.
 
 In a sentence $NAME stands for a group of the rule's pattern, or a value that `describe` lists.
-$lower_NAME is it in lower case, $NAME_words its words and $NAME_list its parts between commas,
-colons and plus signs, both as they stand within [...].
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as AnySequence
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from jobgen.capabilities import list_capabilities
+from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, Range, is_record, read_fields
+from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, is_record, read_fields
 from jobgen.spec.launchers import find_launcher, find_module_launcher, name_kind, split_words
-from jobgen.spec.table import fill, load_table
+from jobgen.spec.table import fill, find_rule, load_table
 from jobgen.spec.units import parse_ranges
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
-
-Rule = dict[str, Any]
 
 
 class Hint(NamedTuple):
@@ -35,8 +34,12 @@ class Hint(NamedTuple):
     meant: str = ""
 
 
+# Returns what is wrong with a node as one of some kinds, at a path: `bind.find_faults`.
+Check = Callable[..., list[Problem]]
+
+
 class _Stranger(NamedTuple):
-    """A key and its value, in the record at `path`, which has the keys `known` and not this one.
+    """A key and its value, in the record of type `cls` at `path`, which does not have it.
 
     `root` is the type of the whole document.
     """
@@ -44,18 +47,48 @@ class _Stranger(NamedTuple):
     key: str
     node: Node
     path: str
-    known: Set[str]
-    root: type
+    cls: Any
+    root: Any
+    check: Check
+
+    @property
+    def place(self) -> str:
+        """The path of the record as the table has it: that of any role is `roles`."""
+        place = re.sub(r"^roles\.\w+(?=\.|$)", "roles", self.path)
+        return "value" if self.cls is Expandable else place or "spec"
 
     @property
     def is_in_job(self) -> bool:
         """Whether it stands in a job spec, not in a profile or the user's own config."""
         return hasattr(self.root, "renamed")
 
-    @property
-    def place(self) -> str:
-        """The path of the record as the table has it: that of any role is `roles`."""
-        return re.sub(r"^roles\.\w+(?=\.|$)", "roles", self.path)
+    def takes(self, path: str, node: Node | None = None) -> bool:
+        """Whether the key at a path takes the value, or another one, as it is."""
+        kinds = self.kinds(path)
+        return bool(kinds) and not self.check(node or self.node, kinds, path)
+
+    def kinds(self, path: str) -> tuple[Kind, ...]:
+        """Return what the key at a path may be."""
+        parent, _, name = path.rpartition(".")
+        if parent == self.path and (own := read_fields(self.cls).get(name)):
+            return own.kinds
+        return list_paths(self.root).get(path, ())
+
+    def list_faults(self, path: str) -> list[Problem]:
+        """Return what is wrong with the value at a path, with hints unless keys may stand there."""
+        kinds = self.kinds(path)
+        wanted = any(kind.type is dict or is_record(kind.type) for kind in kinds)
+        root = None if isinstance(self.node, Mapping) and wanted else self.root
+        return self.check(self.node, kinds, path, root)
+
+    def add_unit(self, path: str) -> str:
+        """Return the value with the unit that the key names, as in `timeout_min: 120`."""
+        units, text = load_table()["units"], getattr(self.node, "text", "")
+        for part in re.findall(r"[a-z]+", normalize(self.key))[::-1]:
+            node = Scalar(self.node.where, f"{text}{units.get(part, '')}", "str")
+            if part in units and text and self.takes(path, node):
+                return node.text
+        return ""
 
 
 @cache
@@ -81,119 +114,102 @@ def list_paths(cls: type, path: str = "") -> dict[str, tuple[Kind, ...]]:
 # --- unknown keys ---
 
 
-def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type) -> Hint:
+def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type, check: Check) -> Hint:
     """Return what to write for a key that the record of type `cls` at `path` does not have.
 
     `node` is its value, `root` the type of the whole document. The text is empty without a hint.
     """
-    stranger = _Stranger(key, node, path, read_fields(cls).keys(), root)
-    if cls is Expandable and not find_near(normalize(key), stranger.known):
-        text = "put the word in quotes, because it contains ': '"
-        if re.fullmatch(r"[\w-]+", key):
-            text = f"write args: {{{key}: ...}}, or each word by itself"
-        if not path.endswith("]"):
-            text = f"write it out, as the program reads it: {path.rpartition('.')[2]}.{key}: ..."
-        return Hint(text, f"{path}.value")
-    return next(filter(None, _list_hints(stranger)), Hint(""))
+    return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint(""))
+
+
+def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False) -> str:
+    """Return what to do about a key that nothing is known of; unless `brief`, with those known."""
+    stranger = _Stranger(key, Mapping(Position("")), path, cls, root, list)
+    other = load_table()["defaults"].get(stranger.place, "") if stranger.is_in_job else ""
+    fields, width = read_fields(cls), max(map(len, read_fields(cls)))
+    rows = (f"\n    {name:{width}}  {_brief(field.description)}" for name, field in fields.items())
+    known = "" if brief else f"known are{''.join(rows)}"
+    return "; ".join(filter(None, (fill(other, {"key": key}), known)))
+
+
+def _brief(description: str) -> str:
+    return re.split(r"[.;:](?:\s|$)|, (?:such|or|as)\b", description, maxsplit=1)[0]
 
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first."""
-    key, node, path, known, root = stranger
-    word, table = normalize(key), load_table()
-    names = (name for name in known if word.replace("_", "") == name.replace("_", ""))
-    yield from (_point_within(path, name) for name in names)
+    key, node, path, cls, root = stranger[:5]
+    word, known = normalize(key), read_fields(cls).keys()
+    plain = word.replace("_", "")
+    yield from (
+        _point(stranger, _join(path, one)) for one in known if plain == one.replace("_", "")
+    )
     if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
         yield Hint(f"write its keys here, without {key}")
-    same = _list_parts(root).get(frozenset(_list_words(key)), word) if stranger.is_in_job else word
-    for name in dict.fromkeys((word, same)):
-        yield _answer(stranger, name, exact=name == word)
+    same = _list_parts(root).get(frozenset(_split(key)), word) if stranger.is_in_job else word
+    if cls is not Expandable:
+        readings = dict.fromkeys((word, plain, same))
+        yield from (_look_up(stranger, reading) for reading in readings)
     if near := find_near(word, known):
-        yield _point_within(path, near)
-    if not stranger.is_in_job:
-        return
-    letters = [row.options.get(f"-{key}") for row in list_capabilities() if path == ""]
-    targets = {target for target in letters if target and _takes(list_paths(root)[target], node)}
-    if len(targets) == 1:
-        yield _point_to(stranger, targets)
-    yield _take_for_content(key, node, path)
-    yield _apply_rules(table["late_rules"], stranger, word)
-    for part, other in _find_like(stranger):
-        hint = _answer(stranger, other)
-        # One part of a name says what it is about, and not that the whole means the same.
-        if hint and part:
-            text = hint.text if hint.text.startswith("write ") else f"write {hint.meant}"
-            hint = hint._replace(text=f"if it is about {part!r}, {text}; else remove it")
-        yield hint
-    default = table["defaults"].get(stranger.place, "")
-    yield Hint(fill(default, {"key": key, "known": ", ".join(known)}))
-
-
-def _answer(stranger: _Stranger, word: str, *, exact: bool = False) -> Hint | None:
-    """Return the hint for a word of the table, or for a name that the schema has elsewhere."""
-    _, node, path, _, root = stranger
-    table, target = load_table(), list_synonyms().get(word, "") if stranger.is_in_job else ""
+        yield _point(stranger, _join(path, near))
     if stranger.is_in_job:
-        for name, words in table["inside"].get(stranger.place, {}).items():
-            kinds = list_paths(root).get(_join(path, name), ())
-            odd = getattr(node, "kind", "") in ("int", "float") and kinds  # a number is no name
-            if word in words.split() and not (odd and not any(kind.fits(node) for kind in kinds)):
-                return _point_within(path, name)
-        rules = table["key_rules"] + table["answers"]
-        if hint := _apply_rules(rules, stranger, word, target):
+        yield _apply(stranger, "own_rules", word)
+        yield _apply(stranger, "late_rules", word)
+        yield from _compare_parts(stranger)
+
+
+def _look_up(stranger: _Stranger, word: str) -> Hint | None:
+    """Return the hint for a word of the table, or for a name that the schema has elsewhere."""
+    _, node, path, _, root = stranger[:5]
+    named = [other for other in list_paths(root) if other.rpartition(".")[2] == word]
+    if not stranger.is_in_job:
+        return _point(stranger, *named) if named else None
+    for name, words in load_table()["inside"].get(stranger.place, {}).items():
+        kinds = stranger.kinds(_join(path, name))
+        odd = getattr(node, "kind", "str") != "str" and kinds  # a number is no name
+        if word in words.split() and not (odd and not any(kind.fits(node) for kind in kinds)):
+            return _point(stranger, _join(path, name))
+    target = list_synonyms().get(word, "")
+    for section in ("key_rules", "answers"):
+        if hint := _apply(stranger, section, word, target):
             return hint
-    if paths := [target] * bool(target) or _list_named(word, root):
-        return _point_to(stranger, paths, exact=exact and not target)
-    if isinstance(node, Mapping) or not stranger.is_in_job:
-        return None
-    return point_to_directive(word, node.text if isinstance(node, Scalar) else "")
+    if target or named:
+        return _point(stranger, *([target] if target else named))
+    value = node.text if isinstance(node, Scalar) else ""
+    return None if isinstance(node, Mapping) else point_to_directive(word, value)
 
 
-def _apply_rules(
-    rules: AnySequence[Rule], stranger: _Stranger, word: str, target: str = ""
-) -> Hint | None:
+def _apply(stranger: _Stranger, section: str, word: str, target: str = "") -> Hint | None:
     """Return the hint of the first rule that holds for a word, which stands for a target."""
-    key, node, path, _, _ = stranger
-    for rule in rules:
-        words = rule.get("words", word).split()
-        if not ({word, f"{stranger.place}.{word}"} & {*words}):
-            continue
-        if not re.fullmatch(rule.get("means", ".*"), target):
-            continue
-        if not re.fullmatch(rule.get("form", ".*"), word):
-            continue
-        if values := _match(rule, stranger.place, node, key=key):
-            if "say" not in rule:
-                return _point_to(stranger, [rule["use"]])
-            own = _take_for_content(key, node, path) if "argument" in rule else None
-            return own or Hint(fill(rule["say"], values), rule.get("use", ""))
-    return None
-
-
-def _list_named(word: str, root: type) -> list[str]:
-    """Return the paths of the keys that have a name, wherever they stand."""
-    return [path for path in list_paths(root) if path.rpartition(".")[2] == word]
-
-
-def _find_like(stranger: _Stranger) -> Iterator[tuple[str, str]]:
-    """Yield the words of the table that a key is like, with the part that alone is like one."""
-    key, root = stranger.key, stranger.root
-    whole, known = frozenset(_list_words(key)), _list_parts(root)
-    # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
-    within = [other for other in known if other < whole and 3 * len(other) >= 2 * len(whole)]
-    yield from (("", known[other]) for other in within if len(within) == 1)
-    if near := find_near(normalize(key), known.values(), cutoff=0.9):
-        yield "", near
-    vague = load_table()["vague"].split()
-    parts = [part for part in _list_words(key.partition("_per_")[0])[::-1] if part not in vague]
-    words = {part: known.get(frozenset([part]), "") for part in parts}
-    synonyms = list_synonyms()
-    paths = {
-        part: [synonyms[word]] if word in synonyms else _list_named(word, root)
-        for part, word in words.items()
+    facts = describe(stranger.node, stranger.path) | {
+        "key": stranger.key,
+        "word": word,
+        "words": f"{word} {stranger.place}.{word}",
+        "means": target,
+        "within": stranger.place,
+        "unfit": "yes" * (not stranger.takes(target)),
     }
-    agree = len(set(map(str, paths.values()))) == 1
-    yield from (("" if agree else part, words[part]) for part in parts if paths[part])
+    answer = find_rule(section, facts)
+    if "say" not in answer:
+        return _point(stranger, answer["use"]) if answer else None
+    own = _apply(stranger, "own_rules", word) if "argument" in answer else None
+    return own or Hint(answer["say"], answer.get("use", ""))
+
+
+def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
+    """Yield hints by the words of the table that a key is like, or that a part of it is."""
+    whole, known = _split(stranger.key), _list_parts(stranger.root)
+    # Two parts of three, or more, name the thing; of fewer, the last one that is a key's does.
+    within = [one for one in known if one < {*whole} and 3 * len(one) >= 2 * len({*whole})]
+    near = find_near(normalize(stranger.key), known.values(), cutoff=0.9)
+    alike = [known[one] for one in within if len(within) == 1] + [near] * bool(near)
+    yield from (_look_up(stranger, other) for other in alike)
+    vague = load_table()["vague"].split()
+    for part in reversed(_split(stranger.key.partition("_per_")[0])):
+        word = "" if part in vague else known.get(frozenset([part]), "")
+        hint = _look_up(stranger, word) if word else None
+        if hint and hint.meant and stranger.takes(hint.meant):
+            yield hint
 
 
 @cache
@@ -202,26 +218,15 @@ def _list_parts(root: type) -> dict[frozenset[str], str]:
     names = [path.rpartition(".")[2] for path in list_paths(root)]
     answers = [word for row in load_table()["answers"] for word in row["words"].split()]
     words = [*names, *list_synonyms(), *(word for word in answers if "." not in word)]
-    return {parts: word for word in reversed(words) if (parts := frozenset(_list_words(word)))}
+    return {parts: word for word in reversed(words) if (parts := frozenset(_split(word)))}
 
 
-def _list_words(key: str) -> list[str]:
+def _split(key: str) -> list[str]:
     """Return the parts of a key in order, in the singular, by the word that the table has."""
     fillers, same = load_table()["fillers"].split(), load_table()["same"]
     parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", key)]
     parts = [re.sub(r"(?<=ss)es$|(?<=[^su])s$", "", part) for part in parts]
     return [same.get(part, part) for part in parts if part not in fillers]
-
-
-def _take_for_content(key: str, node: Node, path: str) -> Hint | None:
-    """Return the hint for a key that is the user's own name: a variable, an argument."""
-    if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", key) and path in ("", "environment", "run"):
-        return Hint(f"write environment.variables: {{{key}: ...}}, for a variable")
-    if path == "run":
-        return Hint(f"write run.args: {{{key}: ...}}, for an argument of the program")
-    if path == "array" and isinstance(node, Sequence):
-        return Hint(f"write array.values: {{{key}: [...]}}, for what the tasks are given")
-    return None
 
 
 def point_to_directive(word: str, value: str = "") -> Hint | None:
@@ -234,43 +239,49 @@ def point_to_directive(word: str, value: str = "") -> Hint | None:
     return None
 
 
-def _point_within(path: str, name: str) -> Hint:
-    """Return the hint for another key of the record at `path`."""
-    target = _join(path, name)
-    remark = load_table()["remarks"].get(target, "") if path else ""
-    return Hint(f"did you mean {name!r}{remark}?", target)
-
-
-def _point_to(stranger: _Stranger, paths: Iterable[str], *, exact: bool = False) -> Hint:
-    """Say where a thing belongs: the one of `paths` that takes the value, and lies highest."""
-    key, node, path, known, root = stranger
-    examples, kinds = load_table()["examples"], list_paths(root)
-    target = min(paths, key=lambda one: (not _takes(kinds[one], node), one.count("."), one))
-    fixed = [kind for kind in kinds[target] if get_origin(kind.type) is Literal]
-    if path and target.partition(".")[0] in known:  # a role has a run of its own
-        target = f"{path}.{target}"
+def _point(stranger: _Stranger, *paths: str) -> Hint:
+    """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
+    _, node, path, cls, _ = stranger[:5]
+    target = min(paths, key=lambda one: (not stranger.takes(one), one.count("."), one))
     parent, _, name = target.rpartition(".")
-    if parent.endswith("resources") and (short := name.partition("_per_")[0]) in known:
-        return _point_within(path, short)
-    example = examples.get(name, "") if name != key else ""
-    if parent == path and (path or not example):
-        return _point_within(path, name)
-    if not parent:
-        place = ", at the top level" if path else ""
-        return Hint(f"write {target}{place}" + f", as in {name}: {example}" * bool(example), target)
-    text = "requeue" if name == "then" and "requeue" in key else examples.get(name, "...")
-    if isinstance(node, Scalar) and _takes(fixed, node):
-        text = node.text
-    for outer in reversed(target.removeprefix(f"{path}.").split(".")):
-        text = f"{outer}: {text}" if outer == name else f"{outer}: {{{text}}}"
-    belongs = f"{key!r} belongs to {parent}; " if exact else ""
+    if parent.endswith("resources") and (short := name.partition("_per_")[0]) in read_fields(cls):
+        target, parent, name = _join(path, short), path, short  # a role's own
+    here, example, fault = parent == path, f"{name}: {show(node)}", ""
+    if faults := stranger.list_faults(target):
+        with_unit = stranger.add_unit(target)
+        line = re.match(rf"write ({name}: .*?)(?:, (?:or|for) .*|; .*)?$", faults[0].hint)
+        written = f"{name}: {with_unit}" if with_unit else line[1] if line else ""
+        fault = f" write {written}" if written else f" {faults[0].hint}" * bool(faults[0].hint)
+        example = written or f"{name}: {load_table()['examples'].get(name, '...')}"
     remark = load_table()["remarks"].get(target, "")
-    return Hint(f"{belongs}write {target}{remark}, as in {text}", target)
+    if here:
+        return Hint(f"did you mean {name!r}{remark if path else ''}?{fault}", target)
+    role = re.match(r"roles\.\w+", path)
+    if role and target.partition(".")[0] in load_table()["own_of_roles"].split():
+        target = f"{role[0]}.{target}"
+    for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
+        example = f"{outer}: {{{example}}}"
+    remark = remark if parent else ", at the top level" * bool(path)
+    return Hint(f"write {target}{remark}, as in {example}", target)
+
+
+def show(node: Node) -> str:
+    """Return a value as YAML has it on one line; of a long one, `...`."""
+    if isinstance(node, Scalar):
+        plain = re.fullmatch(r"[\w./$~+(@-]([\w ./$~%@+=:*()-]*[\w./$~%@+=*()-])?", node.text)
+        text = node.text if plain and ": " not in node.text else repr(node.text)
+    elif isinstance(node, Sequence):
+        text = f"[{', '.join(map(show, node.items))}]"
+    else:
+        text = f"{{{', '.join(f'{key}: {show(item)}' for key, item in node.items.items())}}}"
+    return text if len(text) <= 80 and "\\n" not in text else "..."
 
 
 def normalize(word: str) -> str:
-    """Return a word as the table has it."""
-    return re.sub(r"[\s./-]+", "_", word.strip("-_ ").lower())
+    """Return a word as the table has it: `maxRunTime` is `max_run_time`."""
+    return re.sub(
+        r"[\s./-]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", word.strip("-_ ")).lower()
+    )
 
 
 # --- values ---
@@ -279,25 +290,24 @@ def normalize(word: str) -> str:
 _NAMES: dict[Any, str] = {str: "text", int: "number", bool: "switch", tuple: "list"}
 
 
-def suggest_value(node: Node, kinds: AnySequence[Kind], path: str, *, wrong: str = "form") -> str:
+def suggest_value(
+    node: Node, kinds: AnySequence[Kind], path: str, *, check: Check, wrong: str = "form"
+) -> str:
     """Return what to write for a value that its key does not take; empty without a hint.
 
     `wrong` is `kind` for a value of the wrong kind, such as a list instead of text.
     """
-    takes = {_NAMES.get(kind.type, "") for kind in kinds if not isinstance(kind.rule, Parsed)}
-    only = takes if len(takes) == 1 else ()
-    for rule in load_table()["value_rules"]:
-        fits = rule.get("takes") in (None, *takes) and rule.get("only") in (None, *only)
-        fits = fits and rule.get("wrong", wrong) == wrong
-        if fits and (values := _match(rule, path, node)):
-            return fill(rule["say"], values)
-    if isinstance(node, Scalar) and (better := _repair(node, kinds)):
-        name = re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
-        return f"write {better}" if path.endswith("]") else f"write {name}: {better}"
+    names = {_NAMES.get(kind.type, "keys") for kind in kinds if not isinstance(kind.rule, Parsed)}
+    takes = " ".join(names)
+    facts = describe(node, path) | {"takes": takes, "only": takes * (len(names) == 1)}
+    if answer := find_rule("value_rules", facts | {"wrong": wrong}):
+        return answer["say"]
+    if isinstance(node, Scalar) and (better := _repair(node, kinds, check)):
+        return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
     return ""
 
 
-def _repair(node: Scalar, kinds: AnySequence[Kind]) -> str:
+def _repair(node: Scalar, kinds: AnySequence[Kind], check: Check) -> str:
     """Return text that one of `kinds` takes, once signs, words and units are written its way.
 
     For a record it is the one key that takes the value.
@@ -307,35 +317,11 @@ def _repair(node: Scalar, kinds: AnySequence[Kind]) -> str:
     for old, new in load_table()["repairs"].items():
         better = re.sub(old, new, better).strip()
         form = "int" if better.isdecimal() else "str"
-        if better != node.text and _takes(fixed, Scalar(node.where, better, form)):
+        if better != node.text and not check(Scalar(node.where, better, form), tuple(fixed)):
             return better
     records = (read_fields(kind.type).items() for kind in kinds if is_record(kind.type))
-    names = [name for fields in records for name, key in fields if _takes(key.kinds, node)]
+    names = [one for fields in records for one, key in fields if not check(node, key.kinds)]
     return f"{{{names[0]}: {node.text}}}" if len(names) == 1 else ""
-
-
-def _takes(kinds: AnySequence[Kind], node: Node) -> bool:
-    """Return whether one of `kinds` takes a value as it is."""
-    return any(kind.fits(node) and _follows(kind, node) for kind in kinds)
-
-
-def _follows(kind: Kind, node: Node) -> bool:
-    """Return whether a value keeps to the rule of a kind that it fits."""
-    if not isinstance(node, Scalar):
-        return True
-    if isinstance(kind.rule, Parsed):
-        try:
-            kind.rule.parse(node.text)
-        except ValueError:
-            return False
-        return True
-    if isinstance(kind.rule, Pattern):
-        return kind.rule.matches(node.text)
-    if kind.type is int:
-        least, most = kind.rule if isinstance(kind.rule, Range) else (0, None)
-        plain = re.fullmatch(r"0|[1-9]\d{0,8}", node.text)
-        return bool(plain) and least <= int(node.text) <= (most or int(node.text))
-    return get_origin(kind.type) is not Literal or node.text.lower() in get_args(kind.type)
 
 
 def suggest_word(text: str, known: Iterable[str], path: str) -> str:
@@ -359,37 +345,71 @@ def suggest_separation(key: str, known: Iterable[str]) -> str:
     return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 
 
+def describe(node: Node, path: str = "") -> dict[str, str]:
+    """Return what a rule and its sentence can say of the value at a path."""
+    text = node.text if isinstance(node, Scalar) else ""
+    items = node.items if isinstance(node, Sequence) else []
+    words = [item.text for item in items if isinstance(item, Scalar)]
+    words = words if len(words) == len(items) else []
+    inner = node.items if isinstance(node, Mapping) else {}
+    indices, _, at_once = text.partition("%")
+    throttle = f", at_once: {at_once}" if at_once.isdecimal() else ""
+    try:
+        numbers = parse_ranges(indices)
+    except ValueError:
+        numbers = []
+    launcher, place = find_launcher(split_words(text)), re.sub(r"\[\d+\]", "", path)
+    modules = [one for one in re.split(r"[\s,;]+", text.strip("-")) if one]
+    return {
+        "given": {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)],
+        "at": place,
+        "path": path,
+        "name": place.rpartition(".")[2] or "it",
+        "text": text,
+        "quoted": repr(text),
+        "value": show(node),
+        "plain": text or ",".join(words) or "...",
+        "size": str(len(items) or ""),
+        "dashes": "yes" * any(isinstance(item, Mapping) for item in items),
+        "first": next(iter(words), ""),
+        "args": f", args: [{', '.join(words[1:])}]" if words[1:] else "",
+        "joined": "&".join(words),
+        "pairs": ", ".join(word.replace("=", ": ", 1) for word in words if "=" in word),
+        "names": ", ".join(inner),
+        "lists": "yes" * any(not isinstance(item, Scalar) for item in inner.values()),
+        "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
+        "tasks": f"{text if text.isdecimal() else len(numbers) or 10}{throttle}",
+        "throttle": throttle,
+        "indices": ", ".join(map(str, numbers if 0 < len(numbers) < 10 else indices.split(","))),
+        "modules": ", ".join(one for one in modules if one not in ("module", "ml", "load", "add")),
+        "launcher": launcher,
+        "program": show_program(split_words(text)) if launcher else "",
+    }
+
+
 # --- programs ---
 
 
 def explain_program(key: str, text: str, words: AnySequence[str]) -> tuple[str, str] | None:
     """Return what is wrong with a script, module, command or word of one, and what to write."""
-    for rule in load_table()["program_rules"]:
-        in_text = re.search(rule.get("matches", ""), text)
-        in_line = re.search(rule.get("line", ""), " ".join(words))
-        if rule["at"] == key and in_text and in_line:
-            groups = in_text.groupdict("") | in_line.groupdict("")
-            values = describe(text, [], key) | {"line": " ".join(words)} | groups
-            return f"{text!r} {rule['fault']}", fill(rule["say"], values)
-    return None
+    node = Scalar(Position(""), text, "str")
+    answer = find_rule("program_rules", describe(node, key) | {"line": " ".join(words)})
+    return (f"{text!r} {answer['fault']}", answer["say"]) if answer else None
 
 
 def explain_launcher(
     launcher: str, words: AnySequence[str], *, one_node: bool = False
 ) -> tuple[str, str]:
     """Return what is wrong with a launcher within the launcher, and what to write."""
-    program = show_program(words)
-    has_file = any(word.endswith(".py") for word in words)
-    values = {
+    facts = {
+        "kind": name_kind(launcher),
         "launcher": launcher,
-        "program": program,
-        "file": "yes" * has_file,
+        "program": show_program(words),
+        "file": "yes" * any(word.endswith(".py") for word in words),
         "one_node": "yes" * one_node,
     }
-    for rule in load_table()["launcher_rules"]:
-        if rule["kind"] == name_kind(launcher) and values.get(rule.get("needs", "program")):
-            return fill(rule["fault"], values), fill(rule["say"], values)
-    raise KeyError(launcher)
+    answer = find_rule("launcher_rules", facts)
+    return answer["fault"], answer["say"]
 
 
 def show_program(words: AnySequence[str]) -> str:
@@ -404,100 +424,6 @@ def show_program(words: AnySequence[str]) -> str:
             if module and not find_module_launcher(module):
                 return f"module: {module}"
     return "script: train.py"
-
-
-# --- rules ---
-
-
-def _match(rule: Rule, path: str, node: Node, *, key: str = "") -> dict[str, str] | None:
-    """Return the values for the sentence of a rule, or None if it does not hold for the node."""
-    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
-    place = re.sub(r"\[\d+\]", "", path)
-    text = node.text if isinstance(node, Scalar) else ""
-    if given not in rule.get("given", given).split() or rule.get("within", path) != path:
-        return None
-    match = re.search(rule.get("matches", ""), text)
-    if not match or not re.fullmatch(rule.get("at", ".*"), place):
-        return None
-    items = node.items if isinstance(node, Sequence) else []
-    words = [item.text for item in items if isinstance(item, Scalar)]
-    inner = node.items if isinstance(node, Mapping) else {}
-    values = describe(text, words if len(words) == len(items) else [], place)
-    values |= {
-        "key": key,
-        "value": text or "...",
-        "size": str(len(items) or ""),
-        "dashes": "yes" * any(isinstance(item, Mapping) for item in items),
-        "names": ", ".join(inner),
-        "lists": "yes" * any(not isinstance(item, Scalar) for item in inner.values()),
-    }
-    values |= match.groupdict("")
-    return values if values.get(rule.get("needs", "name"), "") else None
-
-
-def describe(text: str, items: AnySequence[str], path: str) -> dict[str, str]:
-    """Return what a sentence can say of a value: `text`, or the list `items` of text, at `path`."""
-    throttle = re.search(r"%(\d+)$", text)
-    at_once = f", at_once: {throttle[1]}" if throttle else ""
-    launcher = find_launcher(split_words(text))
-    modules = re.split(r"[\s,;]+", text.strip("-"))
-    return {
-        "text": text,
-        "quoted": repr(text),
-        "name": path.rpartition(".")[2] or "it",
-        "path": path,
-        "first": next(iter(items), ""),
-        "args": f", args: [{', '.join(items[1:])}]" if items[1:] else "",
-        "joined": "&".join(items),
-        "pairs": ", ".join(item.replace("=", ": ", 1) for item in items if "=" in item),
-        "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
-        "tasks": f"{_count_tasks(text)}{at_once}",
-        "throttle": at_once,
-        "indices": ", ".join(_list_indices(text)),
-        "sweep": _write_sweep(text),
-        "module_names": ", ".join(
-            word for word in modules if word not in ("", "module", "ml", "load", "add")
-        ),
-        "launcher": launcher,
-        "program": show_program(split_words(text)) if launcher else "",
-    }
-
-
-def _count_tasks(text: str) -> str:
-    """Return how many tasks `0-9`, `1-100%4` or `10` are; 10 as an example for other text."""
-    match = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(%\d+)?", text)
-    if not match:
-        return text if text.isdecimal() else "10"
-    return str((int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1)
-
-
-def _list_indices(text: str) -> list[str]:
-    """Return the indices of `1,3,5-7%2`; a long range stays as it is written."""
-    indices: list[str] = []
-    for part in text.partition("%")[0].replace(" ", "").split(","):
-        try:
-            numbers = parse_ranges(part, most=9)
-        except ValueError:
-            numbers = []
-        indices += map(str, numbers) if numbers else [part]
-    return indices
-
-
-def _write_sweep(text: str) -> str:
-    """Return how to write a sweep: Hydra's choice(a,b) and range(1,4), or values in one text."""
-    if match := re.fullmatch(r"(\d{1,6})(?:\.\.|-|:)(\d{1,6})", text):
-        text = f"range({match[1]},{int(match[2]) + 1})"
-    match = re.fullmatch(r"(\w+)\((.*)\)", text)
-    if not match:
-        return f"[{', '.join(text.strip('[] ').replace(',', ' ').split())}]"
-    words = [word.strip() for word in match[2].split(",")]
-    if match[1] == "choice":
-        return f"[{', '.join(words)}]"
-    if match[1] == "range" and re.fullmatch(r"\d{1,6}(,\d{1,6}){0,2}", ",".join(words)):
-        numbers = [int(word) for word in words]
-        if (len(words) < 3 or numbers[2]) and (values := range(*numbers)):
-            return f"[{', '.join(map(str, values[:9]))}{', ...' if len(values) > 9 else ''}]"
-    return "the values: [1e-3, 3e-4]"
 
 
 # --- spelling ---

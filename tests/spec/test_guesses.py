@@ -197,7 +197,7 @@ def test_a_program_without_gpus_is_told_that_torch_is_needed() -> None:
 
 
 # What is written needs something beside it, which the next message names.
-NEEDS_MORE = ("cpus_per_node", "at_once", "at_most")
+NEEDS_MORE = ("cpus_per_node", "at_once", "at_most", "container: {")
 
 
 def merge(spec: dict[Any, Any], new: dict[Any, Any]) -> None:

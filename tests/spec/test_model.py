@@ -88,7 +88,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "zzz: x",
             "5:1: zzz: unknown key; jobgen does not use it; an argument of the program goes into "
-            "run.args, an option of sbatch or qsub into directives",
+            "run.args, an option of sbatch or qsub into directives; known are",
         ),
         (
             "launch: {rendezvus: c10d}",
@@ -176,7 +176,9 @@ def test_a_line_that_is_wrong(line: str, message: str | None) -> None:
     if message is None:
         load(text)
     else:
-        assert complaint(text) == f"job.yaml:{message}"
+        first, *rows = complaint(text).splitlines()
+        assert first == f"job.yaml:{message}"
+        assert all(row.startswith("    ") for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +413,10 @@ def mutate(text: str, mutations: list[tuple[int, int, list[str]]]) -> str:
 
 
 def loads_or_is_refused(content: str | bytes, *overrides: str) -> None:
-    """Nothing but a spec or a located problem, one line each, comes out of `content`."""
+    """Nothing but a spec or located problems comes out of `content`, a line each.
+
+    Below the line of an unknown key, indented, may stand the keys that there are.
+    """
     problems, text = [], ""
     try:
         load(content, *overrides)
@@ -419,8 +424,9 @@ def loads_or_is_refused(content: str | bytes, *overrides: str) -> None:
         problems, text = error.problems, str(error)
     except UsageError:
         assert overrides
-    for problem, line in zip(problems, text.splitlines(), strict=True):
-        assert str(problem) == line
+    assert text == "\n".join(map(str, problems))
+    first = [line for line in text.splitlines() if not line.startswith("    ")]
+    for _, line in zip(problems, first, strict=True):
         assert line.isprintable()
         assert re.match(r"(job\.yaml|--set .*?)(:\d+:\d+)?: .", line)
 
