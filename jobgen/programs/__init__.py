@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import review
-from jobgen.process import list_tracked_files
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import PREFIXES
 from jobgen.spec.load import LoadedSpec
@@ -34,6 +33,8 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
 
 def _list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the files and folders that a snapshot has; None without one, or without git."""
+    from jobgen.process import list_tracked_files
+
     tracked = list_tracked_files() if snapshot else None
     named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
     return None if tracked is None else (*tracked, *named)
@@ -62,7 +63,6 @@ def look_at(
         alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
         variables=_list_variables(plan, known),
         chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
-        ray=plan.launch.ray,
     )
     shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
     bits = [make_remark("not-a-program.bits", words[0])] if shut else []

@@ -22,7 +22,7 @@ class _Mirror(argparse.ArgumentParser):
         raise ValueError(message)
 
 
-def refuse_arguments(program: ReadProgram, arguments: Sequence[str] | None) -> tuple[str, str]:
+def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[str, str]:
     """Return what a program's parser says of its arguments, and what to write; empty if nothing.
 
     It says nothing either where the source does not show all that the parser has.
@@ -31,7 +31,7 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str] | None) -> t
     parsed = [call for call in calls if call.short == "parse_args"]
     added = [call for call in calls if call.short == "add_argument"]
     owners = {call.name.partition(".")[0] for call in parsed}
-    if arguments is None or not parsed or program.partial or owners & {"", *libraries}:
+    if not parsed or program.partial or owners & {"", *libraries}:
         return "", ""
     for call in calls:
         handed = {node.id for node in call.node.args if isinstance(node, ast.Name)}

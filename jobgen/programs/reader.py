@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from functools import cache, cached_property
+from typing import Any
 
 from jobgen.records import NamedTuple
 
@@ -24,21 +25,13 @@ class Call(NamedTuple):
     name: str
     node: ast.Call
     tests: tuple[ast.expr, ...]  # of each `if` that decides about it, but the one for `__main__`
+    short: str  # the last part of its name
+    kinds: frozenset[str]  # what it does with processes and GPUs, by `calls.txt`
 
     @property
     def certain(self) -> bool:
         """Whether no `if` decides about it."""
         return not self.tests
-
-    @property
-    def short(self) -> str:
-        """The last part of its name."""
-        return self.name.rpartition(".")[2]
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """What it does with processes and GPUs, by `calls.txt`."""
-        return classify(self.name)
 
     @property
     def given(self) -> dict[str | None, ast.expr]:
@@ -77,9 +70,11 @@ class Import(NamedTuple):
         return frozenset[str]().union(*(classify(f"{self.name}.{name}") for name in self.taken))
 
 
-# Most nodes are one of these, and none of them holds what is looked for.
-_LEAVES = frozenset(
+# What is looked for, and what holds none of it: most nodes.
+_KEPT = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.If, ast.Try})
+_PASSED = frozenset(
     {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
+    | {str, int, float, bool, type(None)}
 )
 
 
@@ -88,9 +83,9 @@ class Module:
 
     line, certain = 1, True  # where a remark on all of it stands, and that no `if` decides
 
-    def __init__(self, path: str) -> None:
-        """Read the file. Raises what `ReadProgram` does."""
-        self.path, self.module = path, self
+    def __init__(self, path: str, *, started: bool = False) -> None:
+        """Read the file, which is started or imported. Raises what `ReadProgram` does."""
+        self.path, self.module, self._started = path, self, started
         with open(path, encoding="utf-8-sig", newline="") as file:
             self.text = file.read(MOST_BYTES)
         with warnings.catch_warnings():
@@ -107,25 +102,43 @@ class Module:
         stack: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = [(self.tree, (), False)]
         while stack:
             node, tests, tried = stack.pop()
-            if isinstance(node, ast.Call):
-                self._keep_call(node, tests)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._keep_import(node, tried)
-            elif isinstance(node, ast.Assign):
-                for target in node.targets:
-                    self._keep_assigned(target, node.value, tests)
-            elif isinstance(node, ast.If) and main_test(node) is None:
-                tests = (*tests, node.test)
-            tried = tried or isinstance(node, ast.Try)
-            inner = [one for one in ast.iter_child_nodes(node) if type(one) not in _LEAVES]
-            stack += [(one, tests, tried) for one in reversed(inner)]
+            if type(node) in _KEPT:
+                if isinstance(node, ast.If):
+                    if (compared := main_test(node)) is None:
+                        tests = (*tests, node.test)
+                    elif compared == "__main__" and not self._started:
+                        continue  # it is for who starts this module
+                tried = tried or isinstance(node, ast.Try)
+                self._keep(node, tests, tried)
+            inner: list[Any] = []
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if type(value) is list:
+                    inner += [one for one in value if type(one) not in _PASSED]
+                elif type(value) not in _PASSED:
+                    inner.append(value)
+            if len(inner) == 1:
+                stack.append((inner[0], tests, tried))
+            else:
+                stack += [(one, tests, tried) for one in reversed(inner)]
+
+    def _keep(self, node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:
+        if isinstance(node, ast.Call):
+            self._keep_call(node, tests)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self._keep_import(node, tried)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._keep_assigned(target, node.value, tests)
 
     def _keep_call(self, node: ast.Call, tests: tuple[ast.expr, ...]) -> None:
-        call = Call(self, node.lineno, self._name(node.func), node, tests)
+        name = self._name(node.func)
+        short, kinds = name.rpartition(".")[2], classify(name)
+        call = Call(self, node.lineno, name, node, tests, short, kinds)
         self.calls.append(call)
-        if call.name == "os.environ.update":
-            for name, value in call.given.items():
-                self._set(name, value, tests)
+        if name == "os.environ.update":
+            for variable, value in call.given.items():
+                self._set(variable, value, tests)
 
     def _keep_import(self, node: ast.Import | ast.ImportFrom, tried: bool) -> None:
         taken = tuple(one.name for one in node.names)
@@ -176,7 +189,7 @@ class ReadProgram:
         Raises OSError or UnicodeDecodeError if the file cannot be read, and SyntaxError if it does
         not parse; a module of the project that cannot be read is left out.
         """
-        self.entry = Module(path)
+        self.entry = Module(path, started=True)
         self.modules = [self.entry]
         self.missing: list[Import] = []  # modules of the project that are not there
         self.libraries: set[str] = set()  # the top-level names of the others
@@ -235,16 +248,17 @@ def read_table(name: str) -> list[str]:
 
 
 @cache
-def _read_kinds() -> dict[str, re.Pattern[str]]:
+def _read_kinds() -> list[tuple[str, str, str]]:
     rows = [line.partition(" ")[::2] for line in read_table("calls.txt")]
-    kinds = dict.fromkeys(kind for kind, _ in rows)
-    return {one: re.compile("|".join(text for kind, text in rows if kind == one)) for one in kinds}
+    # A form begins with a library's name, as most do, or fits any.
+    return [(kind, form, re.split(r"\W", form)[0]) for kind, form in rows]
 
 
 @cache
 def classify(name: str) -> frozenset[str]:
     """Return the kinds of a call, by its full name."""
-    return frozenset(kind for kind, form in _read_kinds().items() if form.fullmatch(name))
+    rows = [row for row in _read_kinds() if name.startswith(row[2])]
+    return frozenset(kind for kind, form, _ in rows if re.fullmatch(form, name))
 
 
 def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:

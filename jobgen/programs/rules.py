@@ -15,7 +15,6 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.programs.arguments import refuse_arguments
 from jobgen.programs.reader import Call, Module, Place, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
@@ -31,7 +30,6 @@ class JobSize(NamedTuple):
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
     variables: frozenset[str] | None = None  # that the job sets; None if unknown
     chained: bool = False  # whether the job is to go on where another ended
-    ray: bool = False  # whether the program runs once, on a Ray of all nodes
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
 
@@ -115,26 +113,25 @@ _AGENT_RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _OWN_PART = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "PMI_RANK", *_AGENT_RANKS}
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 # What a program counts before it starts one process for each.
-_COUNTS = re.compile(r"gpu|device_count|world_size|nprocs|n_?procs", re.I)
-_LAUNCHERS = re.compile(
+_COUNTS = "(?i)gpu|device_count|world_size|nprocs|n_?procs"
+_LAUNCHERS = (
     r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|sbatch|qsub"
     r"|(srun|mpirun|mpiexec|horovodrun) (?=-|python))"
 )
-_CHOOSES_GPU = re.compile(
-    r"local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b", re.I
-)
-_IGNORE = re.compile(r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]")
+_CHOOSES_GPU = r"(?i)local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b"
+# Calls that choose a GPU.
+_CHOOSERS = ("set_device", "cuda", "to", "device", "DistributedDataParallel", "DDP")
+_IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
 _ENVIRONMENT = r"""os\.environ\[["']{}["']\](?! *=[^=])"""
-_TESTS_ARGV = re.compile(r"len\(sys\.argv\)|IndexError|argparse")
+_TESTS_ARGV = r"len\(sys\.argv\)|IndexError|argparse"
 # Variables that a node, the scheduler, the job or torchrun sets.
-_GIVEN = re.compile(
+_GIVEN = (
     r"SLURM|PBS|NCPUS|JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
     r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG)$"
 )
-_UNLESS_STARTED = re.compile(r"""["'](LOCAL_)?RANK["'] (not )?in os\.environ""")
-_USES_GPU = re.compile(r"cuda|gpu|device|xla|nccl|accelerat", re.I)
+_UNLESS_STARTED = r"""["'](LOCAL_)?RANK["'] (not )?in os\.environ"""
 # What keeps the state of a program.
-_SAVES = re.compile(r"save|checkpoint|ckpt|snapshot|resume|dump", re.I)
+_SAVES = "(?i)save|checkpoint|ckpt|snapshot|resume|dump"
 
 
 class _Look:
@@ -158,7 +155,7 @@ class _Look:
         line = given.pop("line", at.line)
         remark = make_remark(name, at.module.path, line, **given)
         (text, *_) = at.module.text.splitlines()[line - 1 : line] or [""]
-        match = _IGNORE.search(text)
+        match = re.search(_IGNORE, text)
         if match is None or remark.rule not in re.split(r"[, ]+", match[1]):
             self.remarks.append(remark)
 
@@ -197,14 +194,17 @@ class _Look:
         """Options of the job that the program's own parser does not have, and tasks alike."""
         if self.size.alike and not re.search("JOBGEN_TASK|_ARRAY_", self.program.text):
             self._say("same-tasks", self.program.entry)
-        fault, write = refuse_arguments(self.program, self.size.arguments)
-        if fault:
-            self._say("unknown-argument", self.program.entry, fault=fault, write=write)
+        if self.size.arguments is not None and "parse_args" in self.program.text:
+            from jobgen.programs.arguments import refuse_arguments
+
+            fault, write = refuse_arguments(self.program, self.size.arguments)
+            if fault:
+                self._say("unknown-argument", self.program.entry, fault=fault, write=write)
         size, text, entry = self.size, self.program.text, self.program.entry
         given = size.arguments or ()
         for line, number in _find_lines(entry, r"^[^#\n]*\bsys\.argv\[(\d+)\]"):
             if size.arguments is not None and int(number) > len(given):
-                if not _TESTS_ARGV.search(text):
+                if not re.search(_TESTS_ARGV, text):
                     count = len(given)
                     self._say("missing-argument", entry, line=line, number=number, count=count)
                 break
@@ -212,34 +212,20 @@ class _Look:
             for line, name in _find_lines(module, _ENVIRONMENT.format(r"(\w+)")):
                 read = re.findall(_ENVIRONMENT.format(f"({name})"), text)
                 alone = len(re.findall(rf"""["']{name}["']""", text)) == len(read)
-                if alone and name not in (size.variables or ()) and not _GIVEN.match(name):
+                if alone and name not in (size.variables or ()) and not re.match(_GIVEN, name):
                     self._say("missing-variable", module, line=line, name=name)
                     return
 
     def find_ends(self) -> None:
         """Questions at a terminal, and a chain of jobs in which nothing is kept."""
         for call in self.program.calls:
-            if "asks" in call.kinds and call.module is self.program.entry:
+            if "asks" in call.kinds and call.certain and call.module is self.program.entry:
                 self._say("asks", call, name=call.short)
             elif call.short == "cuda" and call.certain and not self.size.gpus:
                 self._say("no-gpu.cuda", call)
         entry, own = self.program.entry, not (self.placed or self._list_strange())
-        if self.size.chained and own and self.trains and not _SAVES.search(self.program.text):
+        if self.size.chained and own and self.trains and not re.search(_SAVES, self.program.text):
             self._say("nothing-saved", entry)
-        torch = "torch" in self.program.libraries and (self.grouped or self.size.world_size == 1)
-        if (
-            self.size.gpus
-            and own
-            and torch
-            and self.trains
-            and not _USES_GPU.search(self.program.text)
-        ):
-            self._say("idle-gpus", entry, count=self.size.gpus)
-        patterns = [word for word in self.size.arguments or () if re.search(r"\*\.\w|/\*", word)]
-        if patterns and own and not re.search("glob|fnmatch|load_dataset", self.program.text):
-            self._say("pattern", entry, word=patterns[0])
-        if self.size.ray and own and self.grouped and "ray" not in self.program.libraries:
-            self._say("no-ray", entry)
 
     def _list_strange(self) -> list[str]:
         plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
@@ -269,10 +255,11 @@ class _Look:
                 rule = "own-processes.ray" if "rays" in call.kinds else "own-processes"
                 self._say(rule, call, name=call.short)
             elif "parallel" in call.kinds:
-                if self.size.processes > 1 and not (call.tests and self.grouped):
+                repeated = any(one.rule == "data-parallel" for one in self.remarks)
+                if self.size.processes > 1 and not repeated and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)
             elif "starts" in call.kinds and (name := _find_launcher(call)):
-                if _UNLESS_STARTED.search(call.module.text):
+                if re.search(_UNLESS_STARTED, call.module.text):
                     continue
                 self._say("own-launcher", call, name=name)
 
@@ -290,7 +277,7 @@ class _Look:
                 self._say("visible-devices", one, count=count)
         if not self.grouped:
             return  # one cause is enough
-        for call in self.program.calls:
+        for call in self.program.calls if "device_map" in self.program.text else ():
             value = getattr(call.given.get("device_map"), "value", "")
             if value in ("auto", "balanced", "sequential"):
                 self._say("device-map", call, value=value)
@@ -299,10 +286,12 @@ class _Look:
             self._find_counts()
             return
         before = len(self.remarks)
+        named = "cuda:" in self.program.text
         for call in self.program.calls:
-            self._find_chosen(call)
+            if call.node.args and (named or call.short in _CHOOSERS):
+                self._find_chosen(call)
         if len(self.remarks) == before and re.search(r"\bcuda\b|nccl", self.program.text):
-            if _CHOOSES_GPU.search(self.program.text):
+            if re.search(_CHOOSES_GPU, self.program.text):
                 self._find_local_rank()
             else:
                 groups = filter(_starts_group, self.program.calls)
@@ -362,9 +351,11 @@ class _Look:
             module = next(one for one in self.program.modules if ranks[0] in one.text)
             line = module.text.partition(ranks[0])[0].count("\n") + 1
             self._say("slurm-rank", module, line=line, variable=ranks[0])
+        computed = {one.name for one in self.program.settings if one.literal is None}
         for one in self.program.settings:
             near = one.name == "MASTER_ADDR" and self.size.nodes == 1
-            if one.name in _RENDEZVOUS and one.certain and one.literal is not None and not near:
+            of_job = one.name in _RENDEZVOUS and not (one.name in computed and "RANK" in one.name)
+            if of_job and one.certain and one.literal is not None and not near:
                 self._say("own-rendezvous", one, name=one.name, value=one.literal)
         for call in self.program.calls:
             if _starts_group(call) and not call.tests:
@@ -425,7 +416,9 @@ def _starts_group(call: Call) -> bool:
 def _is_likely(call: Call) -> bool:
     """Whether processes are started always, or for each of several GPUs."""
     tests = call.tests
-    return all(isinstance(one, ast.Compare) and _COUNTS.search(ast.unparse(one)) for one in tests)
+    return all(
+        isinstance(one, ast.Compare) and re.search(_COUNTS, ast.unparse(one)) for one in tests
+    )
 
 
 def _is_global(node: ast.expr, assigned: dict[str, list[ast.expr]]) -> bool:
@@ -461,5 +454,5 @@ def _find_launcher(call: Call) -> str:
     for inner in ast.walk(call.node):
         nodes += call.module.assigned.get(inner.id, ()) if isinstance(inner, ast.Name) else ()
     constants = [one for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)]
-    match = _LAUNCHERS.search(" ".join(str(one.value) for one in constants))
+    match = re.search(_LAUNCHERS, " ".join(str(one.value) for one in constants))
     return match[0].strip() if match else ""
