@@ -29,6 +29,7 @@ import guests
 import others
 import reported
 import strangers
+import travellers
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
 from support import ROOT
@@ -101,6 +102,8 @@ def spec(fault: Planted, mode: str) -> dict[str, Any]:
         base["run"]["args"] = [fault.fault]
     if "command" in base["run"]:
         base["run"] = {"command": base["run"]["command"]}
+    if "roles" in base:
+        del base["run"], base["launch"]
     return base
 
 
@@ -804,7 +807,7 @@ FAULTS = [
 
 def take_others() -> list[Planted]:
     """The programs of others, which know what is true of them."""
-    of = {name: module for module in (guests, reported, strangers) for name in module.NAMES}
+    of = {name: module for module in (guests, reported, strangers, travellers) for name in module.NAMES}
     faults = []
     for name, truth in others.PLANTED.items():
         faults.append(
@@ -831,6 +834,48 @@ def write_commands(place: Place) -> None:
     (place.folder / "crlf.sh").chmod(0o755)
 
 
+def serve(command: str) -> dict[str, Any]:
+    """A server as a role of one node."""
+    run = {"command": ["bash", "-c", f"echo ready; {command}"]}
+    return {"nodes": 1, "run": run, "ready": {"log": "ready", "within": "1m"}}
+
+
+UNKNOWN_ANSWER = """
+import json
+for _ in range(3): print("asked", flush=True)
+json.loads('{"error": {"code": 400}}')["choices"]
+"""
+KILLED_SERVER = """
+import os, socket, time
+server = socket.create_server(("", int(os.environ["SERVER_PORT"])))
+link = server.accept()[0]
+time.sleep(4)
+os.kill(os.getpid(), 9)
+"""
+ASKING = """
+import os, socket, time
+time.sleep(3)
+link = socket.create_connection((os.environ["SERVER_ADDR"], int(os.environ["SERVER_PORT"])))
+if not link.recv(1):
+    raise ConnectionResetError(104, "Connection reset by peer")
+"""
+ODD_SEEDS = """
+import sys
+seed = int(sys.argv[-1].removeprefix("--seed="))
+if seed % 2:
+    raise ValueError(f"seed {seed} has no split")
+"""
+CUT_CHECKPOINT = """
+import os, pathlib, pickle, time
+folder = pathlib.Path(os.environ["JOBGEN_RUN_DIR"])
+saved = folder / "checkpoints" / "last.pkl"
+if saved.exists():
+    pickle.loads(saved.read_bytes())
+while not (folder / "STOP").exists():
+    time.sleep(0.5)
+saved.parent.mkdir(exist_ok=True)
+saved.touch()
+"""
 LOW = {"queue": "low"}
 ALL_NODES = {"resources": {"nodes": 3}}
 FAULTS += [
@@ -910,6 +955,82 @@ FAULTS += [
         },
         modes=("slurm",),
         says="task 2: exit code 6",
+    ),
+    # Jobs of several programs, of several tasks on a node, and of several starts.
+    Planted(
+        "role-server-fails",
+        "a server ends while another role trains",
+        "exit 3",
+        "n1",
+        changes={
+            "roles": {
+                "server": serve("sleep 6; echo 'index.bin: cannot be read' >&2; exit 3"),
+                "train": {"nodes": 1, "run": {"command": ["sleep", "60"]}},
+            }
+        },
+        says="cannot be read",
+    ),
+    Planted(
+        "role-trainer-raises",
+        "a trainer gets an answer of its server that it does not know",
+        "exception",
+        N2,
+        changes={
+            "roles": {
+                "server": serve("sleep 100"),
+                "train": {"nodes": 1, "run": {"command": ["python", "-c", UNKNOWN_ANSWER]}},
+            }
+        },
+        says="KeyError.*choices|'choices'",
+    ),
+    Planted(
+        "role-server-killed",
+        "a server is killed, and what asks it loses its connection",
+        "exit -9 or killed",
+        "n1",
+        changes={
+            "roles": {
+                "server": serve("exec python -c '" + KILLED_SERVER + "'"),
+                "train": {"nodes": 1, "run": {"command": ["python", "-c", ASKING]}},
+            }
+        },
+        says="SIGKILL",
+    ),
+    Planted(
+        "packed",
+        "one of two tasks on a node fails",
+        "exit 5",
+        changes={
+            "array": {"list": [{"code": 0}, {"code": 5}, {"code": 0}, {"code": 0}], "together": 2},
+            "resources": {"nodes": 1, "cpus_per_node": 1},
+            "launch": {"processes_per_node": 1},
+            "run": {"command": ["bash", "-c", 'echo "code is $2"; exit ${2#--code=}', "task"]},
+        },
+    ),
+    Planted(
+        "packed-raises",
+        "two of four tasks on two nodes raise",
+        "exception",
+        changes={
+            "array": {"values": {"seed": [0, 1, 2, 3]}, "together": 2},
+            "resources": {"nodes": 1, "cpus_per_node": 1},
+            "launch": {"processes_per_node": 1},
+            "run": {"command": ["python", "-c", ODD_SEEDS]},
+        },
+        says="seed 1 has no split",
+    ),
+    Planted(
+        "chain-of-a-cut-checkpoint",
+        "the second start of a chain finds what the first has saved cut short",
+        "damaged-file or exception",
+        changes={
+            "resources": {"nodes": 1, "walltime": "90s"},
+            "on_walltime": {"notice": "40s", "then": "resubmit", "at_most": 3},
+            "launch": {"processes_per_node": 1},
+            "run": {"command": ["python", "-c", CUT_CHECKPOINT]},
+        },
+        says="Ran out of input|EOFError",
+        seconds=400,
     ),
 ]
 
