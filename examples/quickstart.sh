@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 2a07fd2bee0d ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest d14142b6b374 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -96,9 +96,10 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
     done
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]' "$1" | tail -n 1 |
-        grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' | grep -qE \
-        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out' \
+        "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' | grep -qE \
+        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'\
+'|another task|no (heartbeat|step) |times out|^TimeoutError: [^[]'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peer=${NODES[1]:+$file}; done < <(
@@ -127,8 +128,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
             say "FAILED$reason"
             tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
         :*)
-            word=cancelled status=143
-            say "ENDED by $stop" ;;
+            word=cancelled status=143 && say "ENDED by $stop" ;;
     esac
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
     mv "$attempt_dir/reserved" "$attempt_dir/outcome"

@@ -40,7 +40,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
-    (find_meeting &)    # whether its processes have connections
+    (find_meeting &>/dev/null &)    # whether its processes have connections
     exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=2 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 6b94ce645acf ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 76848af5989e ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -99,9 +99,10 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
     done
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]' "$1" | tail -n 1 |
-        grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' | grep -qE \
-        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out' \
+        "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' | grep -qE \
+        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'\
+'|another task|no (heartbeat|step) |times out|^TimeoutError: [^[]'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peer=${NODES[1]:+$file}; done < <(
@@ -130,8 +131,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
             say "FAILED$reason"
             tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
         :*)
-            word=cancelled status=143
-            say "ENDED by $stop" ;;
+            word=cancelled status=143 && say "ENDED by $stop" ;;
     esac
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
     mv "$attempt_dir/reserved" "$attempt_dir/outcome"
@@ -267,14 +267,14 @@ find_meeting() {    # the error files of the node's processes with connections, 
     local looks=0 links record=$attempt_dir/met-$node_rank
     local mine=TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-
     set +e
-    while sleep 1 && [[ -d $tmp_dir ]]; do
+    while sleep 1 && [[ -d $tmp_dir ]] && (($(sort -u "$record" | wc -l) < 2)); do
         ((looks++ < 60 || looks % 30 == 0)) || continue
         links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || break
-        sed -n 's|.*pid=\([0-9]*\).*|/proc/\1/environ|p' <<<"$links" |
+        links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
+        sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
             xargs -r grep -hszF "$mine" | tr '\0' '\n' >>"$record"
-        (($(sort -u "$record" | wc -l) < 2)) || break
     done
-} 2>/dev/null
+}
 # pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
 run_job() {    # sets status
