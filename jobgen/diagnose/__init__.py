@@ -171,14 +171,17 @@ def _name_first(
         first = Explained(first.failure, *mismatch, tail=first.tail)
     diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
-    if first.cause.waits:
-        waited = [
-            one
-            for one in (*failures, *stopped)
-            if one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
-        ]
-        return _suspect_others(diagnosis, evidence, waited)
     alike = [one for one in (*failures, *stopped) if one.key == first.key]
+    waited = [
+        one
+        for one in (*failures, *stopped)
+        if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
+    ]
+    if not first.cause.waits and stall.suspect_by_name(evidence, waited):
+        first = first._replace(cause=program.TIMEOUT)
+        diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
+    if first.cause.waits:
+        return _suspect_others(diagnosis, evidence, waited)
     ranks = {one.failure.rank for one in alike}
     same = {one.failure.node for one in alike}
     others = [one for one in failures if not one.cause.symptom and one.key != first.key]
@@ -228,6 +231,9 @@ def _judge_consequences(
         return diagnosis._replace(
             node=absent.node, rank=absent.rank, followed=tuple(sorted(lost - {absent.rank}))
         )
+    if failures and (named := stall.suspect_by_name(evidence, failures)):
+        diagnosis = _name_cause(about, (program.TIMEOUT, named.lines[0]), evidence)
+        return _suspect_others(diagnosis, evidence, failures)
     if failures:
         first = failures[0]
         diagnosis = _name_cause(about, (first.cause, first.line), evidence)

@@ -60,6 +60,8 @@ class Evidence:
         self.job, self.role = job, role
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
         own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
+        while len(own) > 1 and _only_follows(own[-1], own[-2]):
+            own.pop()
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
         self._logs: dict[tuple[str, int], list[Line]] = {}
@@ -129,7 +131,10 @@ class Evidence:
 
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
-        lines = next(filter(None, map(self._output, reversed(run_folder.list_chain(self.job)))), [])
+        chain = run_folder.list_chain(self.job)
+        if (started := read_words(self._file("job"))) and started[0] in chain:
+            chain = chain[: chain.index(started[0]) + 1]  # of the later ones, none began
+        lines = next(filter(None, map(self._output, reversed(chain))), [])
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
         lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
@@ -351,6 +356,13 @@ class Evidence:
 
 
 _ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
+
+
+def _only_follows(start: Path, before: Path) -> bool:
+    """Whether a start of a chain ended at once because the one before had failed."""
+    outcome = read_words(start / "outcome")
+    same = outcome[:1] == ["failed"] and outcome == read_words(before / "outcome")
+    return same and not get_mtime(start / "nodes")
 
 
 def _convert_status(status: int) -> int:

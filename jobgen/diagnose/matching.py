@@ -40,6 +40,8 @@ _DAEMONS = re.compile(
 _LITTLE = 12  # lines
 _MOST_WORDS = 200
 _RECORDS = re.compile(r"jobgen: \S+ is node |(rank|exitcode) +: ")  # the script's own, in agent.log
+_INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
+_CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -145,9 +147,20 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     for raised, other in reversed(own[:-1]):
         match = match or (other if raised.is_cause else None)
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
+    if last.words == "KeyboardInterrupt" and (why := _find_interrupter(failure, last)):
+        words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
     return Explained(
         failure, *(match or (EXCEPTION, last.message[0])), last, tail, words, last.place
     )
+
+
+def _find_interrupter(failure: Failure, interrupted: Raised) -> Line | None:
+    """What a process said of an interrupt before it came."""
+    for traceback in find_tracebacks(failure.lines):
+        if traceback.chain[-1] == interrupted:
+            before = select_telling(failure.lines[: traceback.begin])
+            return next((line for line in before if _INTERRUPTS.search(line.text)), None)
+    return None
 
 
 def _find_known(raised: Raised) -> Match | None:
@@ -191,11 +204,18 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         fault = "program" if talks else "unknown"
     cause = Cause("unknown" if code is None else f"exit {code}", (), "", title, remedy, fault=fault)
     words = last.text.strip()[:_MOST_WORDS] if last else ""
-    if words and code is not None:
-        words = f"{title}, and said: {words}"
+    if last and words and code is not None:
+        words = f"{title}, and said: {_name_type(last, tail)}{words}"
     shown = (match[1] if match else last, *tail[-3:]) if last else tail
     place = find_crash(failure.lines)
     return Explained(failure, *(match or (cause, last)), tail=shown, words=words, place=place)
+
+
+def _name_type(what: Line, lines: Sequence[Line]) -> str:
+    """The type of an exception of C++, which the line before its words has."""
+    before = next((line for line in lines if line.number == what.number - 1), what)
+    named = _CPP_TYPE.search(before.text) if what.text.lstrip().startswith("what(): ") else None
+    return f"{named[1]}: " if named else ""
 
 
 def name_exit(code: int) -> str:

@@ -11,7 +11,7 @@ from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 HANG = Cause(
     "hang",
     RANK,
-    r"TimeoutError: no progress for [\d.]+ s in|jobgen\.trainer: error: no progress for",
+    r"\b[Nn]o (step|progress) (for|in|since|within) [\d.]+ ?s",
     "no rank made progress any more",
     "look at the rank that is behind: its log, its stacks (hangs/ of the bundled trainer, or "
     "`py-spy dump --pid` on its node while it hangs), and what it reads from",
@@ -19,22 +19,24 @@ HANG = Cause(
     fault="unknown",
 )
 
+# Time-outs among ranks; the rank that is missing in the collective is the one to look at.
+TIMEOUT = Cause(
+    "collective-timeout",
+    RANK,
+    r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
+    r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
+    r"|not all of them arrived on time|Termination timeout for `"
+    r"|wait timeout after \d+ms"
+    r"|ran for \d+ milliseconds before timing out",
+    "the ranks waited in vain for one of them",
+    "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
+    "the same collectives in the same order",
+    waits=True,
+    fault="unknown",
+)
+
 CAUSES = (
-    # Time-outs among ranks; the rank that is missing in the collective is the one to look at.
-    Cause(
-        "collective-timeout",
-        RANK,
-        r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
-        r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
-        r"|not all of them arrived on time|Termination timeout for `"
-        r"|wait timeout after \d+ms"
-        r"|ran for \d+ milliseconds before timing out",
-        "the ranks waited in vain for one of them",
-        "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
-        "the same collectives in the same order",
-        waits=True,
-        fault="unknown",
-    ),
+    TIMEOUT,
     Cause(
         "collective-mismatch",
         RANK,
@@ -192,7 +194,7 @@ CAUSES = (
         r"Error|DistNetworkError|DistStoreError|SignalException|RendezvousClosedError"
         r"|Process group watchdog thread terminated|abort_comms|Failed to recv, got 0 bytes"
         r"|one of the (ranks|processes|workers)|HorovodInternalError|[Pp]eer process has unexpect"
-        r"|another rank|TCPStore.*(recv|connection|wait)",
+        r"|another (rank|task)\b|TCPStore.*(recv|connection|wait)",
         "it lost the connection to another process, or was stopped",
         "look for what went wrong before",
         symptom=True,

@@ -28,8 +28,18 @@ _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 # Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
 _FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/(trainer/|loop\.py)")
+_LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
 _CAME = re.compile(r"(\d+)/(\d+) clients joined")
+# How programs name a rank that they waited for; of which, and how they say that they did.
+_NAMED = re.compile(
+    r"(?i)(?<![a-z])(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
+    r"(\d+)(?![\d/])"
+)
+_MISSED = re.compile(
+    r"(?i)time-?out|timed? out|\bwait|heartbeat|missing|stall|(ha[sd]|have|did)n.t\b"
+    r"|(ha[sd]|have|did) not\b|no (answer|response|reply|sign of life)"
+)
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -118,12 +128,14 @@ def _read_time(text: str) -> float:
 def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
     """Who is waited for; None where no file tells.
 
-    By flight recorders, by stacks, by the places at which those in `waiting` waited, by who has
-    not said that it waited, by who has not ended, by who has printed the fewest steps.
+    By flight recorders, by stacks, by the rank that those in `waiting` name, by the places at which
+    they waited, by who has not said that it waited, by who has not ended, by who has printed the
+    fewest steps.
     """
     suspects = (
         _suspect_by_flight(evidence)
         or _suspect_by_stacks(evidence)
+        or suspect_by_name(evidence, waiting)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_count(evidence, waiting)
@@ -140,11 +152,38 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
     return suspects
 
 
+def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
+    """The one rank that a process says it has missed, if that was at work to the end.
+
+    What it said of its end counts; of one that lost another, or that its library ended, the end of
+    its log.
+    """
+    codes = evidence.exit_codes()
+    heard = {one.failure.rank for one in waiting}
+    for one in waiting:
+        lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
+        missing = [at for at, line in enumerate(lines) if _MISSED.search(line.text)]
+        text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
+        ranks = {int(match[1]) for match in _NAMED.finditer(text)} & evidence.ranks.keys() - heard
+        if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
+            title = "it did not take part: the others name it as the one that they waited for"
+            return Suspects((rank,), (lines[missing[0]],), "", title)
+    return None
+
+
+def _list_last_words(one: Explained) -> Sequence[Line]:
+    """What a process said of its end, and all after that."""
+    words = one.raised.message[0] if one.raised else one.line
+    lines = one.failure.lines
+    begins = (at for at, line in enumerate(lines) if words and line[:2] == words[:2])
+    return lines[next(begins, len(lines)) :]
+
+
 def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     """By the line of the program at which processes waited: those who waited at another."""
     places: dict[str, list[Explained]] = {}
     for one in waiting:
-        if one.place and one.failure.rank is not None:
+        if one.place and one.failure.rank is not None and not _is_raised(one):
             places.setdefault(one.place, []).append(one)
     by_size = sorted(places.values(), key=len)
     if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
@@ -157,6 +196,17 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     place = few[0].place
     who = "it waits" if len(ranks) == 1 else "they wait"
     return Suspects(ranks, lines, place, f"{who} at {own}, and {others} at {other}")
+
+
+def _is_raised(one: Explained) -> bool:
+    """Whether the program raises the error itself at its place, which is not where it waited."""
+    file, _, number = one.place.partition(", in ")[0].rpartition(":")
+    frame = f'File "{file}", line {number},'
+    lines = one.failure.lines
+    return any(
+        frame in line.text and after.text.lstrip().startswith("raise ")
+        for line, after in pairwise(lines)
+    )
 
 
 def _shorten(one: Explained) -> str:

@@ -807,7 +807,11 @@ FAULTS = [
 
 def take_others() -> list[Planted]:
     """The programs of others, which know what is true of them."""
-    of = {name: module for module in (guests, reported, strangers, travellers) for name in module.NAMES}
+    of = {
+        name: module
+        for module in (guests, reported, strangers, travellers)
+        for name in module.NAMES
+    }
     faults = []
     for name, truth in others.PLANTED.items():
         faults.append(
@@ -875,6 +879,7 @@ while not (folder / "STOP").exists():
     time.sleep(0.5)
 saved.parent.mkdir(exist_ok=True)
 saved.touch()
+time.sleep(600)
 """
 LOW = {"queue": "low"}
 ALL_NODES = {"resources": {"nodes": 3}}
@@ -1006,6 +1011,7 @@ FAULTS += [
             "launch": {"processes_per_node": 1},
             "run": {"command": ["bash", "-c", 'echo "code is $2"; exit ${2#--code=}', "task"]},
         },
+        modes=("slurm", "pbs"),
     ),
     Planted(
         "packed-raises",
@@ -1018,6 +1024,7 @@ FAULTS += [
             "run": {"command": ["python", "-c", ODD_SEEDS]},
         },
         says="seed 1 has no split",
+        modes=("slurm", "pbs"),
     ),
     Planted(
         "chain-of-a-cut-checkpoint",
@@ -1068,7 +1075,7 @@ def record(fault: Planted, mode: str, place: Place) -> None:
             raise AssertionError(f"it is {state['state']} ({state['reason']})")
         time.sleep(1)
     now = time.time()
-    launched = content["launch"].get("mode", "torchrun")
+    launched = content.get("launch", {}).get("mode", "torchrun")
     # Two agents on one machine number their processes as they come.
     node = "" if mode == "local" else {"n1": "node0", "n2": "node1"}.get(fault.node, fault.node)
     fields = {

@@ -30,7 +30,7 @@ _MOST = 3600  # characters of a file; of a longer one the beginning and the end 
 # Scripts are long, and no evidence beyond the directives of the job's own; of checkpoints it counts
 # when they were written.
 _LEFT_OUT = re.compile(
-    r".*\.(sbatch|pbs|sh|pt)|job\.yaml|(train|others)\.py|runs/.*/(attempts/.*/script|state\.json)"
+    r".*\.(sbatch|pbs|sh|pt|pyc)|job\.yaml|(train|others)\.py|runs/.*/(attempts/.*/script|state\.json)"
 )
 
 
