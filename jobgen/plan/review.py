@@ -9,6 +9,9 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from string import Template
+from typing import Any
 
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
@@ -18,81 +21,20 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
 
 _GIB = 1024**2  # in KiB
-# Each node has its own.
-_OWN_FOLDERS = re.compile(
-    r"(/tmp|/var/tmp|/dev/shm|/local\w*|\$\{?(TMPDIR|SLURM_TMPDIR|PBS_JOBFS)\}?)(/|$)"
-)
 # What people and word processors write for - ' and ".
 _LOOK_ALIKES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
 _LOOK_ALIKES |= dict.fromkeys("\u2018\u2019\u201a\u2032", "'")
 _LOOK_ALIKES |= dict.fromkeys("\u201c\u201d\u201e\u2033", '"')
 _LOOK_ALIKES |= {"\u00a0": " ", "\u202f": " ", "\uff0c": ",", "\uff1a": ":"}
-# Commands that stand inside a line only where YAML has joined two lines.
-_JOINED = re.compile(
-    r"(?<![;&|({ ])(?<!then)(?<!else)(?<!do) +"
-    r"(module (?:load|use|purge)|export [A-Za-z_]\w*=|source \S|conda activate|ulimit -)"
-)
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
-_LOOPBACKS = {("NCCL_SOCKET_IFNAME", "lo"), ("GLOO_SOCKET_IFNAME", "lo")}
-# A plain value, and what stands behind a number sign without a blank after it.
-_EATEN = re.compile(r"""(?!- |[^#]*: )([^\s"'#|>&*!\[{][^"'\[\]{}#]*[ \t])(#\w[^#]*?)\s*$""")
 # Options whose value is a place that the program writes to.
 _OUTPUTS = re.compile(
     r"--?(out|output|save|checkpoint|ckpt|log|logging|result)s?([_-]?(dir|path|folder))?"
 )
-# What asks for the internet in setup.
-_FETCHES = re.compile(
-    r"\b(pip3? install|conda install|git (clone|pull)|curl|wget|(huggingface-cli|hf) download)\b"
-)
-
-
-# What a value is until it is filled in.
-_PLACEHOLDER = re.compile(
-    r"<[A-Za-z][\w -]*>|(?i:your|my)[-_ ](?i:account|project|queue|partition|e?mail|group"
-    r"|allocation|user|name|env)\w*|CHANGE[-_]?ME\w*|TODO|FIXME|XXX+|(?:you|me|user|name)@example\.\w+"
-    r"|/path/to/\S*"
-)
-# Variables and the values that those who read them know.
-_VALUES = {
-    "NCCL_DEBUG": "VERSION|WARN|INFO|ABORT|TRACE",
-    "TORCH_DISTRIBUTED_DEBUG": "OFF|INFO|DETAIL",
-    "TORCH_CPP_LOG_LEVEL": "INFO|WARNING|ERROR|FATAL|[0-3]",
-    "WANDB_MODE": "online|offline|disabled|dryrun|run|shared",
-    "TOKENIZERS_PARALLELISM": "true|false|on|off|yes|no|[01]",
-    "PYTORCH_CUDA_ALLOC_CONF": r"\w+:.+",
-    r"(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS": r"[1-9]\d*(,\d+)*",
-    r"NCCL_(IB|P2P|SHM|NET)_DISABLE|CUDA_LAUNCH_BLOCKING|\w+_OFFLINE": (
-        "(?i:[01]|true|false|yes|no|on|off)"
-    ),
-}
-# Variables that are often misspelt, beside those above.
-_NAMES = (
-    "NCCL_DEBUG NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME NCCL_IB_HCA NCCL_IB_DISABLE NCCL_P2P_DISABLE"
-    " CUDA_VISIBLE_DEVICES OMP_NUM_THREADS PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM HF_HOME"
-    " HF_TOKEN HF_DATASETS_CACHE TRANSFORMERS_CACHE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE WANDB_MODE"
-    " WANDB_PROJECT WANDB_API_KEY WANDB_ENTITY WANDB_DIR PYTHONPATH LD_LIBRARY_PATH TORCH_HOME"
-    " PYTHONUNBUFFERED CUDA_LAUNCH_BLOCKING TORCH_DISTRIBUTED_DEBUG MKL_NUM_THREADS PATH CUDA_HOME"
-)
-# Programs before a program that a job has no use for.
-_IDLE = {
-    "sudo": "asks for a password, and keeps the job's variables from the program",
-    "nohup": "changes nothing in a job, which has no terminal",
-    "screen": "wants a terminal, which a job does not have",
-    "tmux": "wants a terminal, which a job does not have",
-}
-# Options of a program that differ between processes.
-_OWN_RANK = re.compile(r"--?(global_|local_|node_|machine_)?rank")
-_OWN_WORLD = re.compile(r"--?(master_addr|dist_url|init_method|dist_init_method|rdzv_endpoint)")
 # What a program reads, and does not make.
 _READ = re.compile(
     r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
-)
-# Lines of setup that end the script, or start what the job is to start.
-_LEAVES = re.compile(
-    r"^(exit\b|exec +(?![\d<>{&])\S|return\b|sleep +inf\w*)"
-    r"|(?:(?<=[;&|{] )|(?<=then )|(?<=else )|(?<=do ))exit(?: 0)?(?= *(?:$|[;&#}]))",
-    re.MULTILINE,
 )
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
@@ -101,20 +43,16 @@ _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, fe
 def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
     """Return what the spec can hardly mean, in the order of its lines."""
     rules = (
+        _apply_table,
         _compare_processes,
         _compare_memory,
         _check_variables,
         _check_lists,
-        _check_interface,
-        _check_chain,
         _check_array,
         _check_packing,
-        _check_internet,
         _check_container,
         _check_setup,
         _check_characters,
-        _check_comments,
-        _check_placeholders,
         _check_paths,
         _check_words,
     )
@@ -122,6 +60,63 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
     parts = list(zip(loaded.programs(), plans, strict=True))
     problems = {problem for rule in rules for part in parts for problem in rule(*part)}
     return sorted(problems.union(_check_roles(loaded, plan)))
+
+
+@cache
+def _read_table() -> list[list[str]]:
+    path = os.path.join(os.path.dirname(__file__), "review.txt")
+    with open(path, encoding="utf-8") as lines:
+        return [line.strip().split(" | ", 4) for line in lines if line.strip() and line[0] != "#"]
+
+
+def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Yield what `review.txt` has for the texts of a spec."""
+    own, spec = plan.environment, loaded.spec
+    facts: dict[str, Any] = {
+        "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
+        "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
+        "batch": plan.can.batch,
+        "chained": spec.on_walltime is not None and spec.on_walltime.then != "stop",
+        "plain": plan.launch.plain,
+        "container": own.container,
+        "modules": spec.environment.modules,
+        "offline": plan.site.internet == "none",
+        "site": spec.site or "this site",
+    }
+    texts = list(_list_sources(loaded, plan))
+    for source, asked, form, message, hint in (row for row in _read_table() if len(row) > 2):
+        of_job = all(
+            bool(facts[one.lstrip("!")]) != ("!" in one) for one in asked.split("-")[0].split()
+        )
+        for _, path, text in [one for one in texts if one[0] == source] if of_job else ():
+            if match := re.search(form, text, re.MULTILINE):
+                values = facts | match.groupdict() | {"base": os.path.basename(text)}
+                message, hint = (Template(one).safe_substitute(values) for one in (message, hint))
+                yield loaded.problem(path, message, hint)
+                break
+
+
+def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """Yield the texts that rows of `review.txt` look at: what each is, its place, and itself."""
+    own, run = loaded.spec.environment, loaded.spec.run
+    setup = own.setup or ""
+    yield "setup", "environment.setup", setup
+    for path, name, value in _list_settings(loaded, plan):
+        yield "variable", path, f"{name}={value}"
+    for option, value in _list_options(plan.program.command):
+        yield "word", "run.args", f"{option} {value}"
+    yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(run.command or ()))
+    variables = plan.environment.variables
+    names = [*plan.environment.from_shell, *(f"{name}={variables[name]}" for name in variables)]
+    yield "names", "environment", " ".join(names)
+    for path, text in _list_texts(loaded):
+        yield "line", path, text
+    image = own.container.image if own.container else ""
+    files = {"run.script": run.script, "environment.venv": own.venv}
+    for path, file in (files | {"environment.container.image": image}).items():
+        if file and not own.stage and os.path.basename(file) not in setup:
+            yield "file", path, file
+    yield "interface", "launch.interface", plan.launch.interface or ""
 
 
 def _list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -200,32 +195,14 @@ def _list_settings(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, s
 
 
 def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Variables that show fewer GPUs than the job asks for, or part its processes."""
+    """Variables that show fewer GPUs than the job asks for."""
     gpus = max(group.gpus for group in plan.nodes.groups)
     for path, name, value in _list_settings(loaded, plan):
-        form = next((form for names, form in _VALUES.items() if re.fullmatch(names, name)), ".*")
-        if value and "$" not in value and not re.fullmatch(form, value, re.DOTALL):
-            write = (
-                form.replace("|", ", ")
-                if re.fullmatch(r"[\w|]+", form)
-                else "a number of 1 or more"
-            )
-            yield loaded.problem(path, f"{name} does not know {value!r}", f"write {write}")
-        elif name == "PATH" and not re.search(r"\$|/bin(:|$)(?<!\w/bin)", value):
-            hint = f"write {{value: {value}:$PATH, expand: true}}"
-            yield loaded.problem(
-                path, f"{name} replaces the node's own, with python and srun", hint
-            )
         shown = len([part for part in value.split(",") if part.strip()])
-        if path == "environment.setup" and re.fullmatch(r"MASTER_\w+|(LOCAL_)?RANK", name):
-            yield loaded.problem(path, f"{name} is set by the job, after its setup", "remove it")
-        elif name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
+        if name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
             message = f"{name} shows {shown} of the {gpus} GPUs that the job asks for on a node"
             hint = f"leave it out, or write gpus_per_node: {shown}"
             yield loaded.problem(path, message, hint)
-        elif (name, value) in _LOOPBACKS and plan.nodes.total > 1 and plan.can.batch:
-            message = f"{name}=lo is the loopback interface, which cannot reach other nodes"
-            yield loaded.problem(path, message, "leave it out, or write launch.interface")
 
 
 def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -237,34 +214,6 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if isinstance(gpus, tuple) and (hint := advise_on_devices(gpus)):
         message = f"asks for {len(gpus)} nodes, with {', '.join(map(str, gpus))} GPUs"
         yield loaded.problem("resources.gpus_per_node", message, hint)
-
-
-def _check_interface(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    if plan.nodes.total > 1 and plan.can.batch and plan.launch.interface == "lo":
-        message = "is the loopback interface, which cannot reach other nodes"
-        hint = "leave it out, or name the nodes' network, as ip -brief address shows it"
-        yield loaded.problem("launch.interface", message, hint)
-
-
-def _check_chain(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Results that the next start of the job would not find."""
-    spec, words = loaded.spec, plan.program.command
-    chained = spec.on_walltime is not None and spec.on_walltime.then != "stop"
-    end = "the job's next start may be elsewhere" if chained else "it goes with the job"
-    for before, word in zip(("", *words), words, strict=False):
-        option, _, folder = word.rpartition("=")
-        written = _OUTPUTS.fullmatch(option or before)
-        if _OWN_FOLDERS.match(folder) and plan.can.batch and (chained or written):
-            message = f"{folder} is on each node's own disk, and {end}"
-            yield loaded.problem("run.args", message, "name a folder that all nodes see")
-    own = spec.environment
-    image = own.container.image if own.container else None
-    named = {"run.script": spec.run.script, "environment.venv": own.venv}
-    for path, name in (named | {"environment.container.image": image}).items():
-        made = os.path.basename(name or "") in (own.setup or "")
-        if name and _OWN_FOLDERS.match(name) and plan.can.batch and not made and not own.stage:
-            message = f"{name} is on this machine's own disk, and the job's nodes have others"
-            yield loaded.problem(path, message, "name a folder that all nodes see")
 
 
 def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -300,28 +249,8 @@ def _check_packing(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("array", message, f"write together: {min(fit, array.size)}")
 
 
-def _check_internet(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """What asks for the internet, on a site whose compute nodes have none."""
-    own = plan.environment
-    if plan.site.internet != "none":
-        match = re.search(r"\b(pip3? install|conda install|conda create)\b", own.setup or "")
-        if match and plan.nodes.total > 1 and not own.container:
-            message = f"{match[1]} runs on {plan.nodes.total} nodes at a time, into one folder"
-            yield loaded.problem("environment.setup", message, "run it once, before you submit")
-        return
-    where = f"compute nodes of {loaded.spec.site or 'this site'} have no internet"
-    if own.setup and (match := _FETCHES.search(own.setup)):
-        hint = "run it on the login node, once, before you submit"
-        yield loaded.problem("environment.setup", f"{match[1]}: {where}", hint)
-    names = {*own.variables, *own.from_shell}
-    online = own.variables.get("WANDB_MODE", "online") == "online"
-    if online and any(name.startswith("WANDB_") for name in names):
-        hint = "write WANDB_MODE: offline, and run wandb sync on the login node"
-        yield loaded.problem("environment", f"W&B: {where}", hint)
-
-
 def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """A venv that the container does not see, and containers that take no variables in."""
+    """A venv that the container does not see."""
     own = loaded.spec.environment
     if own.container is not None and own.venv and own.venv.startswith("/"):
         seen = [bind.partition(":")[0] for bind in own.container.binds]
@@ -334,39 +263,15 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{own.venv} is not seen inside the container"
             hint = f"write binds: [{os.path.dirname(own.venv)}], or leave the venv out"
             yield loaded.problem("environment.venv", message, hint)
-    name, *words = (os.path.basename(word) for word in loaded.spec.run.command or ("",))
-    takes_none = {
-        "docker": not any(word.startswith(("-e", "--env")) for word in words),
-        "apptainer": bool({"-e", "--cleanenv", "-c", "--contain", "-C"} & set(words)),
-    }
-    alias = {"podman": "docker", "singularity": "apptainer"}
-    if takes_none.get(alias.get(name, name)):
-        message = f"{name} takes no variables in, so the processes do not find each other"
-        hint = "write environment.container, and the command that runs inside"
-        yield loaded.problem("run.command", message, hint)
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Lines that YAML has joined, because `setup:` is followed by > or by nothing; and conda's."""
-    setup = loaded.spec.environment.setup or ""
-    match = re.search(r"^\s*conda activate +([\w./$-]+)", setup, re.MULTILINE)
-    before = setup[: match.start()] if match else ""
-    made = loaded.spec.environment.modules or re.search(r"conda\.sh|hook|bashrc|module", before)
-    if match and not made:
-        message = "conda activate works only where conda's own lines stand before it"
-        yield loaded.problem("environment.setup", message, f"write environment.conda: {match[1]}")
-    program = loaded.spec.run.script or "\n"
-    if match := _LEAVES.search(setup):
-        message = f"{match[0]!r} ends the script, or never ends, before the program starts"
-        yield loaded.problem("environment.setup", message, "remove it")
-    elif re.search(rf"^[^#\n]*python[\d.]* (-\S+ )*{re.escape(program)}\b", setup, re.MULTILINE):
-        message = f"starts {program} on every node, before the job does"
-        yield loaded.problem(
-            "environment.setup", message, "remove it; run.script names the program"
-        )
-    if "\n" not in setup.strip() and (match := _JOINED.search(setup.split(" #")[0])):
-        message = f"is one line, in which {match[1]!r} is an argument of the command before it"
-        yield loaded.problem("environment.setup", message, "write setup: | and a line for each")
+    """Lines of setup that start what the job starts."""
+    setup, program = loaded.spec.environment.setup or "", re.escape(loaded.spec.run.script or "\n")
+    if re.search(rf"^[^#\n]*python[\d.]* (-\S+ )*{program}(?!\S)", setup, re.MULTILINE):
+        message = f"starts {loaded.spec.run.script} on every node, before the job does"
+        hint = "remove it; run.script names the program"
+        yield loaded.problem("environment.setup", message, hint)
 
 
 def _check_characters(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -388,33 +293,13 @@ def _check_characters(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             return
 
 
-def _check_comments(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Text behind a number sign that YAML takes for a comment, as of `tag: exp #1`."""
-    for path, rest in _list_texts(loaded):
-        if match := _EATEN.match(rest):
-            message = f"ends before {match[2]!r}, which YAML takes for a comment"
-            yield loaded.problem(path, message, f"write '{match[1]}{match[2]}'")
-            return
-
-
 def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Words that a job has no use for, or that are the same in every process; misspelt names."""
     words, world = plan.program.command, plan.nodes.world_size
-    name = os.path.basename(words[0]) if words else ""
-    if name in _IDLE:
-        yield loaded.problem("run.command", f"{name} {_IDLE[name]}", f"leave {name} out")
-    elif name in ("jupyter", "jupyter-lab", "tensorboard") and world > 1 and not plan.launch.plain:
-        message = f"{name} would start {world} servers, one in each process"
-        yield loaded.problem("run.command", message, "ask for one node, and launch: {mode: plain}")
     for option, value in _list_options(words):
-        option = option.replace("-", "_").replace("__", "--", 1)
-        one = _OWN_RANK.fullmatch(option) and value.isdecimal()
-        here = _OWN_WORLD.fullmatch(option) and re.search(r"localhost|127\.0\.0\.1", value)
-        other = option == "--world_size" and value.isdecimal() and int(value) != world
-        if world > 1 and (one or other or (here and plan.nodes.total > 1)):
+        if option in ("--world_size", "--world-size") and value.isdecimal() and int(value) != world:
             message = f"{option} {value} is the same in all {world} processes"
-            hint = "leave it out; the program finds RANK, LOCAL_RANK, WORLD_SIZE and MASTER_ADDR"
-            yield loaded.problem("run.args", message, hint)
+            yield loaded.problem("run.args", message, "leave it out; WORLD_SIZE has it")
     directives, sign = loaded.spec.directives, f"{plan.can.sign} "
     if (
         loaded.spec.scheduler
@@ -423,7 +308,7 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     ):
         hint = f"write {sign}..., or the key that means the same"
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
-    names = _NAMES.split()
+    names = next(texts for source, *texts in _read_table() if source == "known")[0].split()
     for name, value in (loaded.spec.environment.variables or {}).items():
         if len(str(value)) > 1 and str(value)[0] == str(value)[-1] and str(value)[0] in "\"'":
             path = f"environment.variables.{name}"
@@ -435,14 +320,6 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if near := find_near(name, names, cutoff=0.9):
             path = f"environment.variables.{name}"
             yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
-
-
-def _check_placeholders(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Words that stand for a value that is to be filled in."""
-    for path, text in _list_texts(loaded):
-        value = re.match(r"""["']?[^"',\]}#\n]*""", text)
-        if value and (match := _PLACEHOLDER.match(value[0].strip("\"' "))):
-            yield loaded.problem(path, f"{match[0]!r} stands for a value", "write your own")
 
 
 def _check_paths(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:

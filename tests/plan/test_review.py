@@ -48,7 +48,19 @@ DOUBTFUL = {
     ),
     "a rank for all": (
         (SCRIPT, "run: {script: train.py, args: {node-rank: 0}}"),
-        "--node_rank 0 is the same in all 8 processes; leave it out",
+        "--node-rank 0 is the same in all 8 processes; leave it out",
+    ),
+    "a purge behind the modules": (
+        ("", "environment: {modules: [cuda], setup: module purge}\n"),
+        "unloads what environment.modules has loaded before it; write environment.modules: {first",
+    ),
+    "a laptop's file": (
+        (SCRIPT, "run: {script: /Users/me/train.py}"),
+        "/Users/me/train.py is a path of another machine",
+    ),
+    "a laptop's data": (
+        (SCRIPT, "run: {script: train.py, args: {data: 'C:\\data'}}"),
+        "is a path of another machine",
     ),
     "sudo": ((SCRIPT, "run: {command: [sudo, a.out]}"), "sudo asks for a password"),
     "servers": ((SCRIPT, "run: {command: [jupyter, lab]}"), "jupyter would start 8 servers"),
