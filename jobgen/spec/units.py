@@ -56,10 +56,11 @@ def parse_duration(text: str) -> int:
         raise ValueError(f"has a fraction; write {minutes}m")
     elif match := re.fullmatch(r"(\d{1,4})-(\d{1,2})", text, re.ASCII):
         raise ValueError(f"is days and hours for Slurm alone; write {match[1]}d{match[2]}h")
-    elif match := re.fullmatch(r"(\d{1,9}):\d\d", text, re.ASCII):
-        number = int(match[1])
-        forms = f"{number}h, {number}m or {format_duration(number * 60)}"
-        raise ValueError(f"could mean hours or minutes; write e.g. {forms}")
+    elif match := re.fullmatch(r"(?!0+:00)(\d{1,9}):(\d\d)", text, re.ASCII):
+        first, second = (int(part) for part in match.groups())
+        pairs = (((first, "h"), (second, "m")), ((first, "m"), (second, "s")))
+        forms = ["".join(f"{count}{unit}" for count, unit in pair if count) for pair in pairs]
+        raise ValueError(f"could mean hours or minutes; write e.g. {' or '.join(forms)}")
     else:
         raise ValueError("is not a duration; write e.g. 04:00:00 or 4h")
     if total == 0:

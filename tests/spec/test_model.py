@@ -65,7 +65,7 @@ def test_a_walltime_needs_no_quotes(value: str, seconds: int) -> None:
     [
         ("7200", "'7200' has no unit; write e.g. 7200s, 7200m or 04:00:00"),
         ("010", "'010' has no unit; write e.g. 010s, 010m or 04:00:00"),
-        ("10:00", "'10:00' could mean hours or minutes; write e.g. 10h, 10m or 00:10:00"),
+        ("10:00", "'10:00' could mean hours or minutes; write e.g. 10h or 10m"),
         ("1:75:00", "'1:75:00' has minutes or seconds over 59"),
         ("on", f"'on' {DURATION}"),
         ("true", f"'true' {DURATION}"),

@@ -58,7 +58,9 @@ def test_duration(text: str, seconds: int) -> None:
     ("text", "message"),
     [
         ("7200", "has no unit; write e.g. 7200s, 7200m or 04:00:00"),
-        ("10:00", "could mean hours or minutes; write e.g. 10h, 10m or 00:10:00"),
+        ("10:00", "could mean hours or minutes; write e.g. 10h or 10m"),
+        ("0:30", "could mean hours or minutes; write e.g. 30m or 30s"),
+        ("0:00", "is not a duration; write e.g. 04:00:00 or 4h"),
         ("1:60:00", "has minutes or seconds over 59"),
         ("1:00:60", "has minutes or seconds over 59"),
         ("0s", "is zero; write e.g. 04:00:00 or 4h"),
