@@ -63,7 +63,7 @@ def edit(text: str, path: str, value: str | None, scheduler: str = "") -> dict[s
     from jobgen.spec.edit import set_value
 
     try:
-        edited = set_value(text, _write_path(path, text), value)
+        edited = set_value(text, path, value)
         if path == "site":
             edited = _fit_scheduler(edited, scheduler)
     except JobgenError as error:
@@ -248,38 +248,14 @@ def _place_reasons(script: str, explanation: Explanation) -> Iterable[dict[str, 
                 break
 
 
-def _read_values(text: str) -> dict[str, Any]:
+def _read_values(text: str) -> dict[str, str]:
     """Return each value of a spec's text by its path, as YAML; nothing if the text is not YAML."""
     from jobgen.spec.edit import list_values
 
     try:
-        values = list_values(text)
+        return list_values(text)
     except JobgenError:
         return {}
-    for old, new in _list_old_names(values):
-        for path in [path for path in values if f"{path}.".startswith(f"{old}.")]:
-            values[new + path.removeprefix(old)] = values.pop(path)
-    return values
-
-
-def _list_old_names(values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the old names of keys in a spec's values, each with its present name."""
-    from jobgen.spec.model import JobSpec
-
-    renamed: dict[str, str] = JobSpec.renamed  # type: ignore[attr-defined]
-    return [
-        pair for pair in renamed.items() if any(path.startswith(f"{pair[0]}.") for path in values)
-    ]
-
-
-def _write_path(path: str, text: str) -> str:
-    """Return a field's path by the name that the text uses, which may be an old one."""
-    from jobgen.spec.edit import list_values
-
-    for old, new in _list_old_names(list_values(text)):
-        if path.startswith(f"{new}."):
-            return old + path.removeprefix(new)
-    return path
 
 
 def _describe_error(text: object, path: str = "", line: int = 0, column: int = 0) -> dict[str, Any]:

@@ -48,7 +48,6 @@ _SECTIONS = (
     ("Before the time limit", ("on_walltime",)),
     ("More", ("",)),
 )
-_RENAMED: dict[str, str] = JobSpec.renamed  # type: ignore[attr-defined]
 # Keys that the title of a section stands for.
 _TOLD = {"run", "resources", "environment", "on_walltime"}
 # Parts of keys as people write them.
@@ -96,8 +95,6 @@ def _walk(record: dict[str, Any], path: str, definitions: dict[str, Any]) -> Ite
     """Yield the controls of a record's keys, and of the records in it."""
     for key, field in record["properties"].items():
         inside = f"{path}.{key}" if path else key
-        if inside in _RENAMED:
-            continue
         kinds = field.get("allOf") or field.get("anyOf") or [{}]
         if "$ref" in kinds[0]:
             name = kinds[0]["$ref"].rpartition("/")[2]

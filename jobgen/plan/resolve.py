@@ -99,7 +99,6 @@ def resolve(
     return plan._replace(
         left_out=tuple(dict.fromkeys(key for one in decisions for key in one.left_out)),
         notes=(
-            *loaded.notes,
             *_tell_defaults(plan),
             *list_warnings(loaded),
             *dict.fromkeys(note for one in decisions for note in one.notes),

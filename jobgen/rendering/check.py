@@ -145,7 +145,8 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
 
     Raises SpecError for what its site refuses.
     """
-    spec, file, notes = loaded.spec, Path(loaded.file), loaded.notes
+    spec, file = loaded.spec, Path(loaded.file)
+    notes: tuple[str, ...] = ()
     scheduler = next(iter(SCHEDULERS.values()))
     target = f" --scheduler {scheduler.name}"
     if spec.site or spec.scheduler:

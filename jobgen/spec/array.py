@@ -17,7 +17,7 @@ MAX_TASKS = 10_000
 Value = bool | Word | tuple[Word, ...]
 Choice = dict[str, bool | str | tuple[str, ...]]
 # Paths in the spec, and not names of arguments with a dot in them.
-_PATH = r"(resources|run|environment|launch|(on_)?walltime|array|notify|after)\."
+_PATH = r"(resources|run|environment|launch|on_walltime|array|notify|after)\."
 _ARGUMENT = r"run\.args\.(?=.)"
 _VARIABLE = r"environment\.variables\.(?=[A-Za-z_][A-Za-z0-9_]*$)"
 # Keys that no task can have for itself, as ECMA 262 reads it too.

@@ -112,9 +112,8 @@ def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]
 def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:
     """Give the record that is decorated what its annotations do not say.
 
-    `renamed` has the old names of keys, which who reads a document translates; `alternatives` the
-    key that may stand in the place of a required one; `short_key` is the key whose value alone may
-    stand for the record.
+    `alternatives` has the key that may stand in the place of a required one; `short_key` is the key
+    whose value alone may stand for the record.
     """
 
     def decorate(cls: type[T]) -> type[T]:

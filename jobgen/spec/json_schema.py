@@ -57,10 +57,6 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         name: _describe_field(field, defaults.get(name), definitions)
         for name, field in keys.items()
     }
-    renamed: dict[str, str] = getattr(cls, "renamed", {})
-    for old, new in renamed.items():
-        description = f"The old name of {new}."
-        schema["properties"][old] = schema["properties"][new] | {"description": description}
     required = [name for name, field in keys.items() if field.required]
     alternatives: dict[str, str] = getattr(cls, "alternatives", {})
     if required and "extends" in keys:  # the rest may stand in what it extends
@@ -73,8 +69,8 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         schema["required"] = required
     schema["additionalProperties"] = False
     excluding, conditions = _describe_choices(cls)
-    for old, new in (*renamed.items(), *alternatives.items()):
-        excluding.setdefault(old, []).append(new)
+    for name, other in alternatives.items():
+        excluding.setdefault(name, []).append(other)
     if excluding:
         schema["dependencies"] = {
             key: {"properties": dict.fromkeys(others, False)} for key, others in excluding.items()

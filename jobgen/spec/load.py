@@ -26,9 +26,8 @@ class LoadedSpec(NamedTuple):
 
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
-    `defaults` are files that nothing names: the project's, and the user's own config. `notes` name
-    the keys that have another name now. Of a `role`, `spec` is that of a job on its nodes alone,
-    and `whole` that of the file.
+    `defaults` are files that nothing names: the project's, and the user's own config. Of a
+    `role`, `spec` is that of a job on its nodes alone, and `whole` that of the file.
     """
 
     spec: JobSpec
@@ -39,7 +38,6 @@ class LoadedSpec(NamedTuple):
     text: str = ""
     laid: Mapping | None = None
     defaults: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     role: str = ""
     whole: JobSpec | None = None
 
@@ -108,16 +106,14 @@ def load(
     """
     overrides = write_overrides(overrides)
     path, text = _read_source(source)
-    notes: list[str] = []
-    root = _rename_keys(yaml_nodes.parse(text, file=path), notes)
+    root = yaml_nodes.parse(text, file=path)
     project = None if alone else _find_project_file(path)
     own = find_user_file() if user else None
     laid = None
     if "extends" in root.items or project:
-        laid = root = _resolve_extends(root, path, notes)
+        laid = root = _resolve_extends(root, path)
         if project:
-            below = _rename_keys(yaml_nodes.read(project), notes)
-            below = _resolve_extends(below, project, notes)
+            below = _resolve_extends(yaml_nodes.read(project), project)
             laid = root = merge(_drop_key(below, "extends"), root)
         laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
     for override in overrides:
@@ -148,7 +144,6 @@ def load(
         text=text,
         laid=laid,
         defaults=tuple(defaults),
-        notes=tuple(notes),
     )
     if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
         raise SpecError(problems)
@@ -182,22 +177,7 @@ def _write_json(value: Any) -> str:
     return json.dumps(value, default=os.fspath)
 
 
-def _rename_keys(root: Mapping, notes: list[str]) -> Mapping:
-    """Call the keys of a file by their names of today, and add a note on each that had another."""
-    for old, new in JobSpec.renamed.items():  # type: ignore[attr-defined]
-        node = root.items.get(old)
-        known = isinstance(node, Mapping) or (isinstance(node, Scalar) and node.kind == "null")
-        if not known or new in root.items:
-            continue  # binding it says what is wrong
-        notes.append(f"note: {root.keys[old]}: {old} is called {new} now; the old name still works")
-        renamed = Mapping(root.where)  # a new one, in the order of the document
-        renamed.items = {new if key == old else key: item for key, item in root.items.items()}
-        renamed.keys = {new if key == old else key: where for key, where in root.keys.items()}
-        root = renamed
-    return root
-
-
-def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
+def _resolve_extends(root: Mapping, path: str) -> Mapping:
     """The spec `root`, read from `path`, over the one that it `extends`, and so on.
 
     Raises SpecError where a file is not there, or extends itself.
@@ -212,7 +192,7 @@ def _resolve_extends(root: Mapping, path: str, notes: list[str]) -> Mapping:
             hint = "a relative path begins at the folder of the file that names it"
             raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
         files.append(base)
-        layers.append(_rename_keys(yaml_nodes.read(base), notes))
+        layers.append(yaml_nodes.read(base))
     result = layers.pop()
     while layers:
         result = merge(_drop_key(result, "extends"), layers.pop())
@@ -305,8 +285,6 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
         add_words(root, text, Position("the command line"))
         return
     keys = path.split(".")
-    if len(keys) > 1 or text.strip()[:1] == "{" or text.strip() in ("", "~", "null"):
-        keys[0] = JobSpec.renamed.get(keys[0], keys[0])  # type: ignore[attr-defined]
     if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
     where = where or Position(f"--set {path}")

@@ -454,7 +454,7 @@ class ReportInput(NamedTuple):
     ] = True
 
 
-@mark_record(renamed={"walltime": "on_walltime"}, alternatives={"run": "roles"})
+@mark_record(alternatives={"run": "roles"})
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""
 

@@ -60,7 +60,7 @@ class _Stranger(NamedTuple):
     @property
     def is_in_job(self) -> bool:
         """Whether it stands in a job spec, not in a profile or the user's own config."""
-        return hasattr(self.root, "renamed")
+        return hasattr(self.root, "alternatives")
 
     def takes(self, path: str, node: Node | None = None) -> bool:
         """Whether the key at a path takes the value, or another one, as it is."""

@@ -716,7 +716,7 @@ FAULTS = [
         args={"steps": 4000},
         changes={
             "resources": {"walltime": "90s"},
-            "walltime": {"notice": "30s", "then": "resubmit", "at_most": 3},
+            "on_walltime": {"notice": "30s", "then": "resubmit", "at_most": 3},
         },
         seconds=400,
         modes=("slurm", "pbs-direct"),

@@ -45,8 +45,8 @@ VARIANTS = {
         "resources={gpus_per_node: [8, 2], cpus_per_gpu: 8}",
         "launch.interface=hsn0",
     ],
-    "notice": ["walltime={notice: 2m}"],
-    "further starts": ["walltime={then: resubmit, at_most: 3}"],
+    "notice": ["on_walltime={notice: 2m}"],
+    "further starts": ["on_walltime={then: resubmit, at_most: 3}"],
     "command": ['run={command: [./train, "it\'s"]}', "launch.max_restarts=3"],
 }
 EXAMPLE_SCRIPTS = {
@@ -62,7 +62,7 @@ VARIANT_SCRIPTS = {
     for override in [f"environment={{container: {{image: $A/x, runtime: {runtime}}}}}"]
 }
 for name, override in (
-    ("requeue", "walltime.then=requeue"),
+    ("requeue", "on_walltime.then=requeue"),
     ("range of nodes", "resources.nodes={min: 2, max: 4}"),
 ):
     VARIANT_SCRIPTS[f"{name}, slurm-generic"] = render(
@@ -83,7 +83,7 @@ OTHER_STARTS = {
         "environment={container: {image: a b.sif, runtime: apptainer}}",
     ],
     "mpiexec": ["launch={launcher: mpiexec}"],
-    "direct by mpiexec": ["launch={mode: direct, launcher: mpiexec}", "walltime={notice: 2m}"],
+    "direct by mpiexec": ["launch={mode: direct, launcher: mpiexec}", "on_walltime={notice: 2m}"],
 }
 STARTED_OTHERWISE = {
     f"{name}, {site}": render(plan_of(BASE.read_text(), *overrides, site=site))

@@ -255,11 +255,11 @@ environment: {modules: [cuda/12.4, "a b"]}
 +launch: {interface: hsn0}
 +preflight: true
 +preflight: false
-+walltime: {}
-+walltime: {notice: 5m}
-+walltime: {notice: 00:05:00, then: stop}
-+walltime: {then: requeue}
-+walltime: {notice: 90s, then: resubmit, at_most: 10}
++on_walltime: {}
++on_walltime: {notice: 5m}
++on_walltime: {notice: 00:05:00, then: stop}
++on_walltime: {then: requeue}
++on_walltime: {notice: 90s, then: resubmit, at_most: 10}
 +on_walltime: {notice: 5m, then: Requeue}
 +notify: {on: [END, Fail]}
 +notify: {on: "end, fail"}
@@ -447,19 +447,19 @@ preflight: ~
 preflight: yes
 preflight: 1
 preflight: [true]
-walltime: ~
-walltime: 2h
-walltime: [2h]
-walltime: {notice: 300}
-walltime: {notice: 0m}
-walltime: {notice: [5m]}
-walltime: {then: continue}
-walltime: {then: true}
-walltime: {at_most: 3}
-walltime: {then: stop, at_most: 3}
-walltime: {then: requeue, at_most: 0}
-walltime: {then: requeue, at_most: many}
-walltime: {than: requeue}
+on_walltime: ~
+on_walltime: 2h
+on_walltime: [2h]
+on_walltime: {notice: 300}
+on_walltime: {notice: 0m}
+on_walltime: {notice: [5m]}
+on_walltime: {then: continue}
+on_walltime: {then: true}
+on_walltime: {at_most: 3}
+on_walltime: {then: stop, at_most: 3}
+on_walltime: {then: requeue, at_most: 0}
+on_walltime: {then: requeue, at_most: many}
+on_walltime: {than: requeue}
 directives: ["-l x"]
 directives: ["#PBS"]
 directives: ["#PBS "]

@@ -252,7 +252,7 @@ def test_pbs_kill_at_each_point_of_a_chain(pbs: Pbs, tmp_path: Path) -> None:
         pbs.run("qdel", *reversed(jobs(_)))
 
     def prepare(here: Path) -> None:
-        spec(here, "pbs", walltime={"notice": "1m", "then": "resubmit", "at_most": 3})
+        spec(here, "pbs", on_walltime={"notice": "1m", "then": "resubmit", "at_most": 3})
 
     # What comes before the scheduler is asked is as with Slurm.
     effects = r"Popen|\.out'|job\.json|os\.remove"

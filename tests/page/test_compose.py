@@ -88,11 +88,11 @@ def test_the_form_says_what_the_site_decides() -> None:
     assert "queue" in answer["decided"]
 
 
-def test_the_form_has_every_key_by_its_name_of_today_and_in_words() -> None:
+def test_the_form_has_every_key_in_words() -> None:
     schema = json.loads(make_schema(JobSpec, title="job"))
     controls = [c.path for section in make_form() for c in (*section.controls, *section.advanced)]
     assert len(controls) == len(set(controls))
-    known = schema["properties"].keys() - JobSpec.renamed.keys()
+    known = schema["properties"].keys()
     assert {path.partition(".")[0] for path in controls} == known
     for name, record in (("resources", "Resources"), ("run", "Run"), ("launch", "Launch")):
         keys = schema["definitions"][record]["properties"]
@@ -101,17 +101,6 @@ def test_the_form_has_every_key_by_its_name_of_today_and_in_words() -> None:
     assert labels["resources.gpus_per_node"] == "GPUs per node"
     assert labels["environment.container.image"] == "Container: image"
     assert len(set(labels.values())) == len(labels)
-
-
-def test_an_old_name_of_a_key_is_shown_in_its_field_and_written_to() -> None:
-    text = START + "walltime: {notice: 10m}\n"
-    answer = compose.compose(text)
-    assert answer["values"]["on_walltime.notice"] == "10m"
-    assert "walltime.notice" not in answer["values"]
-    assert [note for note in answer["notes"] if "on_walltime now" in note]
-    edited = compose.edit(text, "on_walltime.then", "resubmit")
-    assert edited["problems"] == []
-    assert "walltime: {notice: 10m, then: resubmit}" in edited["text"]
 
 
 def test_a_script_is_linted_and_imported() -> None:

@@ -24,7 +24,7 @@ PORTABLE = next(path for path in EXAMPLES if path.stem == "portable").read_text(
 CHOICE = "jobgen's choice, the first"
 UNEQUAL = edited(("nodes: 2", "gpus_per_node: [2, 8, 2, 2], cpus_per_node: 16"))
 CHAIN = edited(
-    ("nodes: 2", "nodes: 2, walltime: 1h"), ("", "walltime: {notice: 1m, then: resubmit}\n")
+    ("nodes: 2", "nodes: 2, walltime: 1h"), ("", "on_walltime: {notice: 1m, then: resubmit}\n")
 )
 INTERFACE = edited(("", "launch: {interface: hsn0}\n"))
 
@@ -385,7 +385,7 @@ def test_the_cost_is_walltime_times_size_times_rate() -> None:
 
 
 def test_the_cost_is_of_all_starts_and_tasks() -> None:
-    more = ("walltime={notice: 1m, then: resubmit, at_most: 3}", "array.tasks=4")
+    more = ("on_walltime={notice: 1m, then: resubmit, at_most: 3}", "array.tasks=4")
     alone = explained(GADI, more[0]).cost
     assert alone.amount == 24 * 3
     assert alone.how.endswith(" x 3 starts")

@@ -127,16 +127,10 @@ def test_the_list_of_keys_is_told_once() -> None:
     assert said.count("unknown key") == 2
 
 
-@pytest.mark.parametrize("old", ["walltime: {then: requeue}", "walltime: {notice: 10m}"])
-def test_the_old_name_of_on_walltime_is_the_same_job(old: str) -> None:
-    text = yaml.safe_dump(BASE, sort_keys=False)
-    before, after = plan_of(f"{text}{old}\n"), plan_of(f"{text}on_{old}\n")
-    (note,) = before.notes
-    assert note.endswith("walltime is called on_walltime now; the old name still works")
-    assert before._replace(notes=()) == after
-    assert plan_of(text, old.replace(": ", "=", 1)).walltime == after.walltime
-    with pytest.raises(JobgenError, match="walltime: unknown key"):
-        load(f"{text}{old}\non_{old}\n")
+@pytest.mark.parametrize("value", ["{then: requeue}", "{notice: 10m}", "2h", ""])
+def test_walltime_at_the_top_names_both_keys_that_it_can_mean(value: str) -> None:
+    said = complaint(f"{yaml.safe_dump(BASE, sort_keys=False)}walltime: {value}\n")
+    assert "write resources.walltime for the limit, or on_walltime for what happens before" in said
 
 
 def test_a_launcher_may_start_processes_where_that_is_meant() -> None:
