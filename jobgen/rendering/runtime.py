@@ -129,7 +129,7 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "meeting": may_work_apart(plan),
         "processes": launch.direct and not launch.numbers,
         "watched": several and launch.launcher != "srun",
-        "guarded": ends_leftovers(plan),
+        "guarded": ends_leftovers(plan, pieces),
         "c10d": launch.rendezvous == "c10d",
         "addresses": several and not here and launch.own_address,
         "array": bool(plan.array),

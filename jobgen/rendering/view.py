@@ -298,12 +298,9 @@ def uses_gpus(plan: Plan) -> bool:
     return plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler)
 
 
-def ends_leftovers(plan: Plan) -> bool:
+def ends_leftovers(plan: Plan, pieces: LaunchPieces) -> bool:
     """Whether the script itself ends what an agent leaves behind; Slurm does for its own steps."""
-    if plan.launch.body:
-        return False
-    pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
-    return pieces.watched or plan.launch.launcher == "mpiexec"
+    return not plan.launch.body and (pieces.watched or plan.launch.launcher == "mpiexec")
 
 
 def may_start_worlds(plan: Plan) -> bool:

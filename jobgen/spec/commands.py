@@ -17,8 +17,6 @@ from jobgen.spec.launchers import SHELL_WORDS, SHELLS, find_launcher, find_modul
 Conflict = tuple[str, str, str]
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
-# An option and its value in one word: argparse and its like know no option of this name.
-_TWO_WORDS = r"--?[A-Za-z][\w.-]*[ \t]+\S"
 _TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}"
 # What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
 _EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
