@@ -42,7 +42,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 # regular expressions for the whole of it, or for a part; and what a rule answers.
 _FACTS = {"form": "word", "matches": "text"}
 _WHOLE, _PARTS = ("form", "key", "means", "at", "path"), ("matches", "line")
-_ANSWERS = ("say", "use", "fault", "argument")
+_ANSWERS = ("say", "use", "fault", "argument", "unfold")
 
 
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as AnySequence
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
@@ -66,6 +66,12 @@ class _Stranger(NamedTuple):
         """Whether the key at a path takes the value, or another one, as it is."""
         kinds = self.kinds(path)
         return bool(kinds) and not self.check(node or self.node, kinds, path)
+
+    def suits(self, path: str) -> bool:
+        """Whether the value has a shape that the key at a path takes; text has to be text."""
+        switch = getattr(self.node, "kind", "") == "bool"
+        fit = [kind for kind in self.kinds(path) if kind.fits(self.node)]
+        return any(not switch or kind.type is bool or get_args(kind.type) for kind in fit)
 
     def kinds(self, path: str) -> tuple[Kind, ...]:
         """Return what the key at a path may be."""
@@ -133,7 +139,7 @@ def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False
 
 
 def _brief(description: str) -> str:
-    return re.split(r"[.;:](?:\s|$)|, (?:such|or|as)\b", description, maxsplit=1)[0]
+    return re.split(r"[.;](?:\s|$)|, (?:such|or|as)\b", description, maxsplit=1)[0]
 
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
@@ -146,15 +152,20 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     )
     if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
         yield Hint(f"write its keys here, without {key}")
-    same = _list_parts(root).get(frozenset(_split(key)), word) if stranger.is_in_job else word
     if cls is not Expandable:
-        readings = dict.fromkeys((word, plain, same))
-        yield from (_look_up(stranger, reading) for reading in readings)
+        bare = re.sub(load_table()["prefixes"], "", word)
+        yield from (_look_up(stranger, reading) for reading in dict.fromkeys((word, plain, bare)))
+        parts = frozenset(_split(key))
+        if same := _list_parts(root).get(parts) if stranger.is_in_job else "":
+            hint = _look_up(stranger, same)
+            sure = hint and (len(parts) > 1 or not hint.meant or stranger.suits(hint.meant))
+            yield hint if sure else None
     if near := find_near(word, known):
         yield _point(stranger, _join(path, near))
     if stranger.is_in_job:
         yield _apply(stranger, "own_rules", word)
         yield _apply(stranger, "late_rules", word)
+        yield _unfold(stranger) if path in ("", "resources") else None
         yield from _compare_parts(stranger)
 
 
@@ -193,7 +204,26 @@ def _apply(stranger: _Stranger, section: str, word: str, target: str = "") -> Hi
     if "say" not in answer:
         return _point(stranger, answer["use"]) if answer else None
     own = _apply(stranger, "own_rules", word) if "argument" in answer else None
+    own = _unfold(stranger) if "unfold" in answer else own
     return own or Hint(answer["say"], answer.get("use", ""))
+
+
+def _unfold(stranger: _Stranger) -> Hint | None:
+    """Return where the keys below a key belong, if most of them have a place."""
+    inner, root = getattr(stranger.node, "items", ()), stranger.root
+    if not isinstance(stranger.node, Mapping) or not 0 < len(inner) <= 12:
+        return None
+    meant = {
+        key: key
+        if key in read_fields(root)
+        else suggest_key(key, node, path="", cls=root, root=root, check=stranger.check).meant
+        for key, node in stranger.node.items.items()
+    }
+    placed = [f"{path} for {key}" for key, path in meant.items() if path]
+    only_name = set(filter(None, meant.values())) <= {"name"}
+    if only_name or 2 * len(placed) <= len(meant):
+        return None
+    return Hint(f"its keys belong elsewhere: write {', '.join(placed)}")
 
 
 def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
@@ -205,11 +235,11 @@ def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
     alike = [known[one] for one in within if len(within) == 1] + [near] * bool(near)
     yield from (_look_up(stranger, other) for other in alike)
     vague = load_table()["vague"].split()
-    for part in reversed(_split(stranger.key.partition("_per_")[0])):
-        word = "" if part in vague else known.get(frozenset([part]), "")
-        hint = _look_up(stranger, word) if word else None
-        if hint and hint.meant and stranger.takes(hint.meant):
-            yield hint
+    parts = [one for one in _split(stranger.key.partition("_per_")[0]) if one not in vague]
+    words = [known[frozenset([part])] for part in parts if frozenset([part]) in known]
+    hints = [hint for word in words if (hint := _look_up(stranger, word)) and hint.meant]
+    if len({hint.meant.partition(".")[0] for hint in hints}) == 1:
+        yield hints[-1] if stranger.takes(hints[-1].meant) else None
 
 
 @cache
@@ -241,28 +271,32 @@ def point_to_directive(word: str, value: str = "") -> Hint | None:
 
 def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
-    _, node, path, cls, _ = stranger[:5]
+    key, node, path, cls, _ = stranger[:5]
     target = min(paths, key=lambda one: (not stranger.takes(one), one.count("."), one))
     parent, _, name = target.rpartition(".")
     if parent.endswith("resources") and (short := name.partition("_per_")[0]) in read_fields(cls):
         target, parent, name = _join(path, short), path, short  # a role's own
-    here, example, fault = parent == path, f"{name}: {show(node)}", ""
+    here, example, fault, more = parent == path, f"{name}: {show(node)}", "", ""
+    per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
+    if not stranger.suits(target) or (all(per) and per[0] != per[1]):
+        example = f"{name}: {load_table()['examples'].get(name, '...')}"
     if faults := stranger.list_faults(target):
         with_unit = stranger.add_unit(target)
-        line = re.match(rf"write ({name}: .*?)(?:, (?:or|for) .*|; .*)?$", faults[0].hint)
+        line = re.match(rf"write ({name}: .*?)(?:, (?:or|for) .*|(; .*))?$", faults[0].hint)
+        more = (line and line[2]) or ""
         written = f"{name}: {with_unit}" if with_unit else line[1] if line else ""
         fault = f" write {written}" if written else f" {faults[0].hint}" * bool(faults[0].hint)
         example = written or f"{name}: {load_table()['examples'].get(name, '...')}"
     remark = load_table()["remarks"].get(target, "")
     if here:
-        return Hint(f"did you mean {name!r}{remark if path else ''}?{fault}", target)
+        return Hint(f"did you mean {name!r}{remark if path else ''}?{fault}{more}", target)
     role = re.match(r"roles\.\w+", path)
     if role and target.partition(".")[0] in load_table()["own_of_roles"].split():
         target = f"{role[0]}.{target}"
     for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
     remark = remark if parent else ", at the top level" * bool(path)
-    return Hint(f"write {target}{remark}, as in {example}", target)
+    return Hint(f"write {target}{remark}, as in {example}{more}", target)
 
 
 def show(node: Node) -> str:
@@ -375,6 +409,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "args": f", args: [{', '.join(words[1:])}]" if words[1:] else "",
         "joined": "&".join(words),
         "pairs": ", ".join(word.replace("=", ": ", 1) for word in words if "=" in word),
+        "single": "yes" * any("=" not in word for word in words),
         "names": ", ".join(inner),
         "lists": "yes" * any(not isinstance(item, Scalar) for item in inner.values()),
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
