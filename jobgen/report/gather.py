@@ -24,7 +24,7 @@ from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
 from jobgen.report.settings import collect_settings, find_varied, list_task_words
 from jobgen.report.summary import summarise_run
-from jobgen.report.usage import gather_usage, measure_energy
+from jobgen.report.usage import gather_usage, measure_energy, read_samples
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.load import load
@@ -57,7 +57,9 @@ def gather(
     waited = _measure_wait(job, attempts, used)
     ran = (used.elapsed if used else None) or sum(elapsed) or None
     cause = _find_cause(job, state, folder.notes, now=now)
-    usage = gather_usage(*(program.run_dir for program in programs))
+    samples = read_samples(program.run_dir for program in programs)
+    usage = gather_usage(samples)
+    until = history.last if state.ended else now
     known = efficiency.Known(
         state=state,
         plan=plan,
@@ -86,7 +88,7 @@ def gather(
         waited=waited,
         ran=ran,
         attempts=attempts,
-        ledger=_keep_ledger(job, attempts, history, until=history.last if state.ended else now),
+        ledger=_keep_ledger(job, attempts, history, measure_energy(samples), until=until),
         places=places,
         cause=cause,
         training=training,
@@ -109,18 +111,23 @@ def gather(
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
     """Return the ledger of a run alone, up to the moment `now` if it has not `ended`."""
-    history = History(job.run_dir, Path(job.folder), since=job.submitted - _CLOCKS)
+    programs = [*job.roles.values()] or [job]
+    history = History(programs[-1].run_dir, Path(job.folder), since=job.submitted - _CLOCKS)
     attempts = Folder(job).attempts(history.first_steps())
-    return _keep_ledger(job, attempts, history, until=history.last if ended else now)
+    kwh = measure_energy(read_samples(program.run_dir for program in programs))
+    return _keep_ledger(job, attempts, history, kwh, until=history.last if ended else now)
 
 
 def _keep_ledger(
-    job: JobRecord, attempts: tuple[Attempt, ...], history: History, *, until: float
+    job: JobRecord,
+    attempts: tuple[Attempt, ...],
+    history: History,
+    kwh: float | None,
+    *,
+    until: float,
 ) -> Ledger | None:
-    kwh = measure_energy(job.run_dir)
-    return keep_ledger(
-        attempts, history.lines, job.run_dir, submitted=job.submitted, until=until, kwh=kwh
-    )
+    run_dir, lines = job.run_dir, history.lines
+    return keep_ledger(attempts, lines, run_dir, submitted=job.submitted, until=until, kwh=kwh)
 
 
 def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -> Diagnosis | None:

@@ -25,9 +25,30 @@ class GpuMoment(NamedTuple):
     gpus: tuple[GpuSample, ...]
 
 
-def gather_usage(*run_dirs: Path) -> Usage | None:
-    """Return what was noted in these folders; None if nothing was."""
-    nodes = [moments for folder in run_dirs for moments in _read_csv_files(folder)]
+# What each node has noted.
+Samples = list[list[GpuMoment]]
+
+
+def read_samples(run_dirs: Iterable[Path]) -> Samples:
+    """Return the moments of each node in these folders; damaged lines are left out.
+
+    Programs that share a node note the same GPUs: the longest record of it counts.
+    """
+    nodes: dict[str, list[GpuMoment]] = {}
+    for path in (path for folder in run_dirs for path in sorted(folder.glob("usage/*.csv"))):
+        try:
+            with open_left(path) as file:
+                text = file.read(_MOST_BYTES).decode(errors="replace")
+        except OSError:
+            continue
+        moments = list(_count_starts(read_gpu_csv(text)))
+        if len(moments) > len(nodes.get(path.name, ())):
+            nodes[path.name] = moments
+    return [*nodes.values()]
+
+
+def gather_usage(nodes: Samples) -> Usage | None:
+    """Return what the nodes have noted in sum; None if that is nothing."""
     if not nodes:
         return None
     gpus = [gpu for node in nodes for one in node for gpu in one.gpus]
@@ -42,13 +63,13 @@ def gather_usage(*run_dirs: Path) -> Usage | None:
     )
 
 
-def measure_energy(run_dir: Path) -> float | None:
+def measure_energy(nodes: Samples) -> float | None:
     """Return the kWh of all GPUs by the samples of their power; None without any.
 
     Between two samples the power is taken to change evenly; pauses count nothing.
     """
     joules: list[float] = []
-    for node in _read_csv_files(run_dir):
+    for node in nodes:
         for before, after in pairwise(node):
             watts = [_list_known(one.gpus, "power") for one in (before, after)]
             seconds = after.time - before.time
@@ -97,18 +118,6 @@ def _measure_cover(node: Sequence[GpuMoment]) -> float:
         for attempt in range(node[-1].attempt + 1)
     ]
     return sum(times[-1] - times[0] for times in own)
-
-
-def _read_csv_files(run_dir: Path) -> Iterator[list[GpuMoment]]:
-    """Yield the moments of each node in `usage/*.csv`; damaged lines are left out."""
-    for path in sorted(run_dir.glob("usage/*.csv")):
-        try:
-            with open_left(path) as file:
-                text = file.read(_MOST_BYTES).decode(errors="replace")
-        except OSError:
-            continue
-        if moments := list(_count_starts(read_gpu_csv(text))):
-            yield moments
 
 
 def _count_starts(moments: Iterable[tuple[float, tuple[GpuSample, ...]]]) -> Iterator[GpuMoment]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobgen.report.facts import Attempt, Ledger
 from jobgen.report.ledger import KINDS, draw_ledger, keep_ledger, sum_ledgers
-from jobgen.report.usage import measure_energy
+from jobgen.report.usage import measure_energy, read_samples
 
 Lines = dict[str, list[dict[str, Any]]]
 BEGAN = 1_000_000.0
@@ -153,5 +153,16 @@ def test_energy_is_the_integral_of_the_power(tmp_path: Path) -> None:
     touch(tmp_path / "usage/n1.csv", BEGAN, "\n".join(lines) + "\n")
     # Watts times hours: 150 on average over 3570 s, then 300 for an hour.
     expected = 2 * (149.6 * 3570 / 3600 + 300) / 1000
-    assert measure_energy(tmp_path) == pytest.approx(expected, rel=0.05)
-    assert measure_energy(tmp_path / "none") is None
+    assert measure_energy(read_samples([tmp_path])) == pytest.approx(expected, rel=0.05)
+    assert measure_energy(read_samples([tmp_path / "none"])) is None
+
+
+def test_roles_that_share_a_node_note_its_gpus_once(tmp_path: Path) -> None:
+    line = "2026/03/01 01:{:02}:00.000, 0, 90, 1000, 80000, 300\n"
+    for role, minutes in (("server", 60), ("train", 30)):
+        path = tmp_path / role / "usage/n1.csv"
+        touch(path, BEGAN, "".join(line.format(minute) for minute in range(minutes)))
+    touch(tmp_path / "train/usage/n2.csv", BEGAN, line.format(0) + line.format(1))
+    samples = read_samples([tmp_path / "server", tmp_path / "train"])
+    assert [len(node) for node in samples] == [60, 2]
+    assert measure_energy(samples) == pytest.approx(0.3 * 60 / 60)
