@@ -148,9 +148,14 @@ class Nodes(NamedTuple):
     @property
     def threads(self) -> int | None:
         """OMP_NUM_THREADS that suits every node; None where only the node knows its CPUs."""
-        if any(group.cpus is None for group in self.groups):
+        each = [(self.share(group.cpus), group.processes) for group in self.groups]
+        if any(cpus is None for cpus, _ in each):
             return None
-        return max(1, min((group.cpus or 1) // group.processes for group in self.groups))
+        return max(1, min((cpus or 1) // processes for cpus, processes in each))
+
+    def share(self, cpus: int | None) -> int | None:
+        """Return how many of a node's CPUs are for its processes: roles may share the node."""
+        return self.place.share(cpus) if self.place and cpus else cpus
 
 
 class Program(NamedTuple):

@@ -80,7 +80,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 global_ranks=tuple(first + rank for rank in local) if known else None,
                 gpus=group.gpus,
                 devices=devices,
-                cpus=group.cpus,
+                cpus=plan.nodes.share(group.cpus),
                 cores=plan.launch.cores[: group.processes],
                 memory_kib=group.memory,
                 hosts_rendezvous=index == start and plan.launch.mode in ("torchrun", "direct"),

@@ -75,7 +75,8 @@ def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
         why = "only where a node's own name leads to its loopback address: what leads to the others"
         yield "GLOO_SOCKET_IFNAME", "an interface", why
     among = "the machine / all processes" if local else "the node / its processes"
-    threads = str(plan.nodes.threads or f"CPUs of {among}")
+    parts = {f"{one.name}: ": one.plan for one in plan.roles.members} if plan.roles else {"": plan}
+    threads = ", ".join(f"{k}{p.nodes.threads or f'CPUs of {among}'}" for k, p in parts.items())
     why = "the processes of a node share its cores"
     keys = (*cpu_keys(plan), *PROCESSES)
     if not plan.launch.ray:

@@ -229,19 +229,8 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     place, gpus = role.place, plan.nodes.groups[0].gpus
     part = role.plan._replace(walltime=plan.walltime)
     view = describe_script(part)._replace(role=role.name, processes=())
-    shared = (
-        [one for one in plan.roles.members if one.place.first == place.first] if plan.roles else []
-    )
-    if local:
-        view = view._replace(threads_among=plan.nodes.world_size)
-    elif len(shared) > 1:  # they share its CPUs, too
-        among = sum(one.place.gpus or 1 for one in shared)
-        groups = tuple(
-            group._replace(cpus=group.cpus and max(1, group.cpus * (place.gpus or 1) // among))
-            for group in role.plan.nodes.groups
-        )
-        shares = part._replace(nodes=part.nodes._replace(groups=groups))
-        view = view._replace(plan=shares, threads_among=among)
+    if local or place.among:
+        view = view._replace(threads_among=plan.nodes.world_size if local else place.among)
     if gpus and (local or place.gpus is not None):
         taken = gpus if place.gpus is None else place.gpus
         view = view._replace(gpus_taken=(place.first_gpu, taken, gpus))

@@ -29,12 +29,20 @@ _PYTHONS = ("venv", "uv", "conda", "stage")
 
 
 class Spot(NamedTuple):
-    """Where a role runs: nodes in a row, and with `gpus` a part of each, from `first_gpu` on."""
+    """Where a role runs: nodes in a row, and with `gpus` a part of each, from `first_gpu` on.
+
+    Roles beside it have the rest of `among` parts of the CPUs; 0 where it has the nodes alone.
+    """
 
     first: int
     nodes: int
     first_gpu: int = 0
     gpus: int | None = None
+    among: int = 0
+
+    def share(self, cpus: int) -> int:
+        """Return how many CPUs of a node are its own; a role without GPUs has one part."""
+        return max(1, cpus * (self.gpus or 1) // self.among) if self.among else cpus
 
 
 def list_processes(spec: JobSpec) -> Iterator[int]:
@@ -88,9 +96,10 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     first = 0
     for block, count in zip(blocks, counts, strict=True):
         gpu = 0
+        among = sum(roles[name].gpus or 1 for name in block) if block[1:] else 0
         for name in block:
             nodes = roles[name].nodes or count or 1  # the first ones of those that are shared
-            places[name] = Spot(first, nodes, gpu, roles[name].gpus)
+            places[name] = Spot(first, nodes, gpu, roles[name].gpus, among)
             gpu += roles[name].gpus or 0
         if gpu > most:
             message = f"has {gpu} GPUs of each node, and a node has {most}"
