@@ -119,6 +119,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         with contextlib.suppress(OSError):
             left = os.listdir(job.run_folder)
     attempts = list_attempts(job.run_dir) if "attempts" in left else []
+    roles = job.roles if goes_on or "roles" in left else {}
     return JobRow(
         id=job.id,
         name=job.name,
@@ -132,7 +133,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         starts=status.starts,
         at_most=None if state.ended else _read_at_most(status),
         # of the job, or of the last of its roles
-        progress=read_progress([job, *job.roles.values()][-1].run_dir) if goes_on else None,
+        progress=read_progress([job, *roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
         commit=job.commit,
         changed=job.changed,
@@ -141,12 +142,12 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         tracked=find_tracked(job.run_dir) if "logs" in left else (),
         verdicts=tuple(read_verdicts(attempts)),
         bad_nodes=tuple(read_bad_nodes(job.run_dir)) if "bad-nodes" in left else (),
-        roles=tuple(_list_roles(job)) if "roles" in left else (),
+        roles=tuple(_list_roles(roles)) if tracked else (),
     )
 
 
-def _list_roles(job: JobRecord) -> Iterator[RoleState]:
-    for name, role in job.roles.items():
+def _list_roles(roles: dict[str, JobRecord]) -> Iterator[RoleState]:
+    for name, role in roles.items():
         left = read_traces(role)
         words = {
             "": "running",
