@@ -10,6 +10,7 @@ import pytest
 from support import ROOT
 
 from jobgen.errors import SpecError
+from jobgen.plan.ranks import list_nodes
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
@@ -64,8 +65,11 @@ def test_roles_share_nodes_until_the_gpus_of_these_are_dealt() -> None:
         f"roles:\n  server: {{gpus: 4, nodes: 1, {own}\n  router: {{gpus: 0, {own}\n"
         f"  train: {{gpus: 4, nodes: 2, {own}\n  asks: {{gpus: 0, nodes: 1, {own}\n"
     )
-    places = [tuple(role.place) for role in plan(text).roles.members]
-    assert places == [(0, 1, 0, 4), (0, 1, 4, 0), (1, 2, 0, 4), (1, 1, 4, 0)]
+    roles = plan(text).roles.members
+    places = [tuple(role.place) for role in roles]
+    assert places == [(0, 1, 0, 4, 5), (0, 1, 4, 0, 5), (1, 2, 0, 4, 5), (1, 1, 4, 0, 5)]
+    cpus = [next(iter(list_nodes(role.plan))).cpus for role in roles]
+    assert cpus == [25, 6, 25, 6]  # of 32, in as many parts as the GPUs are, and one without
     assert (
         "roles: have 3, and resources.nodes says 2"
         in complaints(text.replace("nodes: 3", "nodes: 2"))[0]
