@@ -16,8 +16,8 @@ find_lost() {    # sets lost and reason
             why+=": $(tail -n 1 "$attempt_dir/launcher.log")"
         fi
         if ((looks[index]++ >= most)); then
-            lost+=${lost:+ }${NODES[index]}
-            reason=": $lost is lost: $why"
+            reason=${lost:+$reason; so is ${NODES[index]}} lost+=${lost:+ }${NODES[index]}
+            reason=${reason:-": $lost is lost: $why"}
             echo "lost $lost" >"$attempt_dir/failed"
         fi
     done

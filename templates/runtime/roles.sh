@@ -1,12 +1,16 @@
 # Roles: each runs as a job does, on its own nodes, in a folder below this job's. This script starts
 # them, waits until they are ready, and ends them all when the last one ends, or another fails.
-role='' lost='' ROLES=() ADDRESSES=()
+role='' lost='' script_node='' ROLES=() ADDRESSES=()
 declare -A place_of=() pid_of=() may_end=()
 enter_role() {    # where this file is called for one role
     # shellcheck source=/dev/null
     . "$1/role"
     export JOBGEN_ROLE=$role
     if [[ $mode == torchrun ]]; then unset -f end_process find_killed; fi    # of single processes
+    if has give_sign; then    # it is the script that looks for signs, and not the role's first node
+        eval "role_$(declare -f start_guard)"
+        start_guard() { MASTER_ADDR=$script_node role_start_guard; }
+    fi
     if has "container_$role"; then eval "container() { container_$role \"\$@\"; }"; fi
 }
 environment() {
@@ -45,19 +49,21 @@ run_role() {    # run_role ROLE: in its own shell, as if it were a job
     make_run_folder
     trap 'if [[ -n $stop ]]; then make_end; fi; stop=SIGTERM' TERM INT
     if [[ -e $above/from_shell ]]; then cp -p "$above/from_shell" "$attempt_dir"; fi
-    cat "$above/roles" - >"$attempt_dir/role" \
-        <<<"role=$1 role_job=$role_job mode=$mode first=$first PROCESSES=($processes)"
+    cat "$above/roles" - >"$attempt_dir/role" <<<"role=$1 role_job=$role_job mode=$mode \
+first=$first script_node=${ADDRESSES[0]} PROCESSES=($processes)"
     enter_role "$attempt_dir"
     run_job
     exit "$status"
 }
 make_end() { kill -TERM ${child:+"$child"} || kill -KILL "${launchers[@]}"; } 2>/dev/null
 wait_for_role() {    # wait_for_role ROLE SECONDS TEST...
-    local until=$((SECONDS + $2)) addr=${1^^}_ADDR port=${1^^}_PORT
+    local until=$((SECONDS + $2)) addr=${1^^}_ADDR port=${1^^}_PORT at
+    at=${!addr}
+    if [[ $3 == *t*p ]]; then at+=:${!port}; fi    # http, tcp
     until is_ready "$1" "$3" "${4-}" "${!addr}" "${!port}"; do
         watch_roles
         ((SECONDS < until)) ||
-            end_roles "$1" " was not ready within $2 s, by its ${*:3}, on ${!addr}"
+            end_roles "$1" " was not ready within $2 s, by its ${*:3}, on $at"
         sleep 1 || :
     done
     say "$1 is ready $SECONDS s after the start of the job"

@@ -34,6 +34,12 @@ def test_a_node_that_falls_silent_is_named_after_six_looks(tmp_path: Path) -> No
     assert said == [""] * 8 + [": n2.x is lost: no sign of life for 120 s"]
 
 
+def test_two_nodes_that_fall_silent_are_both_named(tmp_path: Path) -> None:
+    said = looks(tmp_path, *[signs(0, 1, 2)] * 3, *[signs(0)] * 6)
+    assert said[-1] == ": n2.x is lost: no sign of life for 120 s; so is n3"
+    assert (tmp_path / "failed").read_text() == "lost n2.x n3\n"
+
+
 def test_a_node_that_never_gave_a_sign_has_longer(tmp_path: Path) -> None:
     said = looks(tmp_path, *[signs(0, 1)] * 16)
     assert said == [""] * 15 + [": n3 is lost: no sign of life for 300 s"]
@@ -47,6 +53,21 @@ def test_looks_count_and_not_time_so_that_a_stalled_file_system_is_nobodys_fault
     tmp_path: Path,
 ) -> None:
     assert looks(tmp_path, signs(0, 1, 2), "sleep 1", signs(0, 1, 2)) == [""] * 3
+
+
+def test_a_role_gives_signs_while_the_node_of_the_script_answers(tmp_path: Path) -> None:
+    """Its own first node may be the lost one, which says nothing of the others."""
+    (tmp_path / "role").write_text("role=train mode=torchrun script_node=n1\n")
+    program = "\n".join(
+        [
+            'has() { declare -F "$1" >/dev/null; }',
+            'give_sign() { :; }; start_guard() { echo "asks $MASTER_ADDR"; }',
+            f". {RUNTIME}/roles.sh; enter_role {tmp_path}",
+            'MASTER_ADDR=n2; start_guard; echo "meets at $MASTER_ADDR"',
+        ]
+    )
+    ended = subprocess.run(["bash", "-euc", program], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("asks n1\nmeets at n2\n", "")
 
 
 def test_readmes_bound_is_that_of_the_signs_of_life() -> None:
