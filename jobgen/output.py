@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -27,7 +28,9 @@ def simplify(value: Any) -> Any:
 
 def format_json(value: Any) -> str:
     """Return the text that a command with --json prints (`docs/reference/json.md`)."""
-    return json.dumps(simplify(value), indent=2) + "\n"
+    text = io.StringIO()  # json.dumps keeps each number of it as a text of its own
+    json.dump(simplify(value), text, indent=2)
+    return text.getvalue() + "\n"
 
 
 def make_printable(text: str) -> str:

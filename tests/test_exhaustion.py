@@ -138,3 +138,10 @@ def test_a_script_is_read_or_refused_in_time(spend: Callable[..., Spent], name: 
             spent = spend(f"{command} a.sbatch", {"a.sbatch": HEAD + text})
             assert find_excess(spent) == "", (command, len(text))
             assert spent.code in (0, 2, 3, 8, 9)
+
+
+def test_the_plan_of_the_most_nodes_is_printed_as_json(spend: Callable[..., Spent]) -> None:
+    resources = "{nodes: 100000, gpus_per_node: 8, walltime: 1h}"
+    spent = spend("explain --json", {"job.yaml": SPEC.replace("{nodes: 2}", resources)})
+    assert spent.code == 0, spent.text[-500:]
+    assert spent.megabytes <= 300
