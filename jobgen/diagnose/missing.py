@@ -108,7 +108,7 @@ def _find_lost_hosts(evidence: Evidence, failures: list[Explained]) -> set[str]:
     """The nodes of the addresses that the failed processes lost, their own nodes left out."""
     lost: dict[str, set[str]] = {}
     for failed in failures:
-        text = " ".join(line.text for line in failed.raised.message) if failed.raised else ""
+        text = " ".join(line.text for line in failed.tail)
         for match in _PEER.finditer(text):
             lost.setdefault(match[1] or match[2], set()).add(failed.failure.node)
     hosts = set()
