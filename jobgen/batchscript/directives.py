@@ -179,10 +179,11 @@ def _find_site_of_totals(script: Script) -> str | None:
     if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
         return None
     queue = script.value("-q")
-    for name in search.list_names():
-        profile = search.load(name)
-        totals = profile.pbs.resources == "totals"
-        if totals and profile.scheduler == script.scheduler and queue in (profile.queues or {}):
+    for name, loaded in search.list_profiles():
+        if loaded is None or loaded.profile.scheduler != script.scheduler:
+            continue
+        profile = loaded.profile
+        if profile.pbs.resources == "totals" and queue in (profile.queues or {}):
             return name
     return None
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 
-from jobgen.errors import JobgenError, SpecError
+from jobgen.errors import JobgenError
 from jobgen.process import run
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
@@ -90,16 +90,14 @@ def recognise(*, host: str, cluster: str | None, environment: Mapping[str, str])
     folders = sites.list_folders()
     known: list[tuple[int, Recognised]] = []
     unreadable = []
-    for name in sites.list_names():
-        try:
-            profile = sites.find(name)
-        except SpecError:
+    for name, loaded in sites.list_profiles():
+        if loaded is None:
             unreadable.append(name)
             continue
-        facts = profile.profile.recognise
+        facts = loaded.profile.recognise
         how = next(_match_facts(facts, host, cluster, environment), None) if facts else None
         if how is not None:
-            order = -folders.index(os.path.dirname(profile.files[0]))
+            order = -folders.index(os.path.dirname(loaded.files[0]))
             known.append((order, Recognised(name, how)))
     return Recognition(tuple(site for _, site in sorted(known)), tuple(unreadable))
 

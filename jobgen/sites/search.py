@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from jobgen.errors import Position, Problem, SpecError, UsageError
@@ -57,11 +58,20 @@ def name_own_file(name: str) -> str:
 
 def list_names() -> list[str]:
     """The profiles there are, sorted."""
-    names: set[str] = set()
-    for folder in list_folders():
-        if os.path.isdir(folder):
-            names.update(name[:-5] for name in os.listdir(folder) if name.endswith(".yaml"))
-    return sorted(names)
+    return sorted(_map_files())
+
+
+def list_profiles() -> Iterator[tuple[str, LoadedProfile | None]]:
+    """Yield every profile with its name, sorted; None for one that cannot be read.
+
+    The folders are looked at once for all of them.
+    """
+    for name, files in sorted(_map_files().items()):
+        try:
+            _refuse_strangers(files)
+            yield name, _read(files[-1], tuple(files[:-1]))
+        except SpecError:
+            yield name, None
 
 
 def exists(name: str) -> bool:
@@ -111,10 +121,24 @@ def _find_files(name: str) -> list[str]:
         return []
     paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
     files = [path for path in paths if os.path.isfile(path)]
+    _refuse_strangers(files)
+    return files
+
+
+def _map_files() -> dict[str, list[str]]:
+    """The files of all names, those that win last."""
+    files: dict[str, list[str]] = {}
+    for folder in filter(os.path.isdir, list_folders()):
+        for file in os.listdir(folder):
+            if file.endswith(".yaml"):
+                files.setdefault(file[:-5], []).append(os.path.join(folder, file))
+    return files
+
+
+def _refuse_strangers(files: list[str]) -> None:
     for file in files:
         if os.path.dirname(file) != BUILT_IN:
             refuse_strangers(file)
-    return files
 
 
 @cache

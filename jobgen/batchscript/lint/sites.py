@@ -46,13 +46,9 @@ def recognise_site(script: Script) -> tuple[str, tuple[str, ...]] | None:
     if header.read(script.text) is not None:
         return None
     sites = []
-    for name in search.list_names():
-        try:
-            profile = search.load(name)
-        except SpecError:  # somebody's own, and not finished
-            continue
-        if profile.scheduler == script.scheduler:
-            signs = tuple(_list_signs(script, name, profile))
+    for name, loaded in search.list_profiles():
+        if loaded and loaded.profile.scheduler == script.scheduler:
+            signs = tuple(_list_signs(script, name, loaded.profile))
             if len(signs) > 1:
                 sites.append((name, signs))
     sites.sort(key=lambda item: -len(item[1]))
