@@ -120,7 +120,7 @@ def at_work(job: Job, number: int) -> bool:
 def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
     options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
-    job = chain(slurm, tmp_path, *options, walltime=walltime, launch={"mode": "direct"})
+    job = chain(slurm, tmp_path, *options, on_walltime=walltime, launch={"mode": "direct"})
     argv = [*JOBGEN, "logs", "-f", job.id]
     with subprocess.Popen(
         argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
@@ -160,7 +160,7 @@ def test_slurm_signals_before_the_limit_and_at_most_ends_the_chain(
     resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "1m"}
     walltime = {"notice": "45s", "then": "requeue", "at_most": 2}
     options = {"resources": resources, "launch": {"mode": "direct"}}
-    job = chain(slurm, tmp_path, run=STEPS, walltime=walltime, **options)
+    job = chain(slurm, tmp_path, run=STEPS, on_walltime=walltime, **options)
     job.wait_for(lambda: len(outcomes(job)) == 2, 150)
     assert outcomes(job) == ["continued 0", "failed 1"], output(job)
     assert "the walltime ends in" in output(job)
@@ -172,7 +172,7 @@ def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) ->
     """By a program that knows of no STOP: it is ended before Slurm would do it."""
     walltime = {"notice": "4s", "then": "requeue"}
     run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/never"}}
-    job = chain(slurm, tmp_path, run=run, walltime=walltime, launch={"mode": "direct"})
+    job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: len(job.ranks()) == 2)
     tell(slurm, job.id)
     assert job.wait() == "failed 1", output(job)
@@ -185,7 +185,7 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     slurm: Slurm, tmp_path: Path
 ) -> None:
     walltime = {"notice": "1m", "then": "requeue"}
-    job = chain(slurm, tmp_path, walltime=walltime, launch={"mode": "direct"})
+    job = chain(slurm, tmp_path, on_walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: stepping(job, 1))
     assert jobgen("cancel", job.id, env=slurm.env, cwd=tmp_path).returncode == 0
     slurm.wait(job.id, "CANCELLED", timeout=90)
@@ -199,7 +199,7 @@ def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path)
     """And is put back into the queue once: by the script, and not by Slurm as well."""
     walltime = {"notice": "1m", "then": "requeue"}
     run = STEPS | {"args": {"starts": 2}}
-    job = chain(slurm, tmp_path, queue="low", run=run, walltime=walltime)
+    job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime)
     job.wait_for(lambda: at_work(job, 1))
     urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
     slurm.wait(urgent, timeout=120)
@@ -223,7 +223,7 @@ def test_a_program_that_dies_of_a_preemption_starts_again(
     walltime = {"notice": "1m", "then": "requeue"}
     run = {"script": "train.py"}
     launch = {"mode": mode}
-    job = chain(slurm, tmp_path, queue="low", run=run, walltime=walltime, launch=launch)
+    job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime, launch=launch)
     job.wait_for(lambda: at_work(job, 1))
     urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
     slurm.wait(urgent, timeout=120)
@@ -242,7 +242,7 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
         "torchrun": (2, {"command": ["python3", "-c", OWN]}),
         "direct": (3, STEPS | {"args": {"starts": 3}}),
     }[mode]
-    job = chain(slurm, tmp_path, run=program, walltime=walltime, launch={"mode": mode})
+    job = chain(slurm, tmp_path, run=program, on_walltime=walltime, launch={"mode": mode})
     for number in range(1, starts):
         job.wait_for(lambda number=number: at_work(job, number))
         tell(slurm, ids(job)[-1])
@@ -258,7 +258,7 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
 
 def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 3}
-    job = chain(slurm, tmp_path, run=STEPS | {"args": {"save-every": 2}}, walltime=walltime)
+    job = chain(slurm, tmp_path, run=STEPS | {"args": {"save-every": 2}}, on_walltime=walltime)
     job.wait_for(lambda: (job.run_dir / "checkpoints/steps").exists())
     slurm.fail("n2")
     try:
@@ -275,7 +275,7 @@ def test_the_next_job_after_a_loss_is_not_given_the_lost_node(slurm: Slurm, tmp_
     run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/go"}}
     walltime = {"notice": "1m", "then": "resubmit"}
     options = {"directives": ["#SBATCH --no-requeue"], "launch": {"mode": "direct"}}
-    job = chain(slurm, tmp_path, run=run, walltime=walltime, **options)
+    job = chain(slurm, tmp_path, run=run, on_walltime=walltime, **options)
     job.wait_for(lambda: len(job.ranks()) == 2)
     assert {rank["host"] for rank in job.ranks().values()} == {"n1", "n2"}
     slurm.fail("n2")
@@ -308,7 +308,7 @@ def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_
     walltime = {"notice": "36s", "then": "resubmit", "at_most": 4}
     run = STEPS | {"args": {"starts": 3}}
     with pbs.settings(history=True):
-        job = chain(pbs, tmp_path, resources=resources, run=run, walltime=walltime)
+        job = chain(pbs, tmp_path, resources=resources, run=run, on_walltime=walltime)
         record = json.loads((job.run_dir / "job.json").read_text())
         assert len(record["links"]) == 3
         job.wait_for(lambda: len(outcomes(job)) == 4, 240)
@@ -323,8 +323,10 @@ def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_
 
 def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 3}
-    job = chain(pbs, tmp_path / "all", run=STEPS, walltime=walltime)
-    other = chain(pbs, tmp_path / "first", run=STEPS, walltime=walltime, launch={"mode": "direct"})
+    job = chain(pbs, tmp_path / "all", run=STEPS, on_walltime=walltime)
+    other = chain(
+        pbs, tmp_path / "first", run=STEPS, on_walltime=walltime, launch={"mode": "direct"}
+    )
     links = json.loads((job.run_dir / "job.json").read_text())["links"]
     others = json.loads((other.run_dir / "job.json").read_text())["links"]
     job.wait_for(lambda: at_work(job, 1))
