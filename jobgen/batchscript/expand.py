@@ -216,6 +216,9 @@ def _split_into(fields: list[list[Segment]], value: Field) -> None:
 def write_field(field: Iterable[Segment]) -> str:
     """A field as a word of bash."""
     parts = [segment for segment in field if segment.text]
+    for index, part in enumerate(parts[:-1]):
+        if part.live and not part.quoted and re.match(r"\w", parts[index + 1].text):
+            parts[index] = part._replace(text=re.sub(r"^\$(\w+)$", r"${\1}", part.text))
     texts = (
         (f'"{part.text}"' if part.quoted else part.text)
         if part.live

@@ -542,3 +542,21 @@ def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
     assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
     assert "#   run: {script: t.py, args: [...]}" in imported.yaml
+
+
+def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:
+    for line in ('cd "$(dirname "$0")"', 'HERE="$(dirname "${BASH_SOURCE[0]}")"'):
+        (note,) = import_body(f"{line}\nexec 3>&1\npython t.py", ONE_GPU).left
+        assert (note.kind, note.line, "beside the spec" in note.reason) == ("check", 4, True)
+
+
+def test_a_variable_within_a_value_ends_where_its_name_did() -> None:
+    body = "i=$SLURM_ARRAY_TASK_ID\nD=data/${i}.txt\npython t.py $D data_${i}_bin"
+    run = spec_of(body, ONE_GPU, "#SBATCH --array=0-3")["run"]
+    assert run["command"][3] == {"value": "data_${SLURM_ARRAY_TASK_ID}_bin", "expand": True}
+
+
+def test_an_index_that_is_only_printed_is_no_loss() -> None:
+    for line, kinds in (("echo $SLURM_ARRAY_TASK_ID", []), ("X=$SLURM_ARRAY_TASK_ID", ["lost"])):
+        imported = import_body(f"{line}\ntrap : TERM\npython t.py", ONE_GPU)
+        assert [left.kind for left in imported.left] == kinds

@@ -364,3 +364,15 @@ def test_a_key_is_a_secret_and_its_place_is_none() -> None:
     for value, expected in (("aB3" * 12 + "==", ["secret"]), ("/home/me/1/" + "x" * 30, [])):
         text = f"#!/bin/bash\nexport NEPTUNE_API_TOKEN={value}\n"
         assert [item.rule.id for item in check(Script("a", text))] == expected
+
+
+def test_torque_puts_the_job_into_its_log_and_not_into_other_options() -> None:
+    for option, found in (("-o $PBS_JOBID.log", []), ("-M $USER@a.org", ["directive-variable"])):
+        text = f"#!/bin/bash\n#PBS -l nodes=2:ppn=4\n#PBS {option}\ncd /\n"
+        assert [item.rule.id for item in check(Script("a.pbs", text))] == found
+
+
+def test_directives_parked_below_the_script_are_a_note() -> None:
+    for option, note in (("--time=1:00", True), ("--mem=1G", False)):
+        script = make_script(f"true\n#SBATCH {option}", "#SBATCH --nodes=1 --time=2:00")
+        assert [item.note for item in check(script)] == [note]

@@ -74,7 +74,7 @@ def _note_index(script: Script, draft: Draft) -> None:
     name = ARRAYS["-J" if script.can.chunks else "--array"]
     asks = any(script.value(option) for option in ARRAYS)
     for line, text in enumerate(script.lines, 1):
-        if not asks and re.search(rf"^[^#]*\$\{{?{name}\b(?!:?[-+])", text):
+        if not asks and re.search(rf"^(?!\s*echo\b)[^#]*\$\{{?{name}\b(?!:?[-+])", text):
             reason = (
                 "is the index of an array, which no directive asks for; write array: {tasks: N}"
             )

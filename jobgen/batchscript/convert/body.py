@@ -64,8 +64,8 @@ def write_body(script: Script, draft: Draft) -> str:
 def _note_losses(script: Script, draft: Draft) -> None:
     """Note what of the script is another thing inside a job of jobgen's."""
     for command in script.commands:
-        raw = " ".join(word.raw for word in (*command.assignments, *command.words))
-        active = " ".join(word.active for word in (*command.assignments, *command.words))
+        raw = " ".join(word.raw for word in command.all_words)
+        active = " ".join(word.active for word in command.all_words)
         inner = command.function or command.name in ("awk", "gawk")
         active = re.sub(r"'[^']*'", "", active)
         reads = command.name in ("getopts", "shift") or re.search(r"\$\{?[1-9@*#](?!\w)", active)
@@ -74,7 +74,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.lose(command.place.line, raw, reason)
             break
     for command in script.commands:
-        raw = " ".join(word.raw for word in command.words)
+        raw = " ".join(word.raw for word in command.all_words)
         if command.name in ("sbatch", "qsub") and re.search(r"\$0|BASH_SOURCE", raw):
             reason = (
                 "submits the body without its directives; on_walltime: {then: resubmit} goes on"
@@ -82,6 +82,9 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.lose(command.place.line, raw, reason)
         elif re.search(r"scontrol show job\b.*Command", script.lines[command.line - 1]):
             draft.lose(command.line, raw, "is the path of jobgen's script, not of this one")
+        elif match := re.search(r"BASH_SOURCE|dirname \"?\$0", raw):
+            reason = "is the file of the body, beside the spec, and not the scheduler's copy"
+            draft.check(command.line, match[0], reason)
     array = next((name for option, name in ARRAYS.items() if script.value(option)), None)
     if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|STEP)", script.text)):
         line = next(i for i, text in enumerate(script.lines, 1) if match[0] in text)

@@ -33,6 +33,8 @@ def _find_variables(script: Script) -> Iterator[Fault]:
     comments = script.can.comments
     for item, line in _read_lines(script):
         line = re.sub(r"\s#.*", "", line) if comments else line
+        if item.option in ("-o", "-e") and script.resource("nodes"):  # Torque expands these
+            line = re.sub(r"\$\{?PBS_JOB(ID|NAME)\b", "", line)
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
@@ -44,12 +46,14 @@ def _find_late(script: Script) -> Iterator[Fault]:
 
     Fix: move it up, before all commands
     """
-    late = {item.line: item.text for item in script.directives if not item.read}
+    items = [item for item in script.directives if not item.read]
+    late = {item.line: item.text for item in items}
+    parked = all(script.value(item.option) for item in items)  # beside those that count
     for line, text in list(late.items())[:1]:  # one command is the cause of all
         more = f", and {len(late) - 1} more," if len(late) > 1 else ""
         come = "come" if more else "comes"
         message = f"'{text}'{more} {come} after the first command, in line {script.body_line}"
-        yield Fault(line, 1, message)
+        yield Fault(line, 1, message, parked)
 
 
 @rule("output-folder", "Output to a folder that is not there", SBATCH)
