@@ -195,56 +195,33 @@ def find_bracket_end(text: str, start: int) -> int:
     return len(text)
 
 
-def split_segments(raw: str) -> Field:
-    """The segments of a word as it is written."""
-    segments: list[Segment] = []
-    index = 0
+def split_segments(raw: str, *, quoted: bool = False) -> Field:
+    """The segments of a word as it is written, or of what stands `quoted` between double quotes."""
+    segments = [Segment("", False, True)] if quoted else []
+    index = start = 0
     while index < len(raw):
-        char = raw[index]
-        if char == "\\":
-            text = raw[index + 1 : index + 2]
-            segments.append(Segment("" if text == "\n" else text, False, True))
-            index += 2
-        elif char == "'" or raw.startswith("$'", index):
+        char, found, end = raw[index], tuple[Segment, ...](), index + 1
+        escapes = not quoted or raw[end : end + 1] in tuple('"$`\\\n')
+        if char == "\\" and escapes:
+            found = (Segment(raw[end : end + 1].strip("\n"), False, True),)
+            end += 1
+        elif not quoted and (char == "'" or raw.startswith("$'", index)):
             end = find_quote_end(raw, index)
             text = raw[index:end] if char == "$" else raw[index + 1 : end].removesuffix("'")
-            segments.append(Segment(text, char == "$", char == "'"))
-            index = end
-        elif char == '"':
+            found = (Segment(text, char == "$", char == "'"),)
+        elif not quoted and char == '"':
             end = find_bracket_end(raw, index)
-            inner = raw[index + 1 : end - 1 if raw[end - 1 : end] == '"' else end]
-            segments += _split_quoted(inner)
-            index = end
+            found = split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True)
+        elif char in "$`" and (end := _end_live(raw, index)) > index + 1:
+            found = (Segment(raw[index:end], True, quoted),)
         elif char in "$`":
-            end = _end_live(raw, index)
-            live = end > index + 1
-            segments.append(Segment(raw[index:end], live, not live))
-            index = end
-        else:
-            end = index
-            while end < len(raw) and raw[end] not in "\\'\"$`":
-                end += 1
-            segments.append(Segment(raw[index:end], False, False))
-            index = end
-    return tuple(segments)
-
-
-def _split_quoted(text: str) -> list[Segment]:
-    """The segments of what stands in double quotes."""
-    segments = [Segment("", False, True)]
-    index = start = 0
-    while index < len(text):
-        if text[index] == "\\" and text[index + 1 : index + 2] in tuple('"$`\\\n'):
-            segments.append(Segment(text[start:index], False, True))
-            start = index + 1 + (text[index + 1] == "\n")
-            index += 2
-        elif text[index] in "$`" and (end := _end_live(text, index)) > index + 1:
-            segments.append(Segment(text[start:index], False, True))
-            segments.append(Segment(text[index:end], True, True))
-            start = index = end
-        else:
-            index += 1
-    return [*segments, Segment(text[start:], False, True)]
+            found = (Segment(char, False, True),)
+        if found:
+            segments += [Segment(raw[start:index], False, quoted)] if start < index else []
+            segments += found
+            start = end
+        index = end
+    return (*segments, Segment(raw[start:], False, quoted)) if start < len(raw) else tuple(segments)
 
 
 def _end_live(text: str, index: int) -> int:

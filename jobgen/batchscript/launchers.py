@@ -168,26 +168,20 @@ def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[
     return Launcher(name, tuple(options), words[0]), words[index:]
 
 
-def _is_program(word: Word) -> bool:
-    name = word.text.rpartition("/")[2]
-    known = ("bash", "sh", "torchrun", "accelerate", "deepspeed", "composer", *CONTAINERS)
-    return name in known or bool(re.fullmatch(r"python[\d.]*", name))
-
-
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
 _OPTIONS_NAME = re.compile(r"ARG|OPT|FLAG|PARAM|CONF|EXTRA|BIND|SETTING", re.IGNORECASE)
+_PROGRAMS = ("bash", "sh", "torchrun", "accelerate", "deepspeed", "composer", *CONTAINERS)
 
 
 def _is_option(words: tuple[Word, ...], index: int) -> bool:
     """Whether a word is an option, or a variable whose name says that it holds some."""
-    match = _VARIABLE.fullmatch(words[index].text)
-    if match:
-        name = match[1] or match[2] or ""
-        before_option = index + 1 < len(words) and words[index + 1].text[:1] == "-"
-        program = any(_is_program(word) for word in words[index + 1 :])
-        named = bool(_OPTIONS_NAME.search(name)) and index + 1 < len(words)
-        return named or (before_option and program)
-    return len(words[index].text) > 1 and words[index].text[0] == "-"
+    text, later = words[index].text, [word.text for word in words[index + 1 :]]
+    if match := _VARIABLE.fullmatch(text):
+        names = [word.rpartition("/")[2] for word in later]
+        program = any(name in _PROGRAMS or re.match(r"python[\d.]*$", name) for name in names)
+        named = bool(_OPTIONS_NAME.search(match[1] or match[2] or "")) and later != []
+        return named or (later != [] and later[0][:1] == "-" and program)
+    return len(text) > 1 and text[0] == "-"
 
 
 def _stands_for(words: tuple[Word, ...], index: int) -> bool:

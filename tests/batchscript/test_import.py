@@ -560,3 +560,8 @@ def test_an_index_that_is_only_printed_is_no_loss() -> None:
     for line, kinds in (("echo $SLURM_ARRAY_TASK_ID", []), ("X=$SLURM_ARRAY_TASK_ID", ["lost"])):
         imported = import_body(f"{line}\ntrap : TERM\npython t.py", ONE_GPU)
         assert [left.kind for left in imported.left] == kinds
+
+
+def test_an_agent_that_python_finds_on_the_path_is_that_agent() -> None:
+    spec = spec_of("python $(which torchrun) --nproc_per_node=1 t.py", ONE_GPU)
+    assert spec["run"] == {"script": "t.py"}

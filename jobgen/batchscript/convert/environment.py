@@ -48,6 +48,7 @@ _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
 _STEADY = re.compile(
     r"(pwd|whoami|id -un|dirname .*|basename .*|realpath .*|readlink -f .*|which \S+|cat [^|]*)"
 )
+_ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
 # Change no variable of the environment; and those that are to work.
 _NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
@@ -207,9 +208,14 @@ class Prelude:
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
 
     def _take_export(self, statement: Statement) -> None:
-        words = [word for word in statement.first.words[1:] if not word.text.startswith("-")]
-        if statement.first.redirects:
-            raise NotStraightError(statement.line, "export is redirected")
+        words = [
+            word if "=" in word.raw else Word(f'{word.raw}="${word.raw}"', word.line, word.column)
+            for word in statement.first.words[1:]
+            if word.text[:1] != "-"
+            and ("=" in word.raw or word.raw in self.reader.variables.assigned)
+        ]
+        if statement.first.redirects or not all(_ASSIGNS.match(word.raw) for word in words):
+            raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
         self.exported |= set(map(_name, words))
         own = [word for word in words if not self._is_told(word, statement)]
         if all(self._hoists(word, statement) for word in own):
@@ -224,14 +230,10 @@ class Prelude:
 
     def _hoists(self, word: Word, statement: Statement) -> bool:
         """Whether a variable can be said by a key of the spec."""
-        name, equals, raw = word.raw.partition("=")
-        variables = self.reader.variables
-        if name.endswith("+") or re.fullmatch(TAKEN, name) or name in variables.loose:
+        name, _, raw = word.raw.partition("=")
+        taken = name.endswith("+") or re.fullmatch(TAKEN, name)
+        if taken or name in self.reader.variables.loose:
             return False
-        if not equals:
-            if name not in variables.assigned:
-                return True
-            raw = f'"${name}"'
         if self.phase > 2 and (self.touched or _PATHS.fullmatch(name)):
             return False
         try:
@@ -247,14 +249,14 @@ class Prelude:
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen, or nothing at all, says this variable."""
-        name, equals, raw = word.raw.partition("=")
+        name, _, raw = word.raw.partition("=")
         if _RANKS.fullmatch(name) and not self.alone:
             raise NotStraightError(statement.line, f"{name} is set before its processes start")
         if _OF_SRUN.fullmatch(name):
             return True
         if self.alone or not _TOLD.fullmatch(name):
             return False
-        value = self.reader.variables.tell(raw) if equals else None
+        value = self.reader.variables.tell(raw)
         each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
         local = value in ("localhost", "127.0.0.1") and self.shape.nodes == 1
         direct = name == "WORLD_SIZE" and self.launch.mode == "direct"
@@ -267,10 +269,8 @@ class Prelude:
         return True
 
     def _export(self, word: Word, statement: Statement) -> None:
-        name, equals, raw = word.raw.partition("=")
-        if not equals and name not in self.reader.variables.assigned:
-            return
-        value = make_value(*self._read_value(raw if equals else f'"${name}"', statement.line))
+        name, _, raw = word.raw.partition("=")
+        value = make_value(*self._read_value(raw, statement.line))
         self.variables.pop(name, None)
         self.variables[name] = value
         self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)

@@ -27,7 +27,6 @@ _KEEPS_STATUS = re.compile(
 )
 # Files that make an environment, and stay where they are.
 _ENVIRONMENTS = re.compile(r"activate|conda|mamba|profile|rc$|module|lmod|setvars|spack")
-_SHEBANG = re.compile(r"#!\s*/")
 # One of its warnings is a fault in every script: a flag taken for a command.
 _MORE = (2215,)
 # What bash itself is asked about, by another rule; and three that are a matter of style: words that
@@ -83,12 +82,8 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
     """
     if not script.directives or script.text.startswith("#!"):
         return
-    line = next((i for i, text in enumerate(script.lines, 1) if _SHEBANG.match(text)), None)
-    if script.scheduler and script.can.needs_shebang:
-        where = f"; it stands in line {line}" if line else ""
-        yield Fault(1, 1, f"sbatch refuses a script without #! in line 1{where}")
-    elif line and line > 1:
-        yield Fault(line, 1, "PBS reads #! in line 1 alone", True)
+    if script.can.needs_shebang:
+        yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
 @rule("pbs-workdir", "A relative path without cd $PBS_O_WORKDIR", QSUB)

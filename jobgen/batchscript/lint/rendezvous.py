@@ -13,7 +13,6 @@ _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
-_HOSTNAME = re.compile(r"\$\(\s*hostname|`\s*hostname|\$\{?HOSTNAME")
 # What others connect to, and its port.
 _SERVICE = re.compile(
     r"(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
@@ -23,16 +22,9 @@ _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTIL
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
 
-def _list_values(
-    script: Script, names: set[str], options: tuple[str, ...], *, started: bool = False
-) -> Iterator[Word]:
-    """What is asked by these variables and torchrun options, in the script and inside quotes.
-
-    With `started`, only inside what a launcher starts on every node.
-    """
+def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> Iterator[Word]:
+    """What is asked by these variables and torchrun options, in the script and inside quotes."""
     for launch in script.launches:
-        if started and not (launch.started.launchers and "string" in launch.command.inside):
-            continue
         for name, word, raw in launch.command.variables():
             if name in names:
                 yield Word(raw, word.line, word.column)
@@ -77,7 +69,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 @rule("login-node-address", "A rendezvous where the job is not", PBS_RESOURCES)
 def _find_login_node(script: Script) -> Iterator[Fault]:
     """All nodes must reach the first node of the job by this name; the login node does not run the
-    job, and localhost or a task's own hostname leads each node to itself.
+    job, and localhost leads each node to itself.
 
     Fix: take the first name of the job's own node list, before the launcher
     """
@@ -90,10 +82,3 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
-    for word in _list_values(script, _ADDRESS_NAMES, options, started=True):
-        if _HOSTNAME.search(word.active):
-            yield Fault(word.line, word.column, "every node puts its own name here")
-    for item in script.directives:
-        if match := re.search(r"\b(MASTER_ADDR=.*(?:hostname|HOSTNAME|_HOST)\S*)", item.value):
-            message = f"'{match[1]}' can at best name the login node"
-            yield Fault(item.line, item.column, message)
