@@ -200,25 +200,25 @@ def split_segments(raw: str, *, quoted: bool = False) -> Field:
     segments = [Segment("", False, True)] if quoted else []
     index = start = 0
     while index < len(raw):
-        char, found, end = raw[index], tuple[Segment, ...](), index + 1
+        char, parts, end = raw[index], tuple[Segment, ...](), index + 1
         escapes = not quoted or raw[end : end + 1] in tuple('"$`\\\n')
         if char == "\\" and escapes:
-            found = (Segment(raw[end : end + 1].strip("\n"), False, True),)
+            parts = (Segment(raw[end : end + 1].strip("\n"), False, True),)
             end += 1
         elif not quoted and (char == "'" or raw.startswith("$'", index)):
             end = find_quote_end(raw, index)
             text = raw[index:end] if char == "$" else raw[index + 1 : end].removesuffix("'")
-            found = (Segment(text, char == "$", char == "'"),)
+            parts = (Segment(text, char == "$", char == "'"),)
         elif not quoted and char == '"':
             end = find_bracket_end(raw, index)
-            found = split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True)
+            parts = split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True)
         elif char in "$`" and (end := _end_live(raw, index)) > index + 1:
-            found = (Segment(raw[index:end], True, quoted),)
+            parts = (Segment(raw[index:end], True, quoted),)
         elif char in "$`":
-            found = (Segment(char, False, True),)
-        if found:
+            parts = (Segment(char, False, True),)
+        if parts:
             segments += [Segment(raw[start:index], False, quoted)] if start < index else []
-            segments += found
+            segments += parts
             start = end
         index = end
     return (*segments, Segment(raw[start:], False, quoted)) if start < len(raw) else tuple(segments)

@@ -124,6 +124,13 @@ class Script:
         """What its scheduler can do."""
         return get_capabilities(self.target)
 
+    @cached_property
+    def starts_at_home(self) -> bool:
+        """Whether the scheduler starts it in the home folder, whatever the folder of submission."""
+        asked = {(item.option, item.value) for item in self.directives if item.read}
+        stays = any(x == "-d" or value == "wd" or "sandbox" in value for x, value in asked)
+        return self.can.starts_at_home and not stays
+
     def _body_line(self) -> int:
         """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
         for number, line in enumerate(self.lines, 1):

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.convert.clean import starts_at_home
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
@@ -44,7 +43,7 @@ def write_body(script: Script, draft: Draft) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     draft.put("run.body", name_body(script.path))
     setup = draft.values.pop("environment.setup", "")
-    if starts_at_home(script):
+    if script.starts_at_home:
         setup += f"{AT_HOME}\n"
     draft.put("environment.setup", setup or None)
     # What a spec cannot ask of each node, the directive itself asks.

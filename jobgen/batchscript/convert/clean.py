@@ -153,19 +153,9 @@ def _goes_home(statement: Statement) -> bool:
 def _begins_at_home(script: Script, before: list[Statement]) -> bool:
     """Whether anything runs in the home folder, where PBS starts a script."""
     folders = [statement for statement in before if statement.kind == "folder"]
-    if not starts_at_home(script):
+    if not script.starts_at_home:
         return False
     if not folders or not (_goes_home(folders[0]) or folders[0].first.texts[-1][:1] in "/~$"):
         return True
     early = before[: before.index(folders[0])]
     return any(x.kind not in ("prints", "assigns", "export", "module", "sets") for x in early)
-
-
-def starts_at_home(script: Script) -> bool:
-    """Whether the scheduler starts the script in the home folder."""
-    if not script.can.starts_at_home:
-        return False
-    options = [item for item in script.directives if item.read]
-    return not any(
-        item.option == "-d" or (item.option == "-l" and item.value == "wd") for item in options
-    )

@@ -42,8 +42,7 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
     Fix: close the quote, bracket or block; bash -n FILE shows the place
     """
-    first = script.lines[0] if script.lines else ""
-    if re.match(r"#!.*\b(t?csh|fish|python|perl|Rscript|zsh|ksh)", first):
+    if find_shell(script) not in ("bash", "sh", "dash"):
         return
     text = script.text.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
     try:
@@ -93,12 +92,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
 
     Fix: write cd "$PBS_O_WORKDIR" before it
     """
-    can = script.can
-    if not can.starts_at_home or not script.directives:
-        return
-    options = {item.option for item in script.directives if item.read}
-    stays = any("sandbox" in item.value or item.value == "wd" for item in script.directives)
-    if "-d" in options or stays:
+    if not script.starts_at_home or not script.directives:
         return
     for launch in script.launches:
         command, started = launch.command, launch.started
