@@ -12,7 +12,7 @@ from jobgen.capabilities import Capabilities
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
-from jobgen.spec.model import Modules, Ready
+from jobgen.spec.model import Modules
 from jobgen.spec.roles import Spot
 from jobgen.spec.units import format_duration
 
@@ -139,6 +139,11 @@ class Nodes(NamedTuple):
             processes = "1 process" if group.processes == 1 else f"{group.processes} processes"
             parts.append(f"{nodes} x {processes}")
         return " + ".join(parts)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many processes each node has; one number where all have the same."""
+        return self.processes[:1] if len(set(self.processes)) == 1 else self.processes
 
     @property
     def unequal(self) -> bool:
@@ -454,9 +459,10 @@ class RolePlan(NamedTuple):
     name: str
     plan: Plan
     place: Spot
-    ready: Ready | None
+    test: tuple[str, ...]  # what says that it is ready, in words of the script, if anything
+    within: int  # seconds that it may take until then
     alone: bool  # it may end well before the job does
-    notice: bool = False  # it is told before the walltime ends
+    notice: bool  # it is told before the walltime ends
 
 
 class RolePlans(NamedTuple):

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan import environment, launch, nodes, program
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import Plan, Preflight, RolePlan, RolePlans
+from jobgen.plan.plan import Plan, Preflight, RolePlan, RolePlans, ShellPath
 from jobgen.spec import roles
+from jobgen.spec.model import Ready
 
 WITHIN = 600  # seconds that a role may take until it is ready
 PORTS = 4  # of each role: its own, that of torchrun's rendezvous, and two of Ray's
@@ -43,14 +44,24 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
         notes += [note for one in decisions for note in one.notes]
         left_out += [key for one in decisions for key in one.left_out]
         asked = spec.roles[loaded.role]
-        ready = asked.ready and asked.ready._replace(within=asked.ready.within or WITHIN)
+        test = tuple(_name_test(asked.ready)) if asked.ready else ()
+        within = (asked.ready.within if asked.ready else None) or WITHIN
         hears = asked.notice if asked.notice is not None else loaded.role == [*places][-1]
         notice = hears and spec.on_walltime is not None
         alone = asked.ends == "alone"
-        members.append(RolePlan(loaded.role, part, place, ready, alone, notice))
+        members.append(RolePlan(loaded.role, part, place, test, within, alone, notice))
     problems += _find_conflicts(context, members)
     decided = RolePlans(tuple(members), tuple(_order(context, members)))
     return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+
+
+def _name_test(ready: Ready) -> Iterator[str]:
+    """Yield what is asked: the kind of a test, and what it looks for."""
+    for kind, what in ready._replace(within=None)._asdict().items():
+        if what is not None:
+            yield kind
+            if what is not True:
+                yield ShellPath(what) if kind == "file" else what
 
 
 def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[str, RolePlan]]:
@@ -65,7 +76,7 @@ def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[str, Rol
             if needed <= ready:
                 waiting.remove(role)
                 yield "start", role
-                if role.ready is None:
+                if not role.test:
                     ready.add(role.name)
         started = [role for role in members if role not in waiting and role.name not in ready]
         if started:

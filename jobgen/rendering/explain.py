@@ -182,15 +182,8 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         be = "is" if len(waited) == 1 else "are"
         starts = f"starts once {' and '.join(waited)} {be} ready" if waited else "starts first"
         ready = "is ready as soon as it is started"
-        if role.ready is not None:
-            kind, what = next(
-                (kind, what)
-                for kind, what in role.ready._asdict().items()
-                if kind != "within" and what is not None
-            )
-            what = "" if what is True else f" {what}"
-            within = format_time(role.ready.within or 0)
-            ready = f"is ready by its {kind}{what}, within {within}"
+        if role.test:
+            ready = f"is ready by its {' '.join(role.test)}, within {format_time(role.within)}"
         index = members.index(role)
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
         if role == members[-1]:

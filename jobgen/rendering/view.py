@@ -9,16 +9,10 @@ from itertools import groupby
 
 from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
-from jobgen.plan.plan import (
-    Dependency,
-    Plan,
-    RolePlan,
-    ShellPath,
-)
+from jobgen.plan.plan import Dependency, Plan, RolePlan, ShellPath
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers.base import LaunchPieces
-from jobgen.spec.roles import Spot
 
 _WIDTH = 80  # of the words in a line
 
@@ -62,21 +56,6 @@ class Mpiexec(NamedTuple):
     runs: tuple[NodeRun, ...]
 
 
-class RoleView(NamedTuple):
-    """What Part 1 says of one role beside its functions."""
-
-    name: str
-    place: Spot
-    mode: str
-    alone: bool
-    notice: bool
-    processes: tuple[int, ...]  # on each node; one number if all have the same
-    in_words: str
-    ready: tuple[object, ...]  # the test that says whether it is ready, in words
-    within: int
-    waits: bool = False  # whether a step of the script is for it to be ready, and not to start
-
-
 class ScriptView(NamedTuple):
     """Part 1 of a script: the parts of the plan, and what follows from them for the templates."""
 
@@ -106,14 +85,7 @@ class ScriptView(NamedTuple):
     gpus_taken: tuple[int, int, int] | None = (
         None  # of a node: from which on, how many, of how many
     )
-    roles: tuple[RoleView, ...] = ()
     parts: tuple[ScriptView, ...] = ()  # of the roles
-    steps_of_roles: tuple[RoleView, ...] = ()
-
-    @property
-    def last_role(self) -> str:
-        """Whose end is that of the job."""
-        return self.roles[-1].name
 
     @property
     def suffix(self) -> str:
@@ -213,15 +185,8 @@ def describe_roles(plan: Plan) -> ScriptView:
     if plan.roles is None:
         return view
     parts = tuple(_describe_part(plan, role, view.local) for role in plan.roles.members)
-    roles = {role.name: _describe_role(role) for role in plan.roles.members}
-    return view._replace(
-        roles=tuple(roles.values()),
-        parts=parts,
-        steps_of_roles=tuple(
-            roles[role.name]._replace(waits=word == "wait") for word, role in plan.roles.steps
-        ),
-        required=tuple(dict.fromkeys(file for part in parts for file in part.required)),
-    )
+    required = dict.fromkeys(file for part in parts for file in part.required)
+    return view._replace(parts=parts, required=tuple(required))
 
 
 def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
@@ -235,25 +200,6 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
         taken = gpus if place.gpus is None else place.gpus
         view = view._replace(gpus_taken=(place.first_gpu, taken, gpus))
     return view
-
-
-def _describe_role(role: RolePlan) -> RoleView:
-    test: tuple[object, ...] = ()
-    if role.ready:
-        kinds = {key: value for key, value in role.ready._asdict().items() if key != "within"}
-        kind, what = next((key, value) for key, value in kinds.items() if value is not None)
-        test = (kind,) if what is True else (kind, ShellPath(what) if kind == "file" else what)
-    return RoleView(
-        name=role.name,
-        place=role.place,
-        mode=role.plan.launch.mode,
-        alone=role.alone,
-        notice=role.notice,
-        processes=_shorten(role.plan.nodes.processes),
-        in_words=role.plan.nodes.topology,
-        ready=test,
-        within=(role.ready.within if role.ready else 0) or 0,
-    )
 
 
 def _describe_mpiexec(plan: Plan) -> Mpiexec:
