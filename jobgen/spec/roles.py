@@ -132,9 +132,6 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
         yield "resources.gpus_per_node", message, "give one number for all"
     if len(spec.roles) > MOST:
         yield "roles", f"are {len(spec.roles)}, and at most {MOST} have ports", ""
-    taken = {
-        f"{name}_{kind}" for name in ("MASTER", "JOBGEN", "SLURM", "PBS") for kind in ("ADDR",)
-    }
     modes = [make_spec(spec, name, Spot(0, 1)).launch.mode for name in spec.roles]
     if spec.preflight and all(mode in ONE_A_NODE for mode in modes):
         message = "compares what torch sees on the nodes, and no role is started by torchrun"
@@ -142,7 +139,7 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     earlier: list[str] = []
     for name, role in spec.roles.items():
         path = f"roles.{name}"
-        if is_taken(f"{name.upper()}_ADDR") or f"{name.upper()}_ADDR" in taken:
+        if is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"):
             message = f"{name.upper()}_ADDR would not arrive: others set it"
             yield path, message, "choose another name for the role"
         if role.notice and spec.on_walltime is None:
@@ -186,26 +183,14 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         launch = launch._replace(processes_per_node=place.gpus)
     names = list_names(spec)
     environment = _add(spec.environment, role.environment)
-    variables = environment.variables
-    if variables:
-        variables = {key: expand(value, names) for key, value in variables.items()}
-    run = role.run
-    if run.command and not is_shell_command(run.command):
-        run = run._replace(command=tuple(expand(word, names) for word in run.command))
-    args: Any = run.args
-    if isinstance(args, dict):
-        args = {
-            key: value
-            if isinstance(value, bool)
-            else expand(value, names)
-            if isinstance(value, str)
-            else tuple(expand(word, names) for word in value)
-            for key, value in args.items()
-        }
-    elif args and not is_shell_command(run.command or ()):
-        args = tuple(expand(word, names) for word in args)
+    variables = _expand_all(environment.variables, names)
+    run, shell = role.run, is_shell_command(role.run.command or ())
+    if not shell:
+        run = run._replace(command=_expand_all(run.command, names))
+    if not shell or isinstance(run.args, dict):
+        run = run._replace(args=_expand_all(run.args, names))
     return spec._replace(
-        run=run._replace(args=args),
+        run=run,
         roles=None,
         launch=launch,
         preflight=None if launch.mode in ONE_A_NODE else spec.preflight,
@@ -220,6 +205,15 @@ def expand(text: str, names: tuple[str, ...]) -> str:
     """Return a text that expands in the job if it holds one of `names` as $NAME or ${NAME}."""
     names_in_it = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)
     return ShellPath(text) if any(name in names for name in names_in_it) else text
+
+
+def _expand_all(value: Any, names: tuple[str, ...]) -> Any:
+    """Return the same value with all its texts expanded."""
+    if isinstance(value, dict):
+        return {key: _expand_all(inner, names) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_expand_all(inner, names) for inner in value)
+    return expand(value, names) if isinstance(value, str) else value
 
 
 def _add(job: Environment, role: Environment) -> Environment:
