@@ -341,7 +341,9 @@ def _check_paths(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
-    own, words = loaded.spec.environment, plan.program.command
+    own, run, words = loaded.spec.environment, loaded.spec.run, plan.program.command
+    if (script := run.script or run.body) and own.container is None:
+        yield f"run.{'script' if run.script else 'body'}", script, script
     if own.venv and own.container is None:
         yield "environment.venv", own.venv, own.venv
     if own.stage:

@@ -127,13 +127,14 @@ def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:
 class Kind(NamedTuple):
     """One shape that a value may have: its type, the rule on it, and what its members may be.
 
-    `key` is the pattern of a dict's keys.
+    `key` is the pattern of a dict's keys. A list beside a switch is `explicit`: text is neither.
     """
 
     type: Any
     rule: Any = None
     members: tuple[Kind, ...] = ()
     key: Pattern | None = None
+    explicit: bool = False
 
     def fits(self, node: Node) -> bool:
         """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
@@ -159,7 +160,7 @@ class Kind(NamedTuple):
     @property
     def takes_text(self) -> bool:
         """Whether a list may be written as one value, or as several in one text."""
-        return self.type is tuple and self.text_member is not None
+        return self.type is tuple and self.text_member is not None and not self.explicit
 
     @property
     def text_member(self) -> Kind | None:
@@ -226,7 +227,9 @@ def _read_kinds(annotation: Any) -> tuple[Kind, ...]:
     members = (annotation,)
     if get_origin(annotation) in (Union, types.UnionType):
         members = get_args(annotation)
-    return tuple(_read_kind(member) for member in members if member is not types.NoneType)
+    switch = bool in members
+    kinds = (_read_kind(member) for member in members if member is not types.NoneType)
+    return tuple(kind._replace(explicit=switch and kind.type is tuple) for kind in kinds)
 
 
 def _read_kind(annotation: Any) -> Kind:

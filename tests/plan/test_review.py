@@ -1,5 +1,7 @@
 """What a spec says that is right in form and can hardly be meant; `check` and `submit` say it."""
 
+from pathlib import Path
+
 import pytest
 from support import edited, jobgen, load, working_in
 
@@ -14,6 +16,17 @@ run: {script: train.py}
 """
 
 SCRIPT = "run: {script: train.py}"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder that has the programs."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "t.py"):
+        Path(name).touch()
+    Path("tests").mkdir()
+
+
 DOUBTFUL = {
     "too many GPUs": (
         ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 32"),
@@ -74,6 +87,11 @@ DOUBTFUL = {
         "pip install runs on 2 nodes at a time, into one folder; run it once",
     ),
     "a placeholder": (("", "account: YOUR_ACCOUNT\n"), "'YOUR_ACCOUNT' stands for a value"),
+    "no program": (
+        ("train.py", "src/train.py"),
+        "run.script: src/train.py is not here; correct the path; paths are relative to the folder",
+    ),
+    "no body": ((SCRIPT, "run: {body: a.sh}"), "run.body: a.sh is not here"),
     "no venv": (
         ("", "environment: {venv: none/venv}\n"),
         "none/venv is not here; correct the path; paths are relative to the folder you submit from",
@@ -97,8 +115,8 @@ DOUBTFUL = {
         "/tmp/out is on each node's own disk, and it goes with the job",
     ),
     "a program on this machine's own disk": (
-        (SCRIPT, "run: {script: /tmp/train.py}"),
-        "/tmp/train.py is on this machine's own disk, and the job's nodes have others",
+        (SCRIPT, "run: {script: /tmp/none/train.py}"),
+        "/tmp/none/train.py is on this machine's own disk, and the job's nodes have others",
     ),
     "directives of another scheduler": (
         ("", "directives: ['#PBS -l walltime=1:00:00']\n"),
@@ -245,6 +263,16 @@ def test_what_can_hardly_be_meant_is_said(change: tuple[str, str], words: str) -
 
 RIGHT = {
     "the base": ("", ""),
+    "a program in another machine's home": ("train.py", "~/train.py"),
+    "a program on another machine's disk": ("train.py", "/scratch/me/train.py"),
+    "a program that setup makes": (
+        "{script: train.py}",
+        "{script: src/new.py}\nenvironment: {setup: cp /scratch/me/new.py src/new.py}",
+    ),
+    "a program of a container": (
+        "{script: train.py}",
+        "{script: a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
+    ),
     "one process a GPU": ("", "launch: {processes_per_node: 4}\n"),
     "threads that fit": ("", "environment: {variables: {OMP_NUM_THREADS: '4'}}\n"),
     "all GPUs": ("", "environment: {variables: {CUDA_VISIBLE_DEVICES: '0,1,2,3'}}\n"),
