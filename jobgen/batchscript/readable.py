@@ -13,7 +13,7 @@ _SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
     r"|@[A-Z_]+@|\[[A-Z][A-Z_ ]+\]"
-    r"|\b(?:your|my)[-_](?:account|project|partition|email|queue|allocation|name)\w*\b",
+    r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b",
     re.IGNORECASE,
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")

@@ -565,3 +565,16 @@ def test_an_index_that_is_only_printed_is_no_loss() -> None:
 def test_an_agent_that_python_finds_on_the_path_is_that_agent() -> None:
     spec = spec_of("python $(which torchrun) --nproc_per_node=1 t.py", ONE_GPU)
     assert spec["run"] == {"script": "t.py"}
+
+
+def test_advice_names_a_program_of_python_alone() -> None:
+    for line, named in (("aprun -n 2 parun a.py", False), ("aprun -n 2 python a.py", True)):
+        imported = import_body(line, TWO_NODES)
+        assert imported.body
+        assert ("script: a.py" in imported.yaml) is named
+
+
+def test_a_place_to_fill_in_may_be_two_words() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH --mail-user=your email")
+    assert "directives" not in yaml.safe_load(imported.yaml)
+    assert [left.kind for left in imported.left] == ["lost"]

@@ -26,6 +26,7 @@ _SHAPES = {
     ),
     "pbs": re.compile(r"-l"),
 }
+_PYTHON = re.compile(r"python|torchrun|\$|.*\.py$")
 # Rules of lint about how programs start.
 _ABOUT_LAUNCH = {
     *("first-node-only", "missing-nnodes", "other-nnodes", "two-agents"),
@@ -122,7 +123,7 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
         word.text
         for item in script.launches
         for word in (item.torchrun.program if item.torchrun else item.started.program)[:2]
-        if word.text.endswith(".py") and word.literal
+        if word.text.endswith(".py") and word.literal and _PYTHON.match(item.started.name)
     ]
     if programs:
         launched = any(item.started.launchers for item in script.launches)
