@@ -1,11 +1,13 @@
 """What jobs use on nodes: `jobgen top` while they run, `jobgen report` after, and large logs."""
 
+import contextlib
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -37,24 +39,28 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield found
 
 
-def watch_on_a_terminal(*words: str, env: Mapping[str, str], cwd: Path) -> "tuple[Any, int]":
-    """Start a command on a terminal; the process and the terminal's other end."""
-    ours, theirs = pty.openpty()
-    argv = [*JOBGEN, *words]
-    started = subprocess.Popen(argv, env=env, cwd=cwd, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    return started, ours
+class Watched:
+    """A command on a terminal, and what it has shown there."""
 
+    def __init__(self, *words: str, env: Mapping[str, str], cwd: Path) -> None:
+        ours, theirs = pty.openpty()
+        argv = [*JOBGEN, *words]
+        self.process = subprocess.Popen(argv, env=env, cwd=cwd, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.shown = b""
+        self._reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
+        self._reader.start()
 
-def read_all(terminal: int) -> str:
-    seen = b""
-    try:
-        while more := os.read(terminal, 65536):
-            seen += more
-    except OSError:  # the other end is closed
-        pass
-    os.close(terminal)
-    return seen.decode()
+    def _read(self, terminal: int) -> None:
+        with contextlib.suppress(OSError):  # the other end is closed
+            while more := os.read(terminal, 65536):
+                self.shown += more
+        os.close(terminal)
+
+    def wait(self) -> int:
+        code = self.process.wait(60)
+        self._reader.join()
+        return code
 
 
 def test_top_and_report_tell_what_processes_of_torchrun_hold(
@@ -119,19 +125,28 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
         assert words in lines[0], words
 
     (tmp_path / "seen").touch()
-    started = [
-        watch_on_a_terminal(*words, job.id, env=login, cwd=tmp_path)
-        for words in (("top",), ("logs", "-f"))
-    ]
-    time.sleep(25)  # top looks every 10 s, and a curve needs two notes
+    top_shows, logs_show = (
+        Watched(*words, job.id, env=login, cwd=tmp_path) for words in (("top",), ("logs", "-f"))
+    )
+
+    def has_seen_enough() -> bool:
+        """Whether top has drawn its table again, and one line stands where another one stood.
+
+        A curve of GPU use needs two notes, 5 s apart.
+        """
+        notes = [path.read_text().count(", 0, 97") for path in job.run_dir.glob("usage/n1*.csv")]
+        noted = bool(notes and min(notes) > 1)
+        again = top_shows.shown.count(b"\x1b[H\x1b[J") > 1
+        line = re.search(rb"\r\x1b\[Krunning on n1-n2, step \d+", logs_show.shown)
+        return bool(line and again and noted == gpus)
+
+    wait_until(
+        has_seen_enough, timeout=90, what=lambda: f"{top_shows.shown!r}\n{logs_show.shown!r}"
+    )
     (tmp_path / "go").touch()
     assert job.wait() == "done 0"
-    topped, followed = (read_all(terminal) for _, terminal in started)
-    assert [process.wait(60) for process, _ in started] == [0, 0]
-    assert topped.count("\x1b[H\x1b[J") >= 2
-    assert f"hold {job.id}: done" in topped
-    # One line that is written anew where it stands.
-    assert re.search(r"\r\x1b\[Krunning on n1-n2, step \d+", followed)
+    assert (top_shows.wait(), logs_show.wait()) == (0, 0)
+    assert f"hold {job.id}: done" in top_shows.shown.decode()
 
     (reported,) = json.loads(run("report", job.id, "--json", "-o", "page.html"))["runs"]
     if gpus:
