@@ -13,6 +13,7 @@ from jobgen.errors import JobgenError
 
 if TYPE_CHECKING:
     from jobgen.sites.profile import SiteProfile
+    from jobgen.spec.fields import Kind
 
 
 def write_schema(what: Literal["job", "site"], *, queues: Iterable[str] = ()) -> str:
@@ -80,50 +81,32 @@ def list_settings(
     That is `site` if it is given, else what `overrides` or the file `spec` say.
     """
     from jobgen.sites import search
+    from jobgen.spec.fields import is_record
     from jobgen.spec.model import JobSpec
+    from jobgen.spec.words import list_paths
 
-    key, equals, _ = begun.partition("=")
+    known, (key, equals, _) = list_paths(JobSpec), begun.partition("=")
     if not equals:
-        return [f"{path}=" for path in _list_keys(JobSpec) if path.startswith(begun)]
-    words = _list_values(key)
+        records = {path for path, kinds in known.items() if is_record(kinds[0].type)}
+        ends = (path for path in known if path.rpartition(".")[0] in ("", *records))
+        return [f"{path}=" for path in ends if path.startswith(begun) and path not in records]
+    words = list(_list_values(known.get(key, ())))
     if key == "site":
         words = search.list_names()
     elif key in ("queue", "resources.gpu_type"):
         profile = _read_profile(spec, site, overrides)
-        known = (profile.queues if key == "queue" else profile.gpu_types) if profile else None
-        words = list(known or ())
+        named = (profile.queues if key == "queue" else profile.gpu_types) if profile else None
+        words = list(named or ())
     return [f"{key}={word}" for word in words if f"{key}={word}".startswith(begun)]
 
 
-def _list_keys(cls: type, above: str = "") -> Iterator[str]:
-    from jobgen.spec.fields import is_record, read_fields
-
-    for name, field in read_fields(cls).items():
-        if is_record(field.kinds[0].type):
-            yield from _list_keys(field.kinds[0].type, f"{above}{name}.")
-        else:
-            yield above + name
-
-
-def _list_values(key: str) -> list[str]:
-    """Return the words that a key takes, if they are few."""
-    from jobgen.spec.fields import is_record, read_fields
-    from jobgen.spec.model import JobSpec
-
-    cls: type = JobSpec
-    *outer, last = key.split(".")
-    for name in outer:
-        field = read_fields(cls).get(name)
-        if field is None or not is_record(field.kinds[0].type):
-            return []
-        cls = field.kinds[0].type
-    field = read_fields(cls).get(last)
-    for kind in field.kinds if field else ():
+def _list_values(kinds: Iterable[Kind]) -> Iterator[str]:
+    """Yield the words that a key takes, if they are few."""
+    for kind in kinds:
         if get_origin(kind.type) is Literal:
-            return list(get_args(kind.type))
-        if kind.type is bool:
-            return ["true", "false"]
-    return []
+            yield from get_args(kind.type)
+        elif kind.type is bool:
+            yield from ("true", "false")
 
 
 def _read_profile(spec: str, site: str | None, overrides: Sequence[str]) -> SiteProfile | None:

@@ -73,19 +73,16 @@ def _draw_training(run: RunFacts) -> Iterator[Chart]:
         if training.validation is not None:
             text += f"; the last validation {format_number(training.validation)}"
         yield _draw_lines("loss", "Loss", "loss", of_loss, text, marks=marks, wide=True)
-    if training.speeds.x:
-        text = f"The median is {format_number(training.speed)} {training.unit}/s, over all ranks."
-        named = [(f"{training.unit}/s", training.speeds)]
-        yield _draw_lines("speed", f"{training.unit.capitalize()}/s", "", named, text, marks=marks)
-    if training.rates.x:
-        text = f"The last rate is {format_number(training.rates.y[-1])}."
-        yield _draw_lines(
-            "rate", "Learning rate", "", [("learning rate", training.rates)], text, marks=marks
-        )
-    if training.gradients.x:
-        text = f"The last norm is {format_number(training.gradients.y[-1])}."
-        named = [("gradient norm", training.gradients)]
-        yield _draw_lines("gradients", "Gradient norm", "", named, text, marks=marks)
+    unit = training.unit
+    over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
+    for id, title, name, curve, text in (
+        ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
+        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is {}."),
+        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is {}."),
+    ):
+        if curve.x:
+            words = text.format(format_number(curve.y[-1]))
+            yield _draw_lines(id, title, "", [(name, curve)], words, marks=marks)
 
 
 def _draw_steps(times: Spread) -> Chart:
