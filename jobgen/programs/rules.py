@@ -202,16 +202,18 @@ class _Look:
                 self._say("unknown-argument", self.program.entry, fault=fault, write=write)
         size, text, entry = self.size, self.program.text, self.program.entry
         given = size.arguments or ()
-        for line, number in _find_lines(entry, r"^[^#\n]*\bsys\.argv\[(\d+)\]"):
-            if size.arguments is not None and int(number) > len(given):
+        read = "sys.argv[" in text and size.arguments is not None
+        for line, number in _find_lines(entry, r"^[^#\n]*\bsys\.argv\[(\d+)\]") if read else ():
+            if int(number) > len(given):
                 if not re.search(_TESTS_ARGV, text):
                     count = len(given)
                     self._say("missing-argument", entry, line=line, number=number, count=count)
                 break
-        for module in self.program.modules if size.variables is not None else ():
+        read = "os.environ[" in text and size.variables is not None
+        for module in self.program.modules if read else ():
             for line, name in _find_lines(module, _ENVIRONMENT.format(r"(\w+)")):
-                read = re.findall(_ENVIRONMENT.format(f"({name})"), text)
-                alone = len(re.findall(rf"""["']{name}["']""", text)) == len(read)
+                reads = re.findall(_ENVIRONMENT.format(f"({name})"), text)
+                alone = len(re.findall(rf"""["']{name}["']""", text)) == len(reads)
                 if alone and name not in (size.variables or ()) and not re.match(_GIVEN, name):
                     self._say("missing-variable", module, line=line, name=name)
                     return
