@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import click
@@ -35,8 +35,10 @@ _SIGNS = {"sbatch": "#SBATCH", "srun": "#SBATCH", "salloc": "#SBATCH", "qsub": "
 _FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
 
 
-def explain_command(args: Sequence[str], context: click.Context) -> str:
-    """Return the message for a word, with others after it, that this group does not have."""
+def explain_command(
+    args: Sequence[str], context: click.Context, groups: Mapping[str, Iterable[str]]
+) -> str:
+    """Return the message for a word, with others after it, that these groups of commands lack."""
     table, known = load_table(), _list_commands(context)
     message = f"no such command {args[0]!r}"
     plain = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
@@ -77,7 +79,8 @@ def explain_command(args: Sequence[str], context: click.Context) -> str:
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     given = "; jobgen status $JOB shows the state of a job" * any(map(_JOB.fullmatch, rest))
     given = "; jobgen submit $FILE submits it" if _list_files(rest, "SPEC") else given
-    return f"{message}{_write_line(given, word, rest)}; jobgen --help lists all commands"
+    lines = [f"{title.lower()}: {', '.join(group)}" for title, group in groups.items()]
+    return "\n  ".join((f"{message}{_write_line(given, word, rest)}; the commands", *lines))
 
 
 def _list_commands(context: click.Context) -> list[str]:
@@ -95,14 +98,15 @@ def _carry_options(tool: str, line: str, words: Sequence[str], context: click.Co
         or _list_files([line], "SCRIPT")
     ):
         return ""
-    pairs = [(word, _find_value(word, words[at:])) for at, word in enumerate(words)]
-    pairs = [(word.partition("=")[0], value) for word, value in pairs if word[:2] == "--"]
+    options = [(word.partition("=")[0], words[at:]) for at, word in enumerate(words)]
+    pairs = [(one, _find_value(one, after)) for one, after in options if one[:2] == "--"]
     carried, rest = "", ""
     if sign := _SIGNS.get(tool):
         values = _read_directive(
             f"{sign} {shlex.join(one for one in words if one not in line.split())}"
         )
-        pairs = [_split_option(one.partition(" ")[2]) for one in values.pop("directives", [])]
+        pairs = [pair for pair in pairs if pair[0] == "--ntasks-per-node"]  # which needs both
+        pairs += [_split_option(one.partition(" ")[2]) for one in values.pop("directives", [])]
         for path, value in values.items():
             text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
             carried += f" --set {shlex.quote(f'{path}={text}')}"

@@ -67,7 +67,7 @@ class _Listed(NamedTuple):
     help: str
 
 
-# In groups, as a job goes; a line is at most 55 characters, so that it stands whole at 80 columns.
+# The commands in groups, as a job goes; a line of at most 55 characters stands whole at 80 columns
 _COMMANDS = {
     "Write a job": {
         "init": _Listed("machine", "Write a commented job.yaml for this machine"),
@@ -136,7 +136,7 @@ class _Group(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from jobgen.cli.guesses import explain_command
 
-            ctx.fail(explain_command(args, ctx))
+            ctx.fail(explain_command(args, ctx, _COMMANDS))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

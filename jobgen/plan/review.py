@@ -80,6 +80,7 @@ def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         "plain": plan.launch.plain,
         "container": own.container,
         "modules": spec.environment.modules,
+        "relative": re.match(r"[^/~$]", spec.run.script or ""),
         "offline": plan.site.internet == "none",
         "site": spec.site or "this site",
     }

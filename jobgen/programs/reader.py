@@ -281,7 +281,10 @@ def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:
 def _is_own(name: str, root: str) -> bool:
     """Whether a module is the project's: beside the program, as a file or a package."""
     base = os.path.join(root, first := name.partition(".")[0])
-    return not first or os.path.isfile(f"{base}.py") or bool(glob.glob(f"{glob.escape(base)}/*.py"))
+    whole = os.path.join(root, *name.split("."))  # in a folder of folders
+    if not first or os.path.isfile(f"{base}.py") or glob.glob(f"{glob.escape(base)}/*.py"):
+        return True
+    return whole != base and (os.path.isfile(f"{whole}.py") or os.path.isdir(whole))
 
 
 def main_test(node: ast.AST) -> object:

@@ -129,6 +129,8 @@ _GIVEN = (
     r"SLURM|PBS|NCPUS|JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
     r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG)$"
 )
+# Libraries that make the group in an object that settings may name.
+_CONFIGURED = {"lightning", "pytorch_lightning"}
 _UNLESS_STARTED = r"""["'](LOCAL_)?RANK["'] (not )?in os\.environ"""
 # What keeps the state of a program.
 _SAVES = "(?i)save|checkpoint|ckpt|snapshot|resume|dump"
@@ -238,7 +240,7 @@ class _Look:
     def find_groups(self) -> None:
         """Programs whose processes never meet: each trains alone."""
         program, entry = self.program, self.program.entry
-        if self.grouped or self.spawns:
+        if self.grouped or self.spawns or program.libraries & _CONFIGURED:
             return
         strange = ", ".join(self._list_strange()[:3])
         if mpi := program.libraries & {"horovod", "mpi4py"}:
@@ -253,11 +255,14 @@ class _Look:
         for call in self.program.calls:
             if "submits" in call.kinds:
                 self._say("own-launcher.jobs", call)
+            elif "rays" in call.kinds and (call.node.args or "address" in call.given):
+                continue  # it joins a Ray that runs
             elif "spawns" in call.kinds and _is_likely(call):
                 rule = "own-processes.ray" if "rays" in call.kinds else "own-processes"
                 self._say(rule, call, name=call.short)
             elif "parallel" in call.kinds:
-                repeated = any(one.rule == "data-parallel" for one in self.remarks)
+                causes = ("data-parallel", "other-launcher")  # one cause is enough
+                repeated = any(one.rule in causes for one in self.remarks)
                 if self.size.processes > 1 and not repeated and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)
             elif "starts" in call.kinds and (name := _find_launcher(call)):

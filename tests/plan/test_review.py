@@ -67,6 +67,10 @@ DOUBTFUL = {
         ("", "environment: {modules: [cuda], setup: module purge}\n"),
         "unloads what environment.modules has loaded before it; write environment.modules: {first",
     ),
+    "another folder": (
+        ("", "environment: {setup: cd src}\n"),
+        "cd src: the program is then looked for in that folder",
+    ),
     "a laptop's file": (
         (SCRIPT, "run: {script: /Users/me/train.py}"),
         "/Users/me/train.py is a path of another machine",
@@ -286,6 +290,8 @@ RIGHT = {
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
     "setup of one line with &&": ("", "environment: {setup: 'cd /x && module load cuda'}\n"),
+    "there and back": ("", "environment:\n  setup: |\n    cd src\n    make\n    cd ..\n"),
+    "in a shell of its own": ("", "environment: {setup: (cd src && make)}\n"),
     "results on scratch": (
         "train.py}",
         "train.py, args: {out: /scratch/results}}\non_walltime: {then: requeue}",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from jobgen.programs import JobSize, Remark, check_program
+from jobgen.programs import SEVERAL, JobSize, Remark, check_program
 from jobgen.programs.reader import read_table
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
@@ -31,6 +31,18 @@ def rules(remarks: list[Remark]) -> list[str]:
 
 
 RIGHT = {
+    "a Ray that runs": "import ray, accelerate\naccelerate.Accelerator()\nray.init('auto')\n",
+    "Lightning by settings": (
+        "import hydra, pytorch_lightning as pl\ntrainer = hydra.utils.instantiate(c)\n"
+        "trainer.fit(model)\n"
+    ),
+    "all ranks by turns": (
+        "import os, accelerate\naccelerate.Accelerator()\nos.environ['RANK'] = '0'\n"
+        "for rank in ranks:\n    os.environ['RANK'] = str(rank)\n"
+    ),
+    "a debugger behind a test": (
+        "import accelerate, pdb\naccelerate.Accelerator()\nif odd:\n    pdb.set_trace()\n"
+    ),
     "DistributedDataParallel": GROUP + OWN_GPU + "loss.backward()",
     "accelerate": "from accelerate import Accelerator\naccelerator = Accelerator()",
     "the Trainer of transformers": (
@@ -157,6 +169,10 @@ WRONG = {
     ),
     "Horovod": (
         "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
+        ["other-launcher"],
+    ),
+    "Horovod beside DataParallel": (
+        "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)",
         ["other-launcher"],
     ),
     "MPI": ("from mpi4py import MPI\nrank = MPI.COMM_WORLD.Get_rank()\n", ["other-launcher"]),
@@ -322,3 +338,11 @@ def test_every_rule_is_explained() -> None:
     names = {line.split(" | ")[0].partition(".")[0] for line in read_table("remarks.txt")}
     assert len(names) >= 20
     assert not [name for name in names if f"`{name}`" not in page]
+
+
+def test_what_only_starts_an_imported_module_is_not_blamed(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\nif __name__ == '__main__':\n    torch.nn.DataParallel(net)\n"
+    )
+    (tmp_path / "train.py").write_text("import accelerate, net\naccelerate.Accelerator()\n")
+    assert check_program(str(tmp_path / "train.py"), SEVERAL) == []
