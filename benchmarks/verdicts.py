@@ -6,6 +6,7 @@ stop, or where more than 5 % of the errors of programs lead to a restart.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,14 +17,22 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_WASTED = 0.05
 JUDGE = """
 for file in core faults restart; do . "$1/$file.sh"; done
-run_dir=$2 attempt=0 attempt_dir=$2/attempts/0 NODES=(n1 n2) reason='' lost=''
-judge "$3"
+RESTARTS=3 run_dir=$2 attempt=0 attempt_dir=$2/attempts/0 NODES=(n1 n2) reason='' lost=''
+status=$3
+judge
 """
 
 
-def judge(where: str, code: int, text: str) -> list[str]:
-    """Return the words of the verdict on what rank 1 on n2, or the launcher, has printed."""
+def judge(fault: str, where: str, code: int, text: str) -> list[str]:
+    """Return the words of the verdict on what rank 1 on n2, or the launcher, has printed.
+
+    A file that was missed by the machine's fault is there.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        if fault == "machine" and (hidden := re.search(r"'/([^']+)': No such file", text)):
+            text = text.replace(f"'/{hidden[1]}'", f"'{folder}/{hidden[1]}'")
+            Path(folder, hidden[1]).parent.mkdir(parents=True)
+            Path(folder, hidden[1]).touch()
         attempt, logs = Path(folder, "attempts/0"), Path(folder, "logs/n2")
         for made in (attempt, logs):
             made.mkdir(parents=True)
@@ -47,7 +56,9 @@ def main() -> int:
         if line.startswith("#"):
             continue
         fault, where, code, source, text = line.split("\t")
-        words = judge(where, int(code), text.replace("\\n", "\n").replace("\\t", "\t") + "\n")
+        words = judge(
+            fault, where, int(code), text.replace("\\n", "\n").replace("\\t", "\t") + "\n"
+        )
         wrong = (fault, words[0] == "stop") in {("machine", True), ("program", False)}
         counts[fault] += 1
         counts[f"wrong {fault}"] += wrong

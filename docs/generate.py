@@ -628,27 +628,40 @@ def write_faults() -> str:
     What is in no row is the program's fault, if the program says a word at all. What one node may
     lack counts as the program's.
     """
-    rows: dict[str, list[str]] = {"restart preflight": ["preflight: [^ :]+: "]}
+    rows: dict[str, list[str]] = {
+        "restart preflight": ["preflight: [^ :]+: "],
+        "unknown waited": [],
+        "unknown words": ["^ *exitcode *: -[679]\\b"],  # killed, aborted, or a bad access to memory
+    }
     for cause in CAUSES:
         if head := _find_verdict(cause):
             rows.setdefault(head, []).extend(_split_pattern(cause.pattern))
     order = ("restart", "stop", "unknown")
     heads = sorted(rows, key=lambda head: order.index(head.split()[0]))
     lines = [f"{head} {'|'.join(dict.fromkeys(rows[head]))}" for head in heads]
-    about = "# By the causes that jobgen diagnose knows; made by docs/generate.py."
-    return f"{about}\nFAULTS='" + "\n".join(lines) + "'\n"
+    return "FAULTS='" + "\n".join(lines) + "'    # made by docs/generate.py\n"
+
+
+# What one row tells of: the verdict's own name, and the causes.
+_KINDS = {
+    "gpu-busy": "gpu-error",
+    "driver-mismatch": "gpu-error",
+    "out-of-memory-gpu": "out-of-memory",
+    "out-of-memory-host": "out-of-memory",
+}
 
 
 def _find_verdict(cause: Cause) -> str:
     """The verdict, and why, by what a process or agent says; empty if it is the program's."""
     if not {"rank", "agent"} & {*cause.where} or cause.symptom or "preflight" in cause.pattern:
         return ""
-    if cause.fault == "machine":
-        return f"restart {cause.id}"
+    kind = _KINDS.get(cause.id, cause.id)
+    if cause.fault == "machine" and cause.id != "port-in-use":  # each start has another port
+        return f"restart {kind}"
     of_program = cause.per_node and cause in program.CAUSES  # what most often all nodes lack
-    if cause.fault == "unknown" and not cause.own and not of_program:
-        return "unknown waited" if cause.waits else f"unknown {cause.id}"
-    return f"stop {cause.id}" if "scheduler" in cause.where else ""
+    if cause.id == "port-in-use" or (cause.fault == "unknown" and not cause.own and not of_program):
+        return "unknown waited" if cause.waits else "unknown words"
+    return f"stop {kind}" if "scheduler" in cause.where or kind == "out-of-memory" else ""
 
 
 def _split_pattern(pattern: str) -> list[str]:

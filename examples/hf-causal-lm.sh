@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 76848af5989e ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 1e4b5e2b38e9 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -107,22 +107,22 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
 '|another task|no (heartbeat|step) |times out|^TimeoutError: [^[]'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
-    while read -r file && has_lost_peer "$file"; do peer=${NODES[1]:+$file}; done < <(
+    while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
         awk -v start=" of start $attempt;" '
             / of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
-        read -r index _ <"$attempt_dir/failed" || index=0
-        find "$run_dir/logs/${NODES[index]}/agent.log" "$attempt_dir/launcher.log" -size +0)
+        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
+        find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $([[ ${peer-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
+    reason+=": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part
     set +eu
     trap '' TERM INT USR1
-    for part in settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
+    for part in start_again settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
             word='done'
@@ -206,7 +206,7 @@ main()
 '
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
     trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
-    remind "$WALLTIME" &>/dev/null &
+    remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
     local end=$((SECONDS + $1))

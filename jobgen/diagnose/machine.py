@@ -85,7 +85,8 @@ CAUSES = (
     Cause(
         "out-of-memory-gpu",
         RANK,
-        r"(CUDA|HIP|XPU|NPU) out of memory|torch(\.cuda)?\.OutOfMemoryError|CUDA error: out of mem"
+        r"(CUDA|HIP|XPU|NPU) out of memory|Cuda failure \d* ?'out of memory'"
+        r"|torch(\.cuda)?\.OutOfMemoryError|CUDA error: out of mem"
         r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory"
         r"|RESOURCE_EXHAUSTED: Out of memory|Free memory on device .* is less than desired"
         r"|No available memory for the cache blocks|OOM when allocating tensor.*GPU",
@@ -128,7 +129,9 @@ CAUSES = (
         ALL,
         r"\bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST"
         r"|GPU is lost|fallen off the bus|CUDA error: hardware stack error"
-        r"|Unable to determine the device handle|system not yet initialized",
+        r"|Unable to determine the device handle|system not yet initialized"
+        r"|(?i:cuda_?error_?(system_?not_?ready|ecc_?uncorr|hardware_?stack|nvlink_?uncorr))"
+        r"|error in the Fabric Manager or NVSwitches",
         "a GPU failed",
         "leave that node out and tell your administrators",
         fault="machine",
@@ -138,7 +141,8 @@ CAUSES = (
         ALL,
         r"CUDA error: (unspecified launch failure|an illegal (memory access|instruction))"
         r"|CUDA error: misaligned address"
-        r"|HSA_STATUS_ERROR|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error",
+        r"|HSA_STATUS_ERROR|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error"
+        r"|(?i:CUDA).*: initialization error",
         "the program on a GPU failed, or the GPU",
         "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
         "that node out and tell your administrators",
@@ -250,7 +254,8 @@ CAUSES = (
         "network-hardware",
         ALL,
         r"ibv_\w+ failed|Call to ibv_|IBV_WC_\w+|NET/(IB|OFI).*(error|failed|No route)|fi_\w+ "
-        r"failed|local catastrophic error|Got completion .* with (error|status)|cxil?_\w+.*fail",
+        r"failed|local catastrophic error|Got completion .* with (error|status)|cxil?_\w+.*fail"
+        r"|[Tt]ransport retry count(er)? exceeded|hfi units? (are|is) active|can't open hfi unit",
         "the fast network failed under NCCL",
         "submit again; if the same node fails again, leave it out; NCCL_DEBUG=INFO names the port",
         fault="machine",

@@ -73,7 +73,8 @@ CAUSES = (
         r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
         r"|DUE TO (\S+ )?NODE FAILURE"
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
-        r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)",
+        r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)"
+        r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
         fault="machine",

@@ -66,7 +66,7 @@ settle_chain() {    # sets word and status, where the chain has a say
     elif [[ -n $stop ]]; then
         goes_on="the walltime has ended"
     elif [[ -n $lost_nodes ]]; then
-        goes_on="nothing is heard any more from $lost_nodes"
+        goes_on="the run goes on without $lost_nodes"
     elif ((status)) && is_preempted; then
         goes_on="another job has preempted this one" spared=yes
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
@@ -101,7 +101,12 @@ go_on() {    # may set against
             say "the job goes back into the queue, for start $((attempt + 2)) of at most $AT_MOST"
             echo "continued 0" >"$attempt_dir/outcome"
             scontrol requeue "$job_id" || [[ -e $attempt_dir/lost ]] ||
-                against="Slurm does not take the job back" ;;
+                against="Slurm does not take the job back"
+            for _ in {1..15}; do    # it takes this only of a job that is in the queue again
+                [[ -n $lost_nodes ]] || break
+                ! scontrol update JobId="$job_id" ExcNodeList="$(list_excluded)" || break
+                sleep 1
+            done ;;
         resubmit)
             if [[ -e $successor ]]; then
                 say "job $(<"$successor") goes on; logs are in $run_dir"
@@ -122,7 +127,7 @@ queue_successor() {
     if (
         for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done
         sbatch --parsable --dependency="afterany:$job_id" \
-            --export="ALL,JOBGEN_CHAIN=${run_dir##*/}" ${lost:+--exclude="${lost// /,}"} \
+            --export="ALL,JOBGEN_CHAIN=${run_dir##*/}" --exclude="$(list_excluded)" \
             "$this_script" >"$successor.new"
     ); then
         mv "$successor.new" "$successor"
@@ -130,6 +135,7 @@ queue_successor() {
         say "the next job could not be submitted"
     fi
 }
+list_excluded() { cat "$attempt_dir/lost" "$run_dir/avoid" 2>/dev/null | paste -sd ,; }
 settle_successor() {
     successor=$run_dir/attempts/after-$job_id
     if [[ -n $goes_on && -z $against ]]; then queue_successor; fi

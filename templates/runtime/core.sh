@@ -50,22 +50,22 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
 '|another task|no (heartbeat|step) |times out|^TimeoutError: [^[]'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
-    while read -r file && has_lost_peer "$file"; do peer=${NODES[1]:+$file}; done < <(
+    while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
         awk -v start=" of start $attempt;" '
             / of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
-        read -r index _ <"$attempt_dir/failed" || index=0
-        find "$run_dir/logs/${NODES[index]}/agent.log" "$attempt_dir/launcher.log" -size +0)
+        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
+        find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $([[ ${peer-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
+    reason+=": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part
     set +eu
     trap '' TERM INT USR1
-    for part in settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
+    for part in start_again settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
             word='done'

@@ -1,13 +1,13 @@
 # The program hears of it NOTICE seconds before the walltime ends, by a file STOP in the run folder,
 # which all nodes share; what still runs LAST_CALL seconds before it gets SIGTERM.
 begin_walltime() {
-    printf -v run_end '%(%s)T' -2    # when this script has begun
-    run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME))} warned='' now=''
+    printf -v run_end '%(%s)T' -1
+    run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME - SECONDS))} warned='' now=''
     echo "$run_end" >"$attempt_dir/end"
     trap mind_walltime USR1
     trap 'note_signal && stop=SIGTERM && end_job' TERM INT
     # Where no scheduler says when; a pipe that this script prints to ends with it.
-    if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - NOTICE))" &>/dev/null & fi
+    if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - SECONDS - NOTICE))" &>/dev/null & fi
     if has begin_chain; then begin_chain; fi
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs

@@ -40,11 +40,10 @@ start_role() {    # start_role ROLE [alone] [notice]: it may end before; it hear
 run_role() {    # run_role ROLE: in its own shell, as if it were a job
     local first count port mode processes above=$attempt_dir
     trap - EXIT USR1
-    unset -f settle_chain
+    unset -f settle_chain start_again
     read -r first count port mode processes <<<"${place_of[$1]}"
     NODES=("${NODES[@]:first:count}") MASTER_ADDR=${ADDRESSES[first]} MASTER_PORT=$((port + 1))
     if [[ $mode != torchrun && $mode != ray ]]; then MASTER_PORT=$port; fi    # has to be free
-    if [[ -n ${SLOTS+set} ]]; then SLOTS=("${SLOTS[@]:first:count}"); fi
     role_job=${first_job:-$job_id} job_id=$role_job/roles/$1 first_job=''
     make_run_folder
     trap 'if [[ -n $stop ]]; then make_end; fi; stop=SIGTERM' TERM INT

@@ -1,6 +1,6 @@
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
     trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
-    remind "$WALLTIME" &>/dev/null &
+    remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
     local end=$((SECONDS + $1))

@@ -9,8 +9,9 @@ from support import ROOT
 JUDGE = """
 set +eu
 for file in core $4 faults restart; do . "$1/$file.sh"; done
-run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2) reason='' lost=''
-judge 1
+RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2) reason='' lost=''
+status=1
+judge
 """
 
 
@@ -60,16 +61,31 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
         ("ValueError: shapes do not go together", ["stop", "program", "1", "n2"]),
         ("CUDA error: uncorrectable ECC error", ["restart", "gpu-error", "1", "n2"]),
         ("jobgen: preflight: n1: clock 41 s ahead", ["restart", "preflight", "1", "n1"]),
-        ("OSError: [Errno 98] Address already in use", ["restart", "port-in-use", "1"]),
+        ("OSError: [Errno 98] Address already in use", ["unknown", "words", "1", "n2"]),
         (
             "OSError: [Errno 28] No space left on device: '/tmp/x'",
-            ["unknown", "no-space", "1", "n2"],
+            ["unknown", "words", "1", "n2"],
         ),
         ("OSError: [Errno 28] No space left on device: '/home/x'", ["stop", "program", "1", "n2"]),
     ],
 )
 def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str]) -> None:
     assert judge(tmp_path, rank=said) == (words, said)
+
+
+def test_a_file_that_is_missed_and_is_there_was_hidden_by_the_machine(tmp_path: Path) -> None:
+    for number, said in enumerate(
+        [
+            "FileNotFoundError: [Errno 2] No such file or directory: '{}/data.bin'",
+            "python3: can't open file '{}/data.bin': [Errno 2] No such file or directory",
+            "run.sh: line 3: {}/data.bin: No such file or directory",
+        ]
+    ):
+        said = said.format(tmp_path)
+        assert judge(tmp_path / f"{number}", rank=said)[0][:2] == ["stop", "program"]
+        (tmp_path / "data.bin").touch()
+        assert judge(tmp_path / f"{number}-there", rank=said)[0][:2] == ["unknown", "hidden-file"]
+        (tmp_path / "data.bin").unlink()
 
 
 def test_the_only_node_leaves_no_word_of_its_own_and_its_program_is_judged(tmp_path: Path) -> None:

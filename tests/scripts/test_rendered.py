@@ -196,18 +196,20 @@ def test_pbsdsh_starts_a_shell_that_builds_its_own_world(subtests: pytest.Subtes
             continue
         with subtests.test(name):
             (pbsdsh,) = lines_with("exec pbsdsh -n", script)
-            assert '-n "${SLOTS[$1]}" -- /bin/bash -l "$this_script" run_node "$1"' in pbsdsh
+            assert '-n "$slot" -- /bin/bash -l "$this_script" run_node "$1"' in pbsdsh
             assert lines_with('file_mask "$(umask)"', script)
 
 
 def test_the_order_of_pbs_nodes_is_that_of_the_allocation(tmp_path: Path) -> None:
     (tmp_path / "nodefile").write_text("n2\nn2\nn1\nn2\nn10\n")
-    order = re.compile(r"^    NODES=\(\) SLOTS=\(\).*?^    done.*?$", re.S | re.M)
-    (found,) = {match for script in scripts_for("pbs").values() for match in order.findall(script)}
-    program = f'{found}\necho "${{NODES[*]}} / ${{SLOTS[*]}}"'
+    scripts = [script for script in scripts_for("pbs").values() if "exec pbsdsh" in script]
+    (nodes,) = {line for script in scripts for line in lines_with('"$PBS_NODEFILE")', script)[:1]}
+    (slot,) = {line for script in scripts for line in lines_with("slot=$(awk", script)}
+    program = f'{nodes}\nfind_slot() {{ {slot}\n echo "${{NODES[$1]}} $slot"; }}\n'
+    program += "for index in 0 1 2; do find_slot $index; done"
     environment = {**os.environ, "PBS_NODEFILE": str(tmp_path / "nodefile")}
     printed = subprocess.run(["bash", "-c", program], env=environment, capture_output=True)
-    assert printed.stdout == b"n2 n1 n10 / 0 2 4\n"
+    assert printed.stdout == b"n2 0\nn1 2\nn10 4\n"
 
 
 @pytest.mark.parametrize(

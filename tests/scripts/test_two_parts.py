@@ -26,6 +26,7 @@ MOST_OF_PART_2 = {"one node, slurm": 120, "slurm": 170, "pbs": 240, "local": 270
 SOME = [(RUNTIME / f"{name}.sh").read_text() for name in ("modules", "meeting")]
 # By mpiexec, in direct mode, with modules; on this machine, with a program of one's own.
 MOST_OF_A_SCRIPT = {"portable.pbs": 369, "hf-causal-lm.sh": 333, "tutorial-multinode.sh": 331}
+MOST_FOR_RESTARTS, MOST_OF_A_VERDICT = 93, 60
 WORDS = ("environment", "program", "find_nodes", "agent")
 
 
@@ -68,6 +69,30 @@ def test_part_2_is_bounded() -> None:
             # A line a cause in faults.sh.
             data = re.match("(FAULTS=.)?(restart|stop|unknown) ", line)
             assert data or len(line) <= 100, f"{file.name}: {line}"
+
+
+def test_on_failure_and_spare_nodes_cost_few_lines() -> None:
+    """A spare for one node needs what jobs of several nodes have, with which it is compared."""
+    job = {"name": "a", "run": {"script": "train.py"}, "launch": {"mode": "torchrun"}}
+    for scheduler, mode, nodes, then in product(
+        ("slurm", "pbs", "local"), ("torchrun", "direct"), (1, 2), ("", "requeue", "resubmit")
+    ):
+        if (scheduler, then) == ("pbs", "requeue"):
+            continue
+        resources = {"nodes": nodes, "gpus_per_node": 4, "walltime": "2h"}
+        job |= {"scheduler": scheduler, "launch": {"mode": mode}, "resources": resources}
+        on_walltime = {"on_walltime": {"then": then}} if then else {}
+        plain = render(plan_of(job | on_walltime))
+        kept = render(plan_of(job | on_walltime | {"on_failure": "restart"}))
+        several = {"resources": resources | {"nodes": 2}}
+        before = render(plan_of(job | on_walltime | several)).count("\n")
+        spare = {"resources": several["resources"] | {"spare_nodes": 1}, "on_failure": "restart"}
+        with_spare = render(plan_of(job | on_walltime | spare)).count("\n")
+        growth = (kept.count("\n") - plain.count("\n"), with_spare - before)
+        assert max(growth) <= MOST_FOR_RESTARTS, (scheduler, mode, nodes, then, growth)
+    judged = (RUNTIME / "restart.sh").read_text().partition("judge() {")[2].partition("\n}")[0]
+    table = (RUNTIME / "faults.sh").read_text()
+    assert judged.count("\n") + 2 + table.count("\n") <= MOST_OF_A_VERDICT
 
 
 def test_committed_scripts_are_short() -> None:

@@ -82,8 +82,9 @@ class Slurm(base.Scheduler):
                 nodes = count = "$SLURM_JOB_NUM_NODES"
             if plan.nodes.spare:
                 nodes, count = str(plan.nodes.total), str(plan.nodes.total * tasks)
-                # The step before may not be over to Slurm, of which a node is lost.
-                options += ["--overlap", ShellPath("--nodelist=$step_nodes")]
+                # The step before may not be over to Slurm, of which a node is lost. A list with a
+                # slash is a file.
+                options += ["--overlap", ShellPath("--nodelist=$attempt_dir/nodes")]
             options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
             options.append(f"--ntasks-per-node={tasks}")
             if place := plan.nodes.place:
