@@ -51,7 +51,8 @@ class Ledger(NamedTuple):
     ettr: float | None  # None where no training tells
     ettr_queued: float | None  # of all time, in the queue too
     node_hours: float
-    kwh: float | None  # of the GPUs, by samples of their power
+    kwh: float | None
+    kwh_by: str  # whose it is, and by whose word; empty if it is not known
 
 
 class Place(NamedTuple):

@@ -24,7 +24,7 @@ from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
 from jobgen.report.settings import collect_settings, find_varied, list_task_words
 from jobgen.report.summary import summarise_run
-from jobgen.report.usage import gather_usage, measure_energy, read_samples
+from jobgen.report.usage import Samples, gather_usage, measure_energy, read_samples
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.load import load
@@ -88,7 +88,7 @@ def gather(
         waited=waited,
         ran=ran,
         attempts=attempts,
-        ledger=_keep_ledger(job, attempts, history, measure_energy(samples), until=until),
+        ledger=_keep_ledger(job, attempts, history, samples, until=until, used=used),
         places=places,
         cause=cause,
         training=training,
@@ -114,20 +114,26 @@ def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
     programs = [*job.roles.values()] or [job]
     history = History(programs[-1].run_dir, Path(job.folder), since=job.submitted - _CLOCKS)
     attempts = Folder(job).attempts(history.first_steps())
-    kwh = measure_energy(read_samples(program.run_dir for program in programs))
-    return _keep_ledger(job, attempts, history, kwh, until=history.last if ended else now)
+    samples = read_samples(program.run_dir for program in programs)
+    return _keep_ledger(job, attempts, history, samples, until=history.last if ended else now)
 
 
 def _keep_ledger(
     job: JobRecord,
     attempts: tuple[Attempt, ...],
     history: History,
-    kwh: float | None,
+    samples: Samples,
     *,
     until: float,
+    used: Used | None = None,
 ) -> Ledger | None:
-    run_dir, lines = job.run_dir, history.lines
-    return keep_ledger(attempts, lines, run_dir, submitted=job.submitted, until=until, kwh=kwh)
+    ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=job.submitted, until=until)
+    if ledger is None:
+        return None
+    if used and used.energy:
+        return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
+    kwh = measure_energy(samples)
+    return ledger._replace(kwh=kwh, kwh_by="" if kwh is None else "the GPUs, by their samples")
 
 
 def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -> Diagnosis | None:

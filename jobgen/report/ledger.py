@@ -41,9 +41,11 @@ def keep_ledger(
     *,
     submitted: float | None,
     until: float,
-    kwh: float | None,
 ) -> Ledger | None:
-    """Return the ledger of a run up to the moment `until`; None if no attempt has begun."""
+    """Return the ledger of a run up to the moment `until`, but its energy.
+
+    None if no attempt has begun.
+    """
     begun = [one for one in attempts if one.began is not None]
     if not begun:
         return None
@@ -58,10 +60,10 @@ def keep_ledger(
         folder = run_dir / "attempts" / str(one.number)
         for kind, span in _split_attempt(one, known, folder, began, at, again=bool(following)):
             seconds[kind] += span
-    return _make_ledger(seconds, node_seconds / 3600, kwh)
+    return _make_ledger(seconds, node_seconds / 3600)
 
 
-def _make_ledger(seconds: dict[str, float], node_hours: float, kwh: float | None) -> Ledger:
+def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
     kept = {kind: seconds[kind] for kind in KINDS if seconds.get(kind, 0) > 0}
     wall = sum(kept.values())
     ran, productive = wall - kept.get("queued", 0.0), kept.get("productive")
@@ -72,7 +74,8 @@ def _make_ledger(seconds: dict[str, float], node_hours: float, kwh: float | None
         ettr=(productive or 0.0) / ran if known else None,
         ettr_queued=(productive or 0.0) / wall if known else None,
         node_hours=node_hours,
-        kwh=kwh,
+        kwh=None,
+        kwh_by="",
     )
 
 
@@ -199,6 +202,8 @@ def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
     for one in known:
         for kind, span in one.seconds.items():
             seconds[kind] += span
-    kwh = [one.kwh for one in known]
-    whole = None if None in kwh else sum(each or 0.0 for each in kwh)
-    return _make_ledger(seconds, sum(one.node_hours for one in known), whole)
+    ledger = _make_ledger(seconds, sum(one.node_hours for one in known))
+    if any(one.kwh is None for one in known):
+        return ledger
+    by = " and ".join(dict.fromkeys(one.kwh_by for one in known))
+    return ledger._replace(kwh=sum(one.kwh or 0.0 for one in known), kwh_by=by)

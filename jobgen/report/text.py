@@ -61,7 +61,7 @@ def _describe_ledger(ledger: Ledger | None) -> Iterator[str]:
     for kind, seconds in ledger.seconds.items():
         yield f"{kind:<16} {format_share(seconds / ledger.wall):>6}  {format_span(seconds)}"
     yield f"{'productive':<16} {format_share(ledger.ettr):>6}  of the time since the first start"
-    kwh = UNKNOWN if ledger.kwh is None else f"{ledger.kwh:.3g} kWh by the GPUs"
+    kwh = UNKNOWN if ledger.kwh is None else f"{ledger.kwh:.3g} kWh of {ledger.kwh_by}"
     yield f"{'used':<16} {ledger.node_hours:.3g} node hours; energy: {kwh}"
 
 

@@ -33,6 +33,7 @@ class Used(NamedTuple):
     memory_asked: float | None = None
     memory: float | None = None
     of_one_node: bool = False
+    energy: float | None = None  # joules, of the nodes
 
     def and_then(self, following: Used) -> Used:
         """The same, with a job that has gone on where this one ended."""
@@ -47,6 +48,7 @@ class Used(NamedTuple):
             longest=max(filter(None, (self.longest, following.longest)), default=None),
             cpu_seconds=both(self.cpu_seconds, following.cpu_seconds),
             memory=max(filter(None, (self.memory, following.memory)), default=None),
+            energy=both(self.energy, following.energy),
         )
 
 

@@ -24,7 +24,7 @@ def touch(path: Path, moment: float, text: str = "") -> None:
 
 
 def keep(run: Path, attempts: list[Attempt], lines: Lines, until: float = 0.0) -> Ledger:
-    found = keep_ledger(attempts, lines, run, submitted=BEGAN - 100, until=until or BEGAN, kwh=None)
+    found = keep_ledger(attempts, lines, run, submitted=BEGAN - 100, until=until or BEGAN)
     assert found
     return found
 

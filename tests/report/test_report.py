@@ -370,15 +370,19 @@ def test_a_pause_of_the_notes_parts_two_starts(tmp_path: Path) -> None:
 
 def test_what_slurm_counts_on_each_node_gives_advice_on_memory(tmp_path: Path) -> None:
     rows = (
-        "4|1790000000|1790000060|3000|240|2|96|40:00:00|760G||billing=96,cpu=96,node=2|\n"
-        "4.0|1790000060|1790000060|3000||2|96|40:00:00||41943040K|cpu=96|\n"
+        "4|1790000000|1790000060|3000|240|2|96|40:00:00|760G||billing=96,cpu=96,node=2||0\n"
+        "4.0|1790000060|1790000060|3000||2|96|40:00:00||41943040K|cpu=96||7200000\n"
     )
     command("env", rows, tmp_path)  # as in: env SLURM_TIME_FORMAT=%s sacct ...
     content = spec(8) | {"scheduler": "slurm"}
     del content["site"]
     job = make(tmp_path, "4", ranks=8, content=content, lines=metrics(8, steps=100))
-    memory = uses(of(job))["memory"]
+    told = of(job)
+    memory = uses(told)["memory"]
     assert (memory.asked, memory.used) == ("380 GB on one node", "40 GB on one node at most")
+    assert told.ledger is not None
+    assert (told.ledger.kwh, told.ledger.kwh_by) == (2.0, "the nodes, by sacct")
+    assert "energy: 2 kWh of the nodes, by sacct" in format_text(told)
     assert memory.advice == "resources.memory_per_node: 50GB would do"
     # Where Slurm starts each process itself, its number is of one of them.
     content |= {"launch": {"mode": "direct"}}
@@ -402,8 +406,8 @@ def test_advice_leaves_a_quarter_more_than_what_was_measured(
     advice = {}
     for held, seconds in ((1, 30), (1, 3000), (100, 3000), (200, 3000), (370, 3000)):
         rows = (
-            f"4|1790000000|1790000060|{seconds}|60|1|48|40:00:00|380G||cpu=48,gres/gpu=4|\n"
-            f"4.0|1790000060|1790000060|{seconds}||1|48|40:00:00||{held}G|cpu=48|\n"
+            f"4|1790000000|1790000060|{seconds}|60|1|48|40:00:00|380G||cpu=48,gres/gpu=4||0\n"
+            f"4.0|1790000060|1790000060|{seconds}||1|48|40:00:00||{held}G|cpu=48||0\n"
         )
         command("env", rows, tmp_path)
         job = make(tmp_path / f"{held}-{seconds}", "4", ranks=4, content=content, lines="")
@@ -459,17 +463,17 @@ def test_pbs_tells_what_was_used_and_gives_no_advice_alone(tmp_path: Path) -> No
 
 # The first job is as Slurm 22.05 has told it.
 SACCT = """\
-1|1795275916|1795275918|16|30|2|4|00:16.053|8192M||billing=4,cpu=4,mem=8192M,node=2|
-1.batch|1795275918|1795275918|16||1|2|00:00.072|||cpu=2,mem=4096M,node=1|energy=0
-1.0|1795275918|1795275918|15||2|4|00:15.981|||cpu=4,mem=8192M,node=2|energy=0
-12|1790000000|1790000060|600|120|2|16|00:20:00|64G||billing=16,cpu=16,gres/gpu=8,node=2|
-12.batch|1790000060|1790000060|600||1|8|00:01:00||1000K|cpu=8|cpu=00:01:00
-12.0|1790000060|1790000060|600||2|16|00:19:00||8388608K|cpu=16|cpu=00:09:00,gres/gpuutil=37
-12|1790000700|1790000800|300|120|2|16|00:10:00|64G||billing=16,cpu=16,gres/gpu=8,node=2|
-12.0|1790000800|1790000800|300||2|16|00:10:00||4194304K|cpu=16|
-13_4|1790000000|Unknown|0|60|1|8|00:00:00|4000Mc|||
-14+0|1790000000|1790000060|600|120|1|8|00:20:00|4Gn||cpu=8,gres/gpu=8|
-14+1|1790000000|1790000060|600|120|2|8|00:20:00|4Gn||cpu=8,gres/gpu=4|
+1|1795275916|1795275918|16|30|2|4|00:16.053|8192M||billing=4,cpu=4,mem=8192M,node=2||0
+1.batch|1795275918|1795275918|16||1|2|00:00.072|||cpu=2,mem=4096M,node=1|energy=0|0
+1.0|1795275918|1795275918|15||2|4|00:15.981|||cpu=4,mem=8192M,node=2|energy=0|0
+12|1790000000|1790000060|600|120|2|16|00:20:00|64G||billing=16,cpu=16,gres/gpu=8,node=2||0
+12.batch|1790000060|1790000060|600||1|8|00:01:00||1000K|cpu=8|cpu=00:01:00|3000
+12.0|1790000060|1790000060|600||2|16|00:19:00||8388608K|cpu=16|cpu=00:09:00,gres/gpuutil=37|7000
+12|1790000700|1790000800|300|120|2|16|00:10:00|64G||billing=16,cpu=16,gres/gpu=8,node=2||
+12.0|1790000800|1790000800|300||2|16|00:10:00||4194304K|cpu=16||2000
+13_4|1790000000|Unknown|0|60|1|8|00:00:00|4000Mc||||
+14+0|1790000000|1790000060|600|120|1|8|00:20:00|4Gn||cpu=8,gres/gpu=8||1000
+14+1|1790000000|1790000060|600|120|2|8|00:20:00|4Gn||cpu=8,gres/gpu=4||500
 """
 
 
@@ -495,12 +499,13 @@ def test_sacct_counts_every_start_and_the_components_of_one_once() -> None:
         memory_asked=32 * 1024**3,
         memory=8 * 1024**3,
         of_one_node=True,
+        energy=9000,
     )
     assert (found["13_4"].started, found["13_4"].cpu_seconds, found["13_4"].memory) == (None,) * 3
     assert found["13_4"].memory_asked == 8 * 4000 * 1024**2
     whole = found["14"]
     assert (whole.elapsed, whole.nodes, whole.cpus, whole.gpus) == (600, 3, 16, 12)
-    assert whole.memory_asked == 4 * 1024**3
+    assert (whole.memory_asked, whole.energy) == (4 * 1024**3, 1500)
     assert parse_sacct("garbage\n<html>|\n") == {}
 
 

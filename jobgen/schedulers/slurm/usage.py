@@ -12,7 +12,7 @@ from jobgen.spec.units import parse_bytes, parse_clock
 # sacct(1); times as seconds since 1970, and amounts as they were recorded.
 _FIELDS = (
     "JobID,Submit,Start,ElapsedRaw,TimelimitRaw,NNodes,AllocCPUS,TotalCPU,ReqMem,MaxRSS,AllocTRES,"
-    "TRESUsageInAve"
+    "TRESUsageInAve,ConsumedEnergyRaw"
 )
 
 
@@ -80,7 +80,21 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
         memory_asked=asked * per_node if asked else None,
         memory=max(held, default=None),
         of_one_node=True,
+        energy=_sum_energy(rows),
     )
+
+
+def _sum_energy(rows: list[dict[str, str]]) -> float | None:
+    """Joules, where Slurm measures them; it has 0 elsewhere.
+
+    A step counts all that its nodes use: those of a job whose own row lacks it overlap, and the
+    one called extern is there on all nodes for all of the time.
+    """
+    for kind in ("", ".extern", ".[0-9]+"):
+        own = [row for row in rows if re.fullmatch(rf"[^.]*{kind}", row["JobID"])]
+        if energy := sum(_list_numbers(own, "ConsumedEnergyRaw")):
+            return energy
+    return None
 
 
 def parse_scontrol(output: str) -> dict[str, Used]:
