@@ -21,11 +21,6 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
 
 _GIB = 1024**2  # in KiB
-# What people and word processors write for - ' and ".
-_LOOK_ALIKES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")
-_LOOK_ALIKES |= dict.fromkeys("\u2018\u2019\u201a\u2032", "'")
-_LOOK_ALIKES |= dict.fromkeys("\u201c\u201d\u201e\u2033", '"')
-_LOOK_ALIKES |= {"\u00a0": " ", "\u202f": " ", "\uff0c": ",", "\uff1a": ":"}
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
 # Options whose value is a place that the program writes to.
@@ -52,7 +47,6 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_packing,
         _check_container,
         _check_setup,
-        _check_characters,
         _check_paths,
         _check_words,
     )
@@ -112,6 +106,9 @@ def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, st
     yield "names", "environment", " ".join(names)
     for path, text in _list_texts(loaded):
         yield "line", path, text
+    for path, words in (("run.command", run.command or ()), ("run.args", plan.program.command)):
+        yield "read", path, " ".join(words)
+    yield "read", "environment.setup", setup
     image = own.container.image if own.container else ""
     files = {"run.script": run.script, "environment.venv": own.venv}
     for path, file in (files | {"environment.container.image": image}).items():
@@ -275,25 +272,6 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("environment.setup", message, hint)
 
 
-def _check_characters(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Dashes, quotes and blanks that look like others, in what a shell or a program reads."""
-    spec = loaded.spec
-    texts = {
-        "run.command": " ".join(spec.run.command or ()),
-        "run.args": " ".join(plan.program.command),
-        "run.script": spec.run.script or "",
-        "environment.setup": spec.environment.setup or "",
-    }
-    for path, text in texts.items():
-        odd = next((char for char in text if char in _LOOK_ALIKES), None)
-        if odd is not None:
-            start = max(0, text.index(odd) - 8)
-            message = f"holds {odd!r} (U+{ord(odd):04X}), in {text[start : start + 20]!r}"
-            hint = f"write {_LOOK_ALIKES[odd]!r}"
-            yield loaded.problem(path, message, hint)
-            return
-
-
 def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Words that a job has no use for, or that are the same in every process; misspelt names."""
     words, world = plan.program.command, plan.nodes.world_size
@@ -310,10 +288,7 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         hint = f"write {sign}..., or the key that means the same"
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
     names = next(texts for source, *texts in _read_table() if source == "known")[0].split()
-    for name, value in (loaded.spec.environment.variables or {}).items():
-        if len(str(value)) > 1 and str(value)[0] == str(value)[-1] and str(value)[0] in "\"'":
-            path = f"environment.variables.{name}"
-            yield loaded.problem(path, f"holds its quotes: {value}", f"write {str(value)[1:-1]}")
+    for name in loaded.spec.environment.variables or {}:
         if name in names:
             continue
         from jobgen.spec.words import find_near

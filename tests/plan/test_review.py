@@ -250,9 +250,13 @@ DOUBTFUL = {
         ("", "environment:\n  setup: >\n    module load cuda\n    export A=1\n"),
         "is one line, in which 'export A=' is an argument of the command before it",
     ),
+    "a quote of a word processor": (
+        ("", "environment: {setup: echo \u201chi\u201d}\n"),
+        "holds '\u201chi\u201d', with a quote that only looks like \"; write \"",
+    ),
     "a dash of a word processor": (
         ("{script: train.py}", "{script: train.py, args: ['\u2013\u2013lr', '1']}"),
-        "holds '\u2013' (U+2013)",
+        "holds '\u2013\u2013lr', with a dash that only looks like -; write -",
     ),
 }
 
