@@ -213,17 +213,20 @@ def _unfold(stranger: _Stranger) -> Hint | None:
     inner, root = getattr(stranger.node, "items", ()), stranger.root
     if not isinstance(stranger.node, Mapping) or not 0 < len(inner) <= 12:
         return None
-    meant = {
-        key: key
-        if key in read_fields(root)
-        else suggest_key(key, node, path="", cls=root, root=root, check=stranger.check).meant
-        for key, node in stranger.node.items.items()
-    }
-    placed = [f"{path} for {key}" for key, path in meant.items() if path]
-    only_name = set(filter(None, meant.values())) <= {"name"}
-    if only_name or 2 * len(placed) <= len(meant):
+    placed = {}
+    for key, node in stranger.node.items.items():
+        one = _Stranger(key, node, "", root, root, stranger.check)
+        path = (
+            key
+            if key in read_fields(root)
+            else next(filter(None, _list_hints(one)), Hint("")).meant
+        )
+        if path and (path == "directives" or one.suits(path)):
+            placed[key] = path
+    if set(placed.values()) <= {"name"} or 2 * len(placed) < len(inner):
         return None
-    return Hint(f"its keys belong elsewhere: write {', '.join(placed)}")
+    words = ", ".join(f"{path} for {key}" for key, path in placed.items())
+    return Hint(f"its keys belong elsewhere: write {words}")
 
 
 def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
@@ -237,9 +240,11 @@ def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
     vague = load_table()["vague"].split()
     parts = [one for one in _split(stranger.key.partition("_per_")[0]) if one not in vague]
     words = [known[frozenset([part])] for part in parts if frozenset([part]) in known]
-    hints = [hint for word in words if (hint := _look_up(stranger, word)) and hint.meant]
-    if len({hint.meant.partition(".")[0] for hint in hints}) == 1:
-        yield hints[-1] if stranger.takes(hints[-1].meant) else None
+    hints = [hint for word in words if (hint := _look_up(stranger, word))]
+    if len({hint.meant.partition(".")[0] for hint in hints}) == 1 and hints[-1].meant:
+        text, meant = hints[-1]
+        text = text if text.startswith("write ") else f"write {meant}"
+        yield hints[-1] if stranger.takes(meant) else Hint(f"perhaps {text}; else remove it")
 
 
 @cache
@@ -467,11 +472,14 @@ def show_program(words: AnySequence[str]) -> str:
 def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     """Return the one of `known` that is spelt nearly so, or the empty string.
 
-    The first letters or the last have to agree: `cores` is not `nodes`.
+    The first letters or the last have to agree: `cores` is not `nodes`. Words of four letters that
+    differ in one are two words: `size` is not `site`.
     """
     from difflib import get_close_matches
 
     for other in get_close_matches(word, list(known), n=3, cutoff=cutoff):
+        if len(other) == len(word) <= 4 and sorted(other) != sorted(word):
+            continue
         if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
             return other
         if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
