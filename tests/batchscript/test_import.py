@@ -354,7 +354,7 @@ def test_the_step_that_is_waited_for_is_the_last_role() -> None:
     body = """\
 srun --relative=0 -N 2 -n 2 python train.py &
 TRAIN=$!
-srun -r 2 -N 1 -n 1 python watch.py &
+srun -N 1 -n 1 python watch.py &
 sleep 20
 wait $TRAIN
 """
@@ -366,6 +366,7 @@ wait $TRAIN
     }
     assert [*roles] == ["watch", "train"]
     assert "watch  (has to run until train ends; ends: alone lets it end before)" in imported.yaml
+    assert "watch  (Slurm chose its nodes; here no other has them)" in imported.yaml
     assert "sleep 20  (is left out; write what tells that watch is up" in imported.yaml
 
 

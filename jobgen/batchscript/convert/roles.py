@@ -110,6 +110,9 @@ class _Reading:
         free = [node for node in every if not any(node in step.nodes for step in self.steps)]
         for step in self.steps:
             if not step.nodes:
+                self.draft.check(
+                    step.line, step.name, "Slurm chose its nodes; here no other has them"
+                )
                 step.nodes, free = free[: step.values["nodes"]], free[step.values["nodes"] :]
         if sorted(node for step in self.steps for node in step.nodes or [""]) != sorted(every):
             raise NotStraightError(ends[0].line, "its programs share nodes, or leave some idle")
