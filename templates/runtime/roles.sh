@@ -13,10 +13,7 @@ enter_role() {    # where this file is called for one role
     fi
     if has "container_$role"; then eval "container() { container_$role \"\$@\"; }"; fi
 }
-environment() {
-    export JOBGEN_JOB_ID=$role_job
-    "environment_$role"
-}
+environment() { export JOBGEN_JOB_ID=$role_job; "environment_$role"; }
 program() { "program_$role"; }
 agent() { "agent_$role"; }
 launch() { eval '"launch_$role" "$@"'; }
@@ -118,11 +115,9 @@ end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
     done
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
     if [[ $stop == SIG* ]]; then    # Slurm ends a job that has lost a node: not a cancellation
-        read -r name lost < <(
-            find "$run_dir"/roles/*/attempts -name launcher.log -newer "$attempt_dir/roles" -exec \
-                awk '/^srun: error: Node failure on/ {
-                    sub(".*/roles/", "", FILENAME); sub("/.*", "", FILENAME); print FILENAME, $NF
-                }' {} \;) || :
+        read -r name lost < <(find "$run_dir"/roles/*/attempts -name launcher.log \
+            -newer "$attempt_dir/roles" -exec grep -H '^srun: error: Node failure on' {} + |
+            sed 's|.*/roles/\([^/]*\)/.* |\1 |') || :
         if [[ -n $lost ]]; then
             reason=": role $name: $lost is lost: Slurm says that it has failed" stop=''
             echo "lost $lost" >"$attempt_dir/failed"
@@ -150,8 +145,7 @@ end_roles() {    # end_roles ROLE WHY: all are asked to end, and then made to
 take_gpus() {    # take_gpus FIRST COUNT ALL: of each node; on this machine each node has its own
     local gpus from=$1 listed
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
-    mapfile -t gpus <<<"$listed"
-    if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"; fi
+    IFS=$'\n,' read -rd '' -a gpus <<<"${CUDA_VISIBLE_DEVICES-$listed}" || :
     if has share_gpus; then from=$(((first + node_rank) * $3 + from)); fi
     gpus=("${gpus[@]:from:$2}")
     if ((${#gpus[@]} != $2)); then
