@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 1e4b5e2b38e9 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 2d245cdd40ca ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -262,7 +262,7 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
         export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_NTASKS=$WORLD_SIZE
-    : >"$JOBGEN_AGENT/reached"
+    tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }
 find_meeting() {    # the error files of the node's processes with connections, but to web servers

@@ -20,6 +20,7 @@ from jobgen.spec.units import read_number
 KINDS = (
     "queued",
     "starting",
+    "rendezvous",
     "preflight",
     "first step",
     "productive",
@@ -93,6 +94,9 @@ def _split_attempt(
     launched = max(map(get_mtime, folder.glob("node-*.started")), default=0.0)
     answered = [get_mtime(path) for path in folder.parent.parent.glob("preflight/*.json")]
     cuts.append((launched, "starting"))
+    # Torchrun's first process on each node; a restart by the agent does not change it.
+    if reached := [get_mtime(path) for path in folder.glob("reached-*")]:
+        cuts.append((max(reached), "rendezvous"))
     if answered and began <= max(answered) <= ended:
         cuts.append((max(answered), "preflight"))
     start = next((line["time"] for line in lines if line["kind"] == "start"), None)

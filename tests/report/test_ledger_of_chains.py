@@ -38,6 +38,7 @@ class Chain:
         self.samples: list[str] = []
         self.steps, self.saved = draw.randint(400, 1200), 0
         self.pace, self.save_every = draw.uniform(0.5, 4), draw.choice((20, 37, 50, 100))
+        self.agents = seed % 2 == 0
         faults = draw.randint(0, 4)
         for number in range(faults):
             self.attempt(number, draw.choice(FAULTS))
@@ -78,6 +79,11 @@ class Chain:
         self.touch("nodes", "n1\nn2\n")
         self.spend("starting", draw.uniform(5, 20))
         self.touch("node-0.started")
+        if self.agents:
+            self.spend("rendezvous", draw.uniform(5, 60))
+            self.touch("reached-n1")
+            self.spend("rendezvous", draw.uniform(0, 20))
+            self.touch("reached-n2")
         self.spend("starting", draw.uniform(10, 120))
         # The trainer drops what an earlier start has written beyond the checkpoint.
         self.lines = [line for line in self.lines if line["step"] <= self.saved]
@@ -155,6 +161,8 @@ def test_fifty_chains_add_up_and_their_shares_are_those_that_were_planted(
         with subtests.test(f"chain {seed}"):
             assert sum(truth.values()) == pytest.approx(wall)
             assert sum(ledger.seconds.values()) == pytest.approx(wall, rel=0.01)
+            met = ledger.seconds.get("rendezvous", 0)
+            assert met == pytest.approx(truth["rendezvous"], rel=0.01)
             assert ledger.ettr == pytest.approx(share, rel=0.01)
             assert ledger.ettr_queued == pytest.approx(truth["productive"] / wall, rel=0.01)
             assert ledger.kwh == pytest.approx(chain.joules / 3.6e6, rel=0.05)
