@@ -244,12 +244,12 @@ def read_clock(intent: Intent) -> float:
         path.unlink(missing_ok=True)
 
 
-def sweep_litter(name: str = "*") -> None:
+def sweep_litter() -> None:
     """Remove what killed commands have left in folders of submissions, once it is a day old.
 
     That are temporary files, and the files of a submission whose intent has gone.
     """
-    for folder in Path(RUNS).glob(f"{name}/{FOLDER}"):
+    for folder in Path(RUNS).glob(f"*/{FOLDER}"):
         if folder.is_symlink() or folder.parent.is_symlink():  # it leads to another folder
             continue
         with contextlib.suppress(OSError):

@@ -31,14 +31,14 @@ class Recovery(NamedTuple):
     message: str
 
 
-def recover_submissions(name: str = "*") -> list[Recovery]:
+def recover_submissions() -> list[Recovery]:
     """Look at all submissions below ./runs that have not come to their end, and settle them.
 
     The schedulers are asked only if there are such, each once. Nothing is raised if they do not
     answer, or a record cannot be written: then it stays open, and the message says why.
     """
     recoveries, interrupted = [], []
-    for path in journal.list_intents(name):
+    for path in journal.list_intents():
         try:
             intent = journal.read_intent(path)
             if intent and find_submitter(intent) == "alive":
@@ -50,7 +50,7 @@ def recover_submissions(name: str = "*") -> list[Recovery]:
         except OSError as error:
             message = f"{path}: {error.filename or ''}: {error.strerror}"
             recoveries.append(Recovery(None, None, False, message))
-    journal.sweep_litter(name)
+    journal.sweep_litter()
     answers = _ask_for(interrupted)
     for case in interrupted:
         intent = case.intent

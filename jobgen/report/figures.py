@@ -94,15 +94,13 @@ def format_size(amount: float | None) -> str:
     return UNKNOWN if amount is None else describe_bytes(amount)
 
 
-def format_number(value: float | None, digits: int = 4) -> str:
-    """Return a number with this many significant digits and commas between thousands."""
+def format_number(value: float | None) -> str:
+    """Return a number with four significant digits and commas between thousands."""
     if value is None:
         return UNKNOWN
     if value and abs(value) < 1e-3:
-        return f"{value:.{digits - 1}e}"
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+        return f"{value:.3e}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def format_share(value: float | None) -> str:

@@ -172,10 +172,10 @@ def format_ranges(numbers: Iterable[int], *, separator: str = ",", most: int = 0
     return separator.join(words)
 
 
-def parse_ranges(text: str, *, most: int = 10_000) -> list[int]:
+def parse_ranges(text: str) -> list[int]:
     """Return the numbers of `0-3,5` or `0-9:2`, in the order of the text.
 
-    Raises ValueError if the text is something else, or means more than `most` numbers.
+    Raises ValueError if the text is something else, or means more than 10,000 numbers.
     """
     numbers: list[int] = []
     for part in text.replace(" ", "").split(","):
@@ -183,8 +183,8 @@ def parse_ranges(text: str, *, most: int = 10_000) -> list[int]:
         if not match or (match[3] and not int(match[3])):
             raise ValueError(f"{text!r} is not a list of numbers such as 0-3,5")
         span = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
-        if len(numbers) + len(span) > most:
-            raise ValueError(f"{text!r} means more than {most} numbers")
+        if len(numbers) + len(span) > 10_000:
+            raise ValueError(f"{text!r} means more than 10,000 numbers")
         numbers += span
     return numbers
 
