@@ -59,12 +59,13 @@ class PlainVariables:
         }
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
+        self.mentioned: set[str] = set()  # in values
 
     def copy(self) -> PlainVariables:
         """The variables as they are now."""
         other = PlainVariables(None, self.loose, self.several)
         other.values, other.assigned = dict(self.values), set(self.assigned)
-        other.arrays = set(self.arrays)
+        other.arrays, other.mentioned = set(self.arrays), set(self.mentioned)
         return other
 
     def forget(self, names: Iterable[str]) -> None:
@@ -98,7 +99,9 @@ class PlainVariables:
         sure = all(not part.live or self._is_settled(part.text, name) for part in parts)
         short = sum(len(part.text) for part in parts) < _LONGEST
         keeps = sure and short and name not in self.loose | _MOVING
-        self.forget(other for other in self.values if self._mentions(other, name))
+        if name in self.mentioned:
+            self.forget(other for other in self.values if self._mentions(other, name))
+        self.mentioned |= {other for part in parts if part.live for other in list_names(part.text)}
         self.values[name] = fields if keeps else None
         return name
 

@@ -553,8 +553,9 @@ def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:
 
 def test_a_variable_within_a_value_ends_where_its_name_did() -> None:
     body = "i=$SLURM_ARRAY_TASK_ID\nD=data/${i}.txt\npython t.py $D data_${i}_bin"
-    run = spec_of(body, ONE_GPU, "#SBATCH --array=0-3")["run"]
-    assert run["command"][3] == {"value": "data_${SLURM_ARRAY_TASK_ID}_bin", "expand": True}
+    run = spec_of(f'{body} "$i""x"', ONE_GPU, "#SBATCH --array=0-3")["run"]
+    values = [word["value"] for word in run["command"][3:]]
+    assert values == ["data_${SLURM_ARRAY_TASK_ID}_bin", "${SLURM_ARRAY_TASK_ID}x"]
 
 
 def test_an_index_that_is_only_printed_is_no_loss() -> None:

@@ -54,6 +54,7 @@ class Reader:
         unless they are given.
         """
         free = self._list_free() if free is None else free
+        field = tuple(part for part in field if part.text)
         text, expands, dollar = "", False, False
         for index, part in enumerate(field):
             if part.live:

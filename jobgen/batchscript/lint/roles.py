@@ -15,7 +15,17 @@ SERVICE = re.compile(
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
-_PLACED = ("-w", "--nodelist", "--relative", "-r", "--exact", "--overlap", "--het-group")
+_PLACED = (
+    "-w",
+    "--nodelist",
+    "--relative",
+    "-r",
+    "--exact",
+    "--overlap",
+    "--het-group",
+    "-x",
+    "--exclude",
+)
 
 
 @rule("sleep-until-ready", "A server that is given some seconds to start", _RAY)
@@ -53,7 +63,7 @@ def _find_beside(script: Script) -> Iterator[Fault]:
         if command.end == "&"
         and not any(block.opener == "if" for block in command.blocks)
         and not any(text.partition("=")[0] in _PLACED for text in command.texts)
-        and not any(re.match(r"-[wr].", text) for text in command.texts)
+        and not any(re.match(r"-[wrx].", text) for text in command.texts)
     ]
     if loose and len(steps) > 1:
         message = "an srun in the background takes all of the job, and the next one waits for it"
