@@ -28,7 +28,7 @@ def test_a_spare_node_is_asked_for_and_not_used(scheduler: str) -> None:
     if scheduler == "slurm":
         assert "#SBATCH --nodes=3\n#SBATCH" in script
         assert "#SBATCH --no-kill\n" in script
-        assert '"--nodelist=${step_nodes}" --nodes=2 --ntasks=2' in script
+        assert '"--nodelist=${attempt_dir}/nodes" --nodes=2 --ntasks=2' in script
     else:
         assert "#PBS -l select=3:" in script
         assert "--nnodes=2" in script
