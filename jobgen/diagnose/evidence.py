@@ -60,7 +60,7 @@ class Evidence:
         self.job, self.role = job, role
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
         own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
-        while len(own) > 1 and _only_follows(own[-1], own[-2]):
+        while len(own) > 1 and run_folder.only_follows(own[-1], own[-2]):
             own.pop()
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
@@ -356,13 +356,6 @@ class Evidence:
 
 
 _ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
-
-
-def _only_follows(start: Path, before: Path) -> bool:
-    """Whether a start of a chain ended at once because the one before had failed."""
-    outcome = read_words(start / "outcome")
-    same = outcome[:1] == ["failed"] and outcome == read_words(before / "outcome")
-    return same and not get_mtime(start / "nodes")
 
 
 def _convert_status(status: int) -> int:

@@ -201,11 +201,26 @@ def read_traces(job: JobRecord) -> Traces:
     if not own:
         return Traces(job, run_dir)
     last = f"{run_dir}/attempts/{own[-1]}"
+    while len(own) > 1 and only_follows(last, before := f"{run_dir}/attempts/{own[-2]}"):
+        own.pop()
+        last = before
     try:
         word, code = read_left(f"{last}/outcome").split()
         return Traces(job, run_dir, len(own), last, word, int(code))
     except (OSError, ValueError):
         return Traces(job, run_dir, len(own), last)
+
+
+def only_follows(start: str | Path, before: str | Path) -> bool:
+    """Whether a start of a chain ended at once because the one before had failed, as PBS does."""
+    try:
+        return (
+            not os.path.exists(f"{start}/nodes")
+            and (outcome := read_left(f"{start}/outcome")).startswith("failed")
+            and outcome == read_left(f"{before}/outcome")
+        )
+    except OSError:
+        return False
 
 
 def list_attempts(run_dir: Path) -> list[Path]:

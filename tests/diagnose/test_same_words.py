@@ -9,6 +9,7 @@ from fault_archive import FOLDER, read_fault
 from support import jobgen
 
 from jobgen.diagnose import diagnose
+from jobgen.jobs.run_folder import read_nodes
 
 FAULTS = (
     "raise-slurm",
@@ -40,3 +41,16 @@ def test_all_that_tells_of_a_failed_job_says_the_same(
     page = html.unescape(jobgen("report", job.id, "-o", "-").out)
     assert headline in re.sub(r"<[^>]*>", "", page)
     assert fault.state.name in jobgen("status", job.id).out
+
+
+def test_a_chain_is_judged_by_the_start_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PBS all starts are queued at once, and those after a failure end as they begin."""
+    fault = read_fault(FOLDER / "chain-of-a-cut-checkpoint-pbs-direct.txt")
+    job = fault.unpack(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (job.run_dir / "attempts/2/outcome").exists()
+    assert "start 2\n" in jobgen("status", job.id).err
+    assert read_nodes(job) == ["n1"]
