@@ -54,7 +54,6 @@ _STAMPED = re.compile(
     r".{0,40}\d\d:\d\d|\W*[IWEF]\d"
 )  # of a log: what stands before it is another matter
 _LEADS_ON = re.compile(r":\s*$")
-_OF_ERRORS = re.compile(r".{0,40}\b(ERROR|CRITICAL|FATAL)\b")  # a line of a log
 _MOST_LINES = 40
 _LAST_WORDS = 10
 _SIGABRT, _SIGINT = -6, -2
@@ -127,14 +126,7 @@ def find_ending(
     last = next(iter(marked), None) or next(ends, None)
     if last is None:
         return Ending((), printed)
-    before = _find_before(last, lines) if REFERS.search(last.words) else ()
-    return Ending((*before, *last.chain), printed)
-
-
-def _find_before(last: Traceback, lines: Sequence[Line]) -> tuple[Raised, ...]:
-    """The exception before one that refers to it, be it of another process."""
-    earlier = [one for one in find_tracebacks(lines) if one.end <= last.begin]
-    return earlier[-1].chain if earlier else ()
+    return Ending(last.chain, printed)
 
 
 def _find_own(lines: Sequence[Line]) -> list[Traceback]:
@@ -166,10 +158,7 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
     after = [line for line in lines[last.end :] if line.file == file]
     asides = find_tracebacks(after)
     after = after[asides[-1].end if asides else 0 :]
-    logged = any(
-        LOGGED.match(line.text) and not (_is_of_ends(line) or _OF_ERRORS.match(line.text))
-        for line in after
-    )
+    logged = any(LOGGED.match(line.text) and not _is_of_ends(line) for line in after)
     return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
 
 

@@ -32,7 +32,6 @@ LOGGED = re.compile(
     re.IGNORECASE,
 )
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
-_RICH_FRAME = re.compile(r"^│ (?P<file>/\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
 # How the first line of a message ends, or begins, that leaves what happened to the next one.
@@ -186,7 +185,7 @@ def find_crash(lines: Sequence[Line]) -> str:
 def _find_place(frames: Sequence[Line]) -> str:
     place = ""
     for line in frames:
-        frame = _FRAME.search(line.text) or _RICH_FRAME.match(line.text)
+        frame = _FRAME.search(line.text)
         if frame and not FOREIGN.search(frame["file"]):
             place = f"{frame['file']}:{frame['line']}"
             place += f", in {frame['name']}" if frame["name"] else ""

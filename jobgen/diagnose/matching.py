@@ -170,18 +170,11 @@ def _find_known(raised: Raised) -> Match | None:
     if raised.of_group if match is None else match[0].vague or match[0].symptom:
         match = find_cause(raised.message, "rank")
     if match and (match[0].symptom or match[0].of_group):
-        return match if raised.of_group and not _has_own(raised) else None
+        return match if raised.of_group else None
     return match
 
 
 EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
-
-
-def _has_own(raised: Raised) -> bool:
-    """Whether a group of exceptions has one that is more than a lost connection."""
-    if "Group" not in raised.message[0].text.partition(":")[0]:
-        return False
-    return any(find_cause([line], "rank") is None for line in raised.message[1:])
 
 
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
@@ -238,7 +231,7 @@ def _explain_node(failure: Failure) -> Explained:
         if last:
             words = f"{words or match[0].title}, and said: {last.text.strip()[:_MOST_WORDS]}"
         return Explained(failure, *match, tail=tail, words=words)
-    raised = [one for one in find_tracebacks(failure.lines) if not _OF_AGENT.search(one.words)]
+    raised = find_tracebacks(failure.lines)
     if raised:
         return _explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))
@@ -246,8 +239,6 @@ def _explain_node(failure: Failure) -> Explained:
 
 # What follows from what a module or the spec's setup has printed.
 _OF_SHELLS = ("never-began", "setup")
-# What torchrun raises because one of its processes has failed.
-_OF_AGENT = re.compile(r"ChildFailedError|SignalException")
 
 
 def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:

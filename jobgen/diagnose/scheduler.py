@@ -47,7 +47,7 @@ CAUSES = (
         "launch-failed",
         (*SCHEDULER, "agent"),
         r"Task launch for \S+ failed on node (?P<node1>\S+?): "
-        r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)|Prolog error"
+        r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)"
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
         r"|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed"
         r"|(srun|slurmstepd): .*Invalid user id",
