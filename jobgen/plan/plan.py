@@ -468,11 +468,16 @@ class RolePlan(NamedTuple):
 class RolePlans(NamedTuple):
     """Several programs of a job, in the order of their nodes; the last one's end is the job's.
 
-    `steps` are what the script does, in order: `start` a role, or `wait` until one is ready.
+    `steps` are what the script does, in order: it starts a role, or waits until one is ready.
     """
 
     members: tuple[RolePlan, ...]
-    steps: tuple[tuple[str, RolePlan], ...]
+    steps: tuple[tuple[bool, RolePlan], ...]  # whether it waits
+
+    @property
+    def main(self) -> RolePlan:
+        """The one whose end is the job's."""
+        return self.members[-1]
 
 
 class Plan(NamedTuple):

@@ -64,7 +64,7 @@ def _name_test(ready: Ready) -> Iterator[str]:
                 yield ShellPath(what) if kind == "file" else what
 
 
-def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[str, RolePlan]]:
+def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[bool, RolePlan]]:
     """Yield what the script does: a role starts once those that it comes after are ready."""
     asked = context.spec.roles or {}
     waiting, ready = list(members), set[str]()
@@ -75,16 +75,16 @@ def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[str, Rol
             needed = set(names[: names.index(role.name)] if after is None else after)
             if needed <= ready:
                 waiting.remove(role)
-                yield "start", role
+                yield False, role
                 if not role.test:
                     ready.add(role.name)
         started = [role for role in members if role not in waiting and role.name not in ready]
         if started:
             ready.add(started[0].name)
-            yield "wait", started[0]
+            yield True, started[0]
     for role in members:
         if role.name not in ready:
-            yield "wait", role
+            yield True, role
 
 
 def _find_conflicts(context: Context, members: list[RolePlan]) -> Iterator[Problem]:

@@ -175,8 +175,8 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
     """Yield what is to be said of each role."""
     members = plan.roles.members if plan.roles else ()
     waited: list[str] = []
-    for word, role in plan.roles.steps if plan.roles else ():
-        if word == "wait":
+    for waits, role in plan.roles.steps if plan.roles else ():
+        if waits:
             waited.append(role.name)
             continue
         be = "is" if len(waited) == 1 else "are"

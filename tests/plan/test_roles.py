@@ -86,14 +86,16 @@ def test_only_the_names_of_roles_expand_where_nothing_else_is_said() -> None:
 def test_a_role_starts_once_those_that_it_comes_after_are_ready() -> None:
     third = SPEC + "  judge: {nodes: 1, run: {command: judge}, after: []}\n"
     third = third.replace("run: {script", "nodes: 1\n    run: {script")
-    steps = [(word, role.name) for word, role in plan(third).roles.steps]
+    steps = [("wait" if waits else "start", role.name) for waits, role in plan(third).roles.steps]
     assert steps == [
         ("start", "server"),
         ("start", "judge"),
         ("wait", "server"),
         ("start", "train"),
     ]
-    assert steps == [(word, role.name) for word, role in plan(third, "pbs").roles.steps]
+    assert steps == [
+        ("wait" if waits else "start", role.name) for waits, role in plan(third, "pbs").roles.steps
+    ]
 
 
 def test_a_role_adds_to_the_environment_of_the_job() -> None:
