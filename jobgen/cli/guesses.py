@@ -102,10 +102,12 @@ def _carry_options(tool: str, line: str, words: Sequence[str], context: click.Co
     pairs = [(one, _find_value(one, after)) for one, after in options if one[:2] == "--"]
     carried, rest = "", ""
     if sign := _SIGNS.get(tool):
-        values = _read_directive(
-            f"{sign} {shlex.join(one for one in words if one not in line.split())}"
-        )
-        pairs = [pair for pair in pairs if pair[0] == "--ntasks-per-node"]  # which needs both
+        asked = (one for one in words if one not in line.split())
+        values = _read_directive(f"{sign} {shlex.join(asked)}")
+        # What a directive means beside others, which the spec has.
+        pairs = [pair for pair in pairs if pair[0] in ("--ntasks-per-node", "--mem-per-cpu")]
+        if any(option == "--mem-per-cpu" for option, _ in pairs):
+            values.pop("resources.memory_per_node", None)
         pairs += [_split_option(one.partition(" ")[2]) for one in values.pop("directives", [])]
         for path, value in values.items():
             text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
@@ -113,11 +115,12 @@ def _carry_options(tool: str, line: str, words: Sequence[str], context: click.Co
     for option, value in pairs:
         if _list_files([value], "SPEC"):
             continue
-        answer = _translate_option(option, value, command, words)
+        # Of -l, all that a spec can say is read above.
+        answer = "" if option == "-l" else _translate_option(option, value, command, words)
         if re.match("type: --?[A-Za-z]", answer) and not re.search(r"\b[A-Z]$|VALUE|,", answer):
             carried += answer.removeprefix("type:")
         elif answer or sign:
-            kept = f"write directives: ['{sign} {option} {value}'] in the spec"
+            kept = f"write directives: ['{f'{sign} {option} {value}'.strip()}'] in the spec"
             rest += f"; for {option}: {answer or kept}"
     return carried + rest
 

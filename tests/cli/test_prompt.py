@@ -293,6 +293,13 @@ TYPED = """\
         ("srun --jobid 12 --pty bash", "type: jobgen shell 12"),
         ("scancel -u me", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints"),
         ("squeue -u me", "type: jobgen list"),
+        (
+            "sbatch -n 16 -c 8 -N 2 a.yaml",
+            "--set resources.nodes=2 --set resources.cpus_per_node=64",
+        ),
+        ("sbatch --mem-per-cpu=4G a.yaml", "a.yaml; for --mem-per-cpu: memory is requested per"),
+        ("sbatch -d singleton a.yaml", "write directives: ['#SBATCH --dependency=singleton']"),
+        ("qsub -l storage=a a.yaml", "for -l: write directives: ['#PBS -l storage=a'] in"),
         ("edit 12", "scontrol update or qalter; for another job, type: jobgen rerun 12 --set"),
         ("config", "jobgen has no settings of its own"),
         ("schema", "Missing argument"),
