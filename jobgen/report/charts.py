@@ -111,30 +111,23 @@ def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     slow = {one.rank for one in ranks.slow}
     # Times of ranks share a scale: microseconds of waiting do not fill a bar.
     longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
-    if ranks.speed:
-        text = "By each rank's share of the batch; all ranks wait for the slowest."
-        title = f"{unit.capitalize()}/s by rank"
-        yield _draw_by_rank("rank-speed", title, f"{unit}/s", ranks.speed, slow)._replace(text=text)
-    if ranks.forward and any(ranks.forward):
-        chart = _draw_by_rank(
-            "rank-forward", "Forward passes by rank", "seconds", ranks.forward, slow
-        )
-        yield chart._replace(top=longest, text=_describe_forward(ranks.forward, ranks.speed))
-    if ranks.waiting and any(ranks.waiting):
-        text = "Seconds of a step in which the rank waited for its data."
-        chart = _draw_by_rank(
-            "rank-waiting", "Waiting for data by rank", "seconds", ranks.waiting, slow
-        )
-        yield chart._replace(top=longest, text=text)
-    if ranks.memory:
-        text = "Peak memory of each rank, in 1024^3 bytes."
-        held = [value / 1024**3 for value in ranks.memory]
-        yield _draw_by_rank("rank-memory", "Memory by rank", "GB", held, slow)._replace(text=text)
-    if ranks.gpu_use:
-        text = "Share of the time in which the GPU was busy."
-        yield _draw_by_rank("rank-gpu", "GPU use by rank", "%", ranks.gpu_use, slow)._replace(
-            text=text
-        )
+    by_share = "By each rank's share of the batch; all ranks wait for the slowest."
+    waits = "Seconds of a step in which the rank waited for its data."
+    forward = _describe_forward(ranks.forward, ranks.speed) if ranks.forward else ""
+    held = [value / 1024**3 for value in ranks.memory or ()]
+    peak = "Peak memory of each rank, in 1024^3 bytes."
+    busy = "Share of the time in which the GPU was busy."
+    for id, title, what, values, text in (
+        ("speed", f"{unit.capitalize()}/s", f"{unit}/s", ranks.speed, by_share),
+        ("forward", "Forward passes", "seconds", ranks.forward, forward),
+        ("waiting", "Waiting for data", "seconds", ranks.waiting, waits),
+        ("memory", "Memory", "GB", held, peak),
+        ("gpu", "GPU use", "%", ranks.gpu_use, busy),
+    ):
+        timed = what == "seconds"
+        if values and (any(values) or not timed):
+            chart = _draw_by_rank(f"rank-{id}", f"{title} by rank", what, values, slow)
+            yield chart._replace(text=text, top=longest if timed else None)
 
 
 def _draw_by_rank(
