@@ -43,13 +43,9 @@ class GpuMaker(NamedTuple):
 
 
 class Mpiexec(NamedTuple):
-    """How mpiexec starts a job: the kind that it is, if known, and the processes on each node."""
+    """How mpiexec starts a job: whose it is, if known, and the processes on each node."""
 
-    unknown: bool
-    openmpi: bool
-    hydra: bool
-    pals: bool
-    ibrun: bool
+    made_by: Mapping[str, bool]
     differ: bool  # whether the nodes do
     started: tuple[int, ...]  # processes on each node
     total: int
@@ -206,11 +202,9 @@ def _describe_mpiexec(plan: Plan) -> Mpiexec:
     launch, nodes = plan.launch, plan.nodes
     started = nodes.processes if launch.numbers else (1,) * nodes.total
     return Mpiexec(
-        unknown=launch.flavor is None,
-        openmpi=launch.flavor == "openmpi",
-        hydra=launch.flavor == "hydra",
-        pals=launch.flavor == "pals",
-        ibrun=launch.flavor == "ibrun",
+        made_by={
+            flavor: launch.flavor == flavor for flavor in ("openmpi", "hydra", "pals", "ibrun")
+        },
         differ=len(set(started)) > 1,
         started=started,
         total=sum(started),
