@@ -121,13 +121,12 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
     """The directive that a rule is about; the first where it is about one that is missing."""
     read = [item for item in script.directives if item.read]
-    for key, options in _OPTIONS.items():
-        if path.removeprefix("resources.").startswith(key):
-            for option in options:
-                for item in read:
-                    words = re.split("[=,: ]", item.value) if item.option == "-l" else ()
-                    if item.option == option or option in words:
-                        return item
+    key = path.removeprefix("resources.")
+    options = next((some for name, some in _OPTIONS.items() if key.startswith(name)), ())
+    for item in read:
+        words = re.split("[=,: ]", item.value) if item.option == "-l" else ()
+        if {item.option, *words} & set(options):
+            return item
     return read[0] if read else None
 
 
