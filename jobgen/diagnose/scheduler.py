@@ -50,8 +50,8 @@ CAUSES = (
         r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)"
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
         r"|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed"
-        r"|(srun|slurmstepd): .*Invalid user id",
-        "the scheduler could not start the job on it",
+        r"|(srun|slurmstepd): .*Invalid user id|launch[ _]failed[ _]requeued[ _]held",
+        "the scheduler could not start the job",
         "the scheduler's words above say why; {leave_out}, and tell your administrators",
         fault="machine",
     ),
@@ -96,8 +96,7 @@ CAUSES = (
     Cause(
         "not-started",
         SCHEDULER,
-        r"too many failed attempts to run|Exit_status -[123]\b"
-        r"|launch[ _]failed[ _]requeued[ _]held",
+        r"too many failed attempts to run|Exit_status -[123]\b",
         "the scheduler could not start the job on its nodes",
         "check that the folder of {output} exists; if it does, ask your administrators: the "
         "daemons' logs on the nodes say why; then release it ({release}), or submit again",
