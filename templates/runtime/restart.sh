@@ -1,22 +1,17 @@
 # After a failure: a verdict by the causes that jobgen diagnose knows, and another start.
 export -n SECONDS    # of the allocation: an earlier start in it hands them on
 choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for the first KEPT
-    local avoided chosen
     job_number=$((10#$job_number + 3571 * attempt))    # for another port
     allocated=$(printf '%s\n' "${NODES[@]}")
-    avoided=$(grep -svxF -e "${NODES[*]:0:$2}" "$run_dir/avoid") || :
-    chosen=$({
-        grep -vxF -e "$avoided" <<<"$allocated"
-        grep -xF -e "$avoided" <<<"$allocated"
-    } | head -n "$1") || :
+    chosen=$(grep -svxF -e "${NODES[*]:0:$2}" "$run_dir/avoid" | cat <(echo "$allocated") - |
+        grep -xF -e "$allocated" | tac | awk '!seen[$0]++' | tac | head -n "$1") || :
     mapfile -t NODES < <(grep -xF -e "$chosen" <<<"$allocated")
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
 judge() {    # sets verdict, cause, rank, nodes, and the line that they rest on
-    local log text pattern lines='' own node last
-    local before="([^ ':]+)'?: [^:]*No such file" after="No such file[a-z ]*: '([^']+)"
+    local log text pattern lines='' node last
+    local pre="([^ ':]+)'?: [^:]*No such file" post="No such file[a-z ]*: '([^']+)"
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
-    own=$(printf '%s\n' "${NODES[@]}")
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ by\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
     text=$(
@@ -34,19 +29,18 @@ judge() {    # sets verdict, cause, rank, nodes, and the line that they rest on
         verdict=restart cause=peer-lost line=$(grep Error "${peers[-1]}" | tail -n 1)
     elif [[ -z $line || $cause:$reason == program:*/launcher.log ]] || ! grep -qP x <<<x; then
         verdict=unknown cause=exit-$status
-    elif [[ $cause == program && ($line =~ $after || $line =~ $before) && -e ${BASH_REMATCH[1]} ]]
-    then
+    elif [[ $cause == program && ($line =~ $post || $line =~ $pre) && -e ${BASH_REMATCH[1]} ]]; then
         verdict=unknown cause=hidden-file
     elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
-        lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' | grep -owF -e "$own")
+        lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' | grep -owF -e "$chosen")
         nodes=$(sort -u <<<"${lines:-$nodes}" | xargs)
     elif [[ $cause == waited ]]; then    # for the node on which no rank has failed
-        nodes=$(grep -vxF -f <(dirname "${peers[@]}" | xargs -n 1 basename) <<<"$own" | xargs)
+        nodes=$(grep -vxF -f <(dirname "${peers[@]}" | xargs -n 1 basename) <<<"$chosen" | xargs)
     fi
     for node in $([[ $verdict != restart ]] || echo "$nodes"); do
         TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
     done
-    { cut -f 1 "$run_dir/bad-nodes"; xargs -n 1 <<<"$nodes"; } >"$run_dir/avoid"
+    { xargs -rn 1 <<<"$nodes"; cut -f 1 "$run_dir/bad-nodes"; } >"$run_dir/avoid"    # bad ones last
     read -r -a last <"$run_dir/attempts/$((attempt - 1))/verdict"
     if (($(head -qn 1 "$run_dir"/attempts/*/verdict | grep -cE '^(restart|un)') >= RESTARTS)); then
         verdict=stop line+=" (after $RESTARTS restarts)"

@@ -9,7 +9,8 @@ from support import ROOT
 JUDGE = """
 set +eu
 for file in core $4 faults restart; do . "$1/$file.sh"; done
-RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2) reason='' lost=''
+RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2)
+chosen=$'n1\\nn2' reason='' lost=''
 status=1
 judge
 """
@@ -107,3 +108,21 @@ def test_another_node_that_fails_in_its_turn_ends_no_run(tmp_path: Path) -> None
             tmp_path, launcher=f"srun: error: Node failure on n{attempt + 1}", attempt=attempt
         )
         assert found[0] == ["restart", "node-lost", "-", f"n{attempt + 1}"]
+
+
+@pytest.mark.parametrize(
+    ("count", "kept", "nodes"), [(2, 0, "n3 n4"), (3, 0, "n2 n3 n4"), (2, 1, "n1 n3")]
+)
+def test_bad_nodes_are_chosen_last_and_before_them_the_suspected(
+    tmp_path: Path, count: int, kept: int, nodes: str
+) -> None:
+    (tmp_path / "avoid").write_text("n2\nn1\n")  # n1 is bad
+    program = f"""
+        set -euo pipefail
+        . {ROOT}/templates/runtime/restart.sh
+        run_dir=$PWD attempt_dir=$PWD attempt=1 job_number=7 NODES=(n1 n2 n3 n4)
+        choose_nodes {count} {kept}
+        echo "${{NODES[*]}}"
+    """
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{nodes}\n", "")
