@@ -36,6 +36,7 @@ _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
     r"(\d+)(?![\d/])"
 )
+_OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
 _MISSED = re.compile(
     r"(?i)time-?out|timed? out|\bwait|heartbeat|missing|stall|(ha[sd]|have|did)n.t\b"
     r"|(ha[sd]|have|did) not\b|no (answer|response|reply|sign of life)"
@@ -164,7 +165,8 @@ def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspect
         lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
         missing = [at for at, line in enumerate(lines) if _MISSED.search(line.text)]
         text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
-        ranks = {int(match[1]) for match in _NAMED.finditer(text)} & evidence.ranks.keys() - heard
+        named = () if _OWN_WORKERS.search(text) else _NAMED.finditer(text)
+        ranks = {int(match[1]) for match in named} & evidence.ranks.keys() - heard
         if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
             title = "it did not take part: the others name it as the one that they waited for"
             return Suspects((rank,), (lines[missing[0]],), "", title)

@@ -328,3 +328,27 @@ def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
         assert run.diagnose(RUNNING).title == quiet
     cpus.clear()
     assert run.diagnose(RUNNING).title == quiet
+
+
+@pytest.mark.parametrize(
+    ("words", "rank"),
+    [
+        ("TimeoutError: barrier of epoch 3: 10 s without worker-3; missing: 3", 3),
+        ("TimeoutError: rank 3 has not answered", 3),
+        ("RuntimeError: DataLoader timed out after 60 s waiting for worker 3", 0),
+        ("TimeoutError: task 3 in pool 'decode' timed out", 0),
+        ("TimeoutError: [Errno 110] Connection timed out: 10.0.0.3", 0),
+        ("RuntimeError: rank 2 and rank 3 have not answered", 0),
+        ("ValueError: rank 3 is no valid choice", 0),
+    ],
+)
+def test_who_is_named_as_missing_is_named_unless_it_is_no_rank(
+    run: Run, words: str, rank: int
+) -> None:
+    raised = (
+        f'Traceback (most recent call last):\n  File "/a/train.py", line 9, in <module>\n{words}\n'
+    )
+    run.rank(0, raised, after=9)
+    for other in (1, 2, 3):
+        run.write(f"logs/n{1 + other // 2}/rank-{other}.err", f"step {other}\n", after=4)
+    assert run.diagnose().rank == rank
