@@ -281,17 +281,19 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     parent, _, name = target.rpartition(".")
     if parent.endswith("resources") and (short := name.partition("_per_")[0]) in read_fields(cls):
         target, parent, name = _join(path, short), path, short  # a role's own
+    examples = load_table()["examples"]
+    usual = examples.get(target, examples.get(name, "..."))
     here, example, fault, more = parent == path, f"{name}: {show(node)}", "", ""
     per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
     if not stranger.suits(target) or (all(per) and per[0] != per[1]):
-        example = f"{name}: {load_table()['examples'].get(name, '...')}"
+        example = f"{name}: {usual}"
     if faults := stranger.list_faults(target):
         with_unit = stranger.add_unit(target)
         line = re.match(rf"write ({name}: .*?)(?:, (?:or|for) .*|(; .*))?$", faults[0].hint)
         more = (line and line[2]) or ""
         written = f"{name}: {with_unit}" if with_unit else line[1] if line else ""
         fault = f" write {written}" if written else f" {faults[0].hint}" * bool(faults[0].hint)
-        example = written or f"{name}: {load_table()['examples'].get(name, '...')}"
+        example = written or f"{name}: {usual}"
     remark = load_table()["remarks"].get(target, "")
     if here:
         return Hint(f"did you mean {name!r}{remark if path else ''}?{fault}{more}", target)
