@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
@@ -102,8 +102,10 @@ def list_settings(
 
 def _list_values(kinds: Iterable[Kind]) -> Iterator[str]:
     """Yield the words that a key takes, if they are few."""
+    from jobgen.spec.fields import is_literal
+
     for kind in kinds:
-        if get_origin(kind.type) is Literal:
+        if is_literal(kind.type):
             yield from get_args(kind.type)
         elif kind.type is bool:
             yield from ("true", "false")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from jobgen.errors import Position, Problem, SpecError
 from jobgen.spec.fields import (
@@ -18,6 +18,7 @@ from jobgen.spec.fields import (
     Range,
     ShellPath,
     has_any_case,
+    is_literal,
     is_record,
     read_fields,
 )
@@ -185,7 +186,7 @@ class _Binder:
             return self.record(short, kind.type, path)
         if isinstance(rule, Parsed):
             return self.parsed(node, kind, path)
-        if get_origin(kind.type) is Literal:
+        if is_literal(kind.type):
             return self.fixed_word(node, get_args(kind.type), path)
         if kind.type is bool:
             return text.lower() == "true"

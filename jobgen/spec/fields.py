@@ -146,7 +146,7 @@ class Kind(NamedTuple):
             return self.takes_text and any(kind.fits(node) for kind in self.members)
         if self.type is dict or is_record(self.type):
             return hasattr(self.type, "short_key") and node.kind == "str"
-        if isinstance(self.rule, Parsed | FreeText) or get_origin(self.type) is Literal:
+        if isinstance(self.rule, (Parsed, FreeText)) or is_literal(self.type):
             return True
         return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
             self.type is float and node.kind in ("int", "float")
@@ -172,7 +172,7 @@ class Kind(NamedTuple):
     def __str__(self) -> str:
         if isinstance(self.rule, Parsed):
             return f"e.g. {self.rule.examples[0]}"
-        if get_origin(self.type) is Literal:
+        if is_literal(self.type):
             return " or ".join(get_args(self.type))
         if is_record(self.type) or self.type is dict:
             return "keys and values"
@@ -218,9 +218,16 @@ def read_fields(cls: type) -> dict[str, Field]:
     return {name: Field(name, cls) for name in cls.__annotations__}
 
 
+@cache
 def is_record(of_type: Any) -> bool:
     """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
     return hasattr(of_type, "_field_defaults")
+
+
+@cache
+def is_literal(of_type: Any) -> bool:
+    """Whether a type is one of fixed words."""
+    return get_origin(of_type) is Literal
 
 
 def _read_kinds(annotation: Any) -> tuple[Kind, ...]:

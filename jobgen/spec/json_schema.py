@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 from itertools import combinations
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from jobgen.spec.fields import (
     CONTROL,
@@ -25,6 +25,7 @@ from jobgen.spec.fields import (
     Pattern,
     Range,
     has_any_case,
+    is_literal,
     is_record,
     read_fields,
 )
@@ -139,7 +140,7 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         items = {"type": "array", "items": _describe_kinds(kind.members, definitions)}
         items |= _describe_range(rule, "minItems", "maxItems")
         return {"anyOf": [items, _describe_list_as_text(kind)]} if kind.takes_text else items
-    if get_origin(of_type) is Literal:
+    if is_literal(of_type):
         fixed = {"enum": list(get_args(of_type))}
         any_case = has_any_case(get_args(of_type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
