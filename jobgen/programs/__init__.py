@@ -60,6 +60,7 @@ def look_at(
         agents=not plan.launch.direct,
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
+        tasks=len(plan.array.tasks) if plan.array else 1,
         alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
         variables=_list_variables(plan, known),
         chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,

@@ -32,6 +32,7 @@ class JobSize(NamedTuple):
     chained: bool = False  # whether the job is to go on where another ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
+    tasks: int = 1  # of an array
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -221,12 +222,16 @@ class _Look:
                     return
 
     def find_ends(self) -> None:
-        """Questions at a terminal, and a chain of jobs in which nothing is kept."""
+        """Questions at a terminal, a place that all tasks write to, a chain that keeps nothing."""
         for call in self.program.calls:
             if "asks" in call.kinds and call.certain and call.module is self.program.entry:
                 self._say("asks", call, name=call.short)
             elif call.short == "cuda" and call.certain and not self.size.gpus:
                 self._say("no-gpu.cuda", call)
+            elif call.name in ("torch.save", "numpy.save") and self.size.tasks > 1:
+                places = [str(one) for one in call.words if not str(one).startswith("/tmp")]
+                if places and "chdir" not in self.program.text:
+                    self._say("same-place", call, place=places[-1])
         entry, own = self.program.entry, not (self.placed or self._list_strange())
         if self.size.chained and own and self.trains and not re.search(_SAVES, self.program.text):
             self._say("nothing-saved", entry)

@@ -310,3 +310,18 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed(
     start = "import subprocess\nsubprocess.run(['torchrun', 't.py'])\n"
     assert [one[:12] for one in spoken(tmp_path, OWN + start)] == ["own-launcher"]
     assert spoken(tmp_path, f"{OWN}if 'LOCAL_RANK' in os.environ: exit()\n{start}") == []
+
+
+@pytest.mark.parametrize(
+    ("save", "array", "rules"),
+    [
+        ("torch.save(model, 'm.pt')", "array: {values: {lr: [1, 2]}}\n", ["same-place"]),
+        ("torch.save(model, 'm.pt')", "", []),
+        ("torch.save(model, f'{args.lr}.pt')", "array: {values: {lr: [1, 2]}}\n", []),
+    ],
+)
+def test_tasks_that_save_to_one_place(
+    save: str, array: str, rules: list[str], tmp_path: Path
+) -> None:
+    text = f"import torch\n{OWN}{save}\n"
+    assert [one.split(":")[0] for one in spoken(tmp_path, text, more=array)] == rules
