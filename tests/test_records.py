@@ -60,4 +60,4 @@ def test_wrong_values_are_refused(values: tuple, named: dict, words: str) -> Non
 
 
 def test_none_and_false_are_values() -> None:
-    assert Kind(None, False) == (None, False, (), None)
+    assert Kind(None, False) == (None, False, (), None, False)
