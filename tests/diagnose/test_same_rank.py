@@ -38,7 +38,8 @@ def ask_script(folder: Path) -> tuple[str, int | None]:
 
 def differ(fault: Fault, found: Diagnosis, folder: Path) -> str:
     """What the two say, if they do not agree on whose failure it is."""
-    node, rank = ask_script(folder / fault.job)
+    role = f"roles/{found.role}" if found.role else ""
+    node, rank = ask_script(folder / fault.job / role)
     ranks, nodes = {*found.ranks, found.rank}, {*found.nodes, found.node}
     agree = node in nodes | {""} and rank in ranks | {None}
     return "" if agree else f"the script: rank {rank} on {node}; diagnose: {found.who}"
