@@ -223,6 +223,10 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{name} is an argument of the program here: its tasks get --{name}"
             hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
             yield loaded.problem(f"array.values.{name}", message, hint)
+    tasks = plan.array.tasks
+    if any(map(any, tasks)) and any(tasks.index(task) < at for at, task in enumerate(tasks[:100])):
+        message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
+        yield loaded.problem("array", message, "give each value once")
     for option, place in _list_options(plan.program.command):
         if _OUTPUTS.fullmatch(option) and place and "$" not in place:
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"

@@ -71,6 +71,14 @@ DOUBTFUL = {
         ("", "environment: {setup: cd src}\n"),
         "cd src: the program is then looked for in that folder",
     ),
+    "an address for an interface": (
+        ("", "launch: {interface: 10.0.0.1}\n"),
+        "is an address, and no interface has that name",
+    ),
+    "a value twice": (
+        ("", "array: {values: {lr: [1, 2, 1]}}\n"),
+        "some of the 3 tasks are the same",
+    ),
     "a laptop's file": (
         (SCRIPT, "run: {script: /Users/me/train.py}"),
         "/Users/me/train.py is a path of another machine",
