@@ -50,6 +50,7 @@ class _Stranger(NamedTuple):
     cls: Any
     root: Any
     check: Check
+    inner: bool = False  # below a key that is looked at as a group
 
     @property
     def place(self) -> str:
@@ -211,11 +212,11 @@ def _apply(stranger: _Stranger, section: str, word: str, target: str = "") -> Hi
 def _unfold(stranger: _Stranger) -> Hint | None:
     """Return where the keys below a key belong, if most of them have a place."""
     inner, root = getattr(stranger.node, "items", ()), stranger.root
-    if not isinstance(stranger.node, Mapping) or not 0 < len(inner) <= 12:
+    if stranger.inner or not isinstance(stranger.node, Mapping) or not 0 < len(inner) <= 12:
         return None
     placed = {}
     for key, node in stranger.node.items.items():
-        one = _Stranger(key, node, "", root, root, stranger.check)
+        one = _Stranger(key, node, "", root, root, stranger.check, inner=True)
         path = (
             key
             if key in read_fields(root)
