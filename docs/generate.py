@@ -631,7 +631,7 @@ def write_faults() -> str:
     rows: dict[str, list[str]] = {
         "restart preflight": ["preflight: [^ :]+: "],
         "unknown waited": [],
-        "unknown words": ["^ *exitcode *: -[679]\\b"],  # killed, aborted, or a bad access to memory
+        "unknown ambiguous": ["^ *exitcode *: -[679]\\b"],  # killed, aborted, bad memory access
     }
     for cause in CAUSES:
         if head := _find_verdict(cause):
@@ -660,7 +660,7 @@ def _find_verdict(cause: Cause) -> str:
         return f"restart {kind}"
     of_program = cause.per_node and cause in program.CAUSES  # what most often all nodes lack
     if cause.id == "port-in-use" or (cause.fault == "unknown" and not cause.own and not of_program):
-        return "unknown waited" if cause.waits else "unknown words"
+        return "unknown waited" if cause.waits else "unknown ambiguous"
     return f"stop {kind}" if "scheduler" in cause.where or kind == "out-of-memory" else ""
 
 

@@ -25,9 +25,7 @@ class Verdict(NamedTuple):
     def __str__(self) -> str:
         nodes = f" on {', '.join(self.nodes)}" if self.nodes else ""
         evidence = f": {self.evidence}" if self.evidence else ""
-        return (
-            f"start {self.start} failed; verdict {self.verdict}, by {self.cause}{nodes}{evidence}"
-        )
+        return f"start {self.start} failed; verdict: {self.verdict} ({self.cause}){nodes}{evidence}"
 
 
 class BadNode(NamedTuple):

@@ -8,14 +8,14 @@ choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for
     mapfile -t NODES < <(grep -xF -e "$chosen" <<<"$allocated")
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
-judge() {    # sets verdict, cause, rank, nodes, and the line that they rest on
+judge() {    # sets verdict, cause, rank, nodes, the line that they rest on, and good nodes' count
     local log text pattern lines='' node last
     local pre="([^ ':]+)'?: [^:]*No such file" post="No such file[a-z ]*: '([^']+)"
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ by\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
     text=$(
-        sed "0,/ of start $attempt;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
+        sed "0,/ of start $attempt;/d;s/^ *//" "${file%/*}/agent.log" | grep -A 1 "^rank *: $rank\b"
         for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # since this start
             tail -c "+$((1 + 10#0$(sed -n "s|^$log ||p" "$attempt_dir/sizes")))" "$log" | tail -n 60
         done
@@ -41,6 +41,7 @@ judge() {    # sets verdict, cause, rank, nodes, and the line that they rest on
         TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
     done
     { xargs -rn 1 <<<"$nodes"; cut -f 1 "$run_dir/bad-nodes"; } >"$run_dir/avoid"    # bad ones last
+    good=$(grep -cvxF -e "$(cut -f 1 "$run_dir/bad-nodes")" <<<"$allocated")
     read -r -a last <"$run_dir/attempts/$((attempt - 1))/verdict"
     if (($(head -qn 1 "$run_dir"/attempts/*/verdict | grep -cE '^(restart|un)') >= RESTARTS)); then
         verdict=stop line+=" (after $RESTARTS restarts)"
@@ -51,20 +52,19 @@ judge() {    # sets verdict, cause, rank, nodes, and the line that they rest on
         verdict=stop line+=" (again, and nothing was saved in between)"
     fi
     printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"
-    say "verdict: $verdict, by $cause${nodes:+ on $nodes}: $line"
+    say "verdict: $verdict ($cause)${nodes:+ on $nodes}: $line"
 } 2>/dev/null
 start_again() {    # another start follows here, or elsewhere by the chain, or none
     [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] || return 0
     if ((status == 0)) || { has is_preempted && is_preempted; }; then return; fi
     judge
     if [[ $verdict == stop ]]; then return; fi
-    if (($(grep -cvxF -e "$(cut -f 1 "$run_dir/bad-nodes")" <<<"$allocated") < ${#NODES[@]} ||
-        ${WALLTIME:-SECONDS + 9999} - SECONDS < NOTICE + 60)); then
+    if ((good < ${#NODES[@]} || ${WALLTIME:-SECONDS + 9999} - SECONDS < NOTICE + 60)); then
         say "this allocation has no node or no time left for another start"
         lost=$(sort -u "$run_dir/avoid" | xargs)
         return
     fi
-    say "start $((attempt + 2)) follows in this allocation"
+    say "start $((attempt + 1)) follows in this allocation"
     (word=continued && conclude 1)
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | tr -dc '0-9\n' |
         xargs -r kill -KILL

@@ -62,10 +62,10 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
         ("ValueError: shapes do not go together", ["stop", "program", "1", "n2"]),
         ("CUDA error: uncorrectable ECC error", ["restart", "gpu-error", "1", "n2"]),
         ("jobgen: preflight: n1: clock 41 s ahead", ["restart", "preflight", "1", "n1"]),
-        ("OSError: [Errno 98] Address already in use", ["unknown", "words", "1", "n2"]),
+        ("OSError: [Errno 98] Address already in use", ["unknown", "ambiguous", "1", "n2"]),
         (
             "OSError: [Errno 28] No space left on device: '/tmp/x'",
-            ["unknown", "words", "1", "n2"],
+            ["unknown", "ambiguous", "1", "n2"],
         ),
         ("OSError: [Errno 28] No space left on device: '/home/x'", ["stop", "program", "1", "n2"]),
     ],
