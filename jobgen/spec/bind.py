@@ -291,6 +291,8 @@ def split_words(text: str) -> list[str]:
     if "\n" in text.strip():
         raise ValueError("has several lines; name one program, lines of bash go to setup")
     bare = re.sub(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", "", text)
+    if re.search(r"(?<!&)&\s*$", bare):
+        raise ValueError("ends in &, and the job would end before its program; leave & out")
     if re.search(r"[();<>|&`]", bare):
         raise ValueError(f"needs a shell; write [bash, -c, {text!r}]")
     try:

@@ -254,7 +254,6 @@ def fail_first(place: Place) -> None:
 
 
 SHORT = {"resources": {"walltime": "2m"}}
-ONE_EACH = {"launch": {"processes_per_node": 1}}
 N2 = "n2"
 
 FAULTS = [

@@ -87,6 +87,10 @@ DOUBTFUL = {
         (SCRIPT, "run: {script: train.py, args: {data: 'C:\\data'}}"),
         "is a path of another machine",
     ),
+    "in the background": (
+        (SCRIPT, "run: {command: [bash, -c, python t.py &]}"),
+        "the command ends in &",
+    ),
     "sudo": ((SCRIPT, "run: {command: [sudo, a.out]}"), "sudo asks for a password"),
     "servers": ((SCRIPT, "run: {command: [jupyter, lab]}"), "jupyter would start 8 servers"),
     "an end in setup": (("", "environment: {setup: exit 0}\n"), "'exit' ends the script"),
