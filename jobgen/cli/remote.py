@@ -46,7 +46,7 @@ if ! cd -- "$folder" 2>/dev/null; then
     exit 2
 fi
 exec 3<&0
-jobgen "$@" </dev/null & command=$!
+JOBGEN_HOST=$host:$folder jobgen "$@" </dev/null & command=$!
 { cat <&3; kill $command; } >/dev/null 2>&1 & watch=$!
 wait $command; code=$?
 kill $watch

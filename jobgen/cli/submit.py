@@ -66,6 +66,7 @@ def submit(
     if send:
         raise click.UsageError("--send needs --host")
     limits = not target.pop("no_limits")
+    host = os.environ.pop("JOBGEN_HOST", "")  # how a laptop that sent this names this place
     ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
     if dry_run:
         for message in ready.list_warnings():
@@ -95,7 +96,8 @@ def submit(
         put_out(format_json(handed_over))
     put_err(f"run folder: {run_folder}")
     if not wait:
-        put_err(f"next: jobgen logs -f {job.id}, jobgen status {job.id}")
+        word = f"--host {host} {job.id}" if host else job.id
+        put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
     else:
         from jobgen.cli.jobs import follow_job
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -138,6 +139,7 @@ def test_a_spec_goes_there_with_what_it_needs_and_is_submitted_there(on_host: Ra
     code, out, err = on_host("submit", "specs/job.yaml", "--set", "resources.nodes=3")
     assert (code, out) == (0, "4242\n"), err
     assert "run folder: runs/a/4242\n" in err
+    assert re.search(r"next: jobgen logs -f --host \S+ 4242, jobgen status --host \S+ 4242\n", err)
     for name, text in files.items():
         sent = on_host.there / name
         assert sent.exists() == (name != "large.bin")
