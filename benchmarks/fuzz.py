@@ -147,7 +147,8 @@ RUN_FILES = {
     f"a/submissions/{_TOKEN}.json": json.dumps({**_INTENT, "source": "name: a\n"}),
     f"a/submissions/{_TOKEN}.sh": "true\n",
 }
-_NOTE = re.compile(r"(note|warning): ")
+# Below the line of an unknown key: the keys that there are.
+_NOTE = re.compile(r"(note|warning): |    \w+  +\S")
 
 
 class Broken(NamedTuple):

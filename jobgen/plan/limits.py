@@ -324,7 +324,7 @@ def check_lists(
             if listed.known is not None and name not in listed.known:
                 message = f"{name!r} is not a file system of this site"
                 path = f"filesystems[{index}]"
-                yield report(about, path, message, f"known are {', '.join(listed.known)}")
+                yield report(about, path, message, f"the choices are {', '.join(listed.known)}")
     types = profile.gpu_types
     if types is not None and gpus:
         about = cite(profile, next(iter(types.values())))
@@ -333,4 +333,6 @@ def check_lists(
             yield report(about, "resources", message, f"add gpu_type, {hint}")
         elif gpu_type is not None and gpu_type not in types:
             message = f"{gpu_type!r} is not a GPU of this site"
-            yield report(about, "resources.gpu_type", message, f"known are {', '.join(types)}")
+            yield report(
+                about, "resources.gpu_type", message, f"the choices are {', '.join(types)}"
+            )

@@ -498,7 +498,7 @@ class SiteProfile(NamedTuple):
         for path, record in walk_records(self):
             source = record.source
             if source is not None and source not in (self.sources or {}):
-                known = f"known are {', '.join(self.sources)}" if self.sources else ""
+                known = f"the choices are {', '.join(self.sources)}" if self.sources else ""
                 yield f"{path}.source", f"unknown source {source!r}", known
         for key, source in (self.cited or {}).items():
             if source not in (self.sources or {}):

@@ -135,7 +135,7 @@ def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False
     other = load_table()["defaults"].get(stranger.place, "") if stranger.is_in_job else ""
     fields, width = read_fields(cls), max(map(len, read_fields(cls)))
     rows = (f"\n    {name:{width}}  {_brief(field.description)}" for name, field in fields.items())
-    known = "" if brief else f"known are{''.join(rows)}"
+    known = "" if brief else f"the choices are{''.join(rows)}"
     return "; ".join(filter(None, (fill(other, {"key": key}), known)))
 
 

@@ -277,9 +277,10 @@ def test_local_kill_at_each_point(tmp_path: Path) -> None:
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
-                pid = int(path.parent.name)
-                own = b"JOBGEN_SUBMIT_ID=" in path.read_bytes() and os.getsid(pid) == pid
-                if own and os.readlink(path.with_name("cwd")) == str(here):
+                pid, own = int(path.parent.name), b""
+                while os.readlink(path.with_name("cwd")) == str(here) and not own:
+                    own = path.read_bytes()  # for a moment nothing, where it starts a program
+                if b"JOBGEN_SUBMIT_ID=" in own and os.getsid(pid) == pid:
                     found.append(pid)
             except OSError:
                 continue

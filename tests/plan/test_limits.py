@@ -111,7 +111,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alcf-polaris",
             ["filesystems=[home, grand]"],
             "filesystems[1]: 'grand' is not a file system of this site "
-            "(https://docs.alcf.anl.gov/running-jobs, as of 2026-08); known are home, eagle",
+            "(https://docs.alcf.anl.gov/running-jobs, as of 2026-08); the choices are home, eagle",
         ),
         (
             "alcf-polaris",
@@ -150,7 +150,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             ["resources.gpu_type=k80", "resources.cpus_per_gpu=9"],
             "resources.gpu_type: 'k80' is not a GPU of this site (https://ncar-hpc-docs.readthedocs."
             "io/en/latest/compute-systems/casper/casper-node-types, as of 2026-05); "
-            "known are h100, h100_80gb, h100_4way, a100, a100_80gb, a100_4way, a100_40gb, "
+            "the choices are h100, h100_80gb, h100_4way, a100, a100_80gb, a100_4way, a100_40gb, "
             "a100_1way, v100, v100_32gb, v100_8way, v100_4way, mi300a, mi300a_4way, gfx942, l40, "
             "l40_45gb, gp100, gp100_16gb, cc70, cc80, cc90",
         ),

@@ -104,7 +104,7 @@ def test_a_comma_or_a_missing_colon_in_braces() -> None:
         ("environment: {modules: cuda, gcc}", "a comma ends a value in {...}"),
         ("launch: {mode=direct, processes_per_node 4}", "write processes_per_node: 4"),
         ("foo:", "jobgen does not use it"),
-        ("on_walltime:\n  foo:", "known are"),
+        ("on_walltime:\n  foo:", "the choices are"),
     ):
         assert said in complaint(f"{yaml.safe_dump(BASE)}{record}\n"), record
 
@@ -123,7 +123,7 @@ def test_the_list_of_keys_is_told_once() -> None:
     said = complaint(
         "name: a\nscheduler: slurm\nresources: {}\nrun: {script: a.py}\nreport: {xx1: 1, xx2: 2}"
     )
-    assert said.count("known are") == 1
+    assert said.count("the choices are") == 1
     assert said.count("unknown key") == 2
 
 

@@ -88,7 +88,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "zzz: x",
             "5:1: zzz: unknown key; jobgen does not use it; an argument of the program goes into "
-            "run.args, an option of sbatch or qsub into directives; known are",
+            "run.args, an option of sbatch or qsub into directives; the choices are",
         ),
         (
             "launch: {rendezvus: c10d}",

@@ -261,7 +261,7 @@ def test_an_account_that_looks_like_something_else(account: str) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("queue: gpu\n", "config.yaml:1:1: queue: unknown key; known are\n    site     The "),
+        ("queue: gpu\n", "config.yaml:1:1: queue: unknown key; the choices are\n    site     The "),
         ("acount: a\n", "config.yaml:1:1: acount: unknown key; did you mean 'account'?"),
         ("notify: {}\n", "config.yaml:1:9: notify: has none of email and on"),
         ("account: [a]\n", "config.yaml:1:10: account: expected text, got a list"),
