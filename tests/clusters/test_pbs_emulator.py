@@ -841,7 +841,9 @@ def test_exit_status(user: User, script: str, status: int) -> None:
 
 def test_qrerun_by_an_operator(user: User) -> None:
     """Section 6: the same id, run_count 2, output appended, nothing in the environment."""
-    job = user.submit(f"echo run; echo >> {user.folder}/runs; sleep 0.5; wait", "-k", "oed")
+    runs = f"{user.folder}/runs"
+    again = f"[ $(wc -l < {runs}) = 2 ]"  # the first run goes on until it is ended
+    job = user.submit(f"echo run; echo >> {runs}; {again} || sleep 60", "-k", "oed")
     user.until("runs")
     with user.pbs.settings(operators=True):
         user.pbs.run("qrerun", job)
@@ -851,7 +853,7 @@ def test_qrerun_by_an_operator(user: User) -> None:
 
 def test_qsig_suspend_by_an_operator(user: User) -> None:
     """Section 6: the tasks stand still, and go on with resume."""
-    job = user.submit(f"for i in {{1..9}}; do echo >> {user.folder}/beats; sleep 0.2; done")
+    job = user.submit(f"for i in {{1..25}}; do echo >> {user.folder}/beats; sleep 0.2; done")
     user.until("beats")
     assert user.pbs.run("qsig", "-s", "suspend", job, check=False).returncode == 159
     with user.pbs.settings(operators=True):
@@ -864,7 +866,7 @@ def test_qsig_suspend_by_an_operator(user: User) -> None:
         user.pbs.run("qsig", "-s", "resume", job)
         assert user.pbs.state(job) == "R"
     done = user.collect(job)
-    assert (done.status, len((user.folder / "beats").read_text())) == (0, 9)
+    assert (done.status, len((user.folder / "beats").read_text())) == (0, 25)
 
 
 # --- 7. Node failure -------------------------------------------------------------------
