@@ -38,10 +38,9 @@ def main() -> int:
         if isinstance(error, SystemExit) and error.code == 0:
             return 0  # after the help
         _record(error)
-        if isinstance(error, TrainerError):
-            print(f"jobgen.trainer: error: {error}", file=sys.stderr)
-        elif isinstance(error, ModuleNotFoundError):
-            print(f"jobgen.trainer: error: {error}, for {sys.executable}", file=sys.stderr)
+        if isinstance(error, TrainerError | ModuleNotFoundError):
+            who = "" if isinstance(error, TrainerError) else f", for {sys.executable}"
+            print(f"jobgen.trainer: error: {error}{who}", file=sys.stderr)
         else:
             traceback.print_exc()
         return 2 if isinstance(error, FlagError) else 1

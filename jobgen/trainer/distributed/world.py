@@ -169,9 +169,8 @@ def join(config: Config) -> World:
 def _read_environment() -> tuple[int, int, int, int]:
     """Return rank, local rank, and the numbers of processes in all and on this node."""
     try:
-        rank, local_rank, size = (
-            int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-        )
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+        rank, local_rank, size = (int(os.environ[name]) for name in names)
         local_size = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
     except (KeyError, ValueError) as error:
         raise TrainerError("RANK, LOCAL_RANK or WORLD_SIZE is wrong: use torchrun") from error

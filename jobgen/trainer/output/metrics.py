@@ -26,7 +26,6 @@ from .files import replace_text
 if TYPE_CHECKING:
     from ..step import StepNumbers
 
-_SLOW_FACTOR, _SLOW_LEAST = 5, 0.1  # times the others' seconds, and seconds a step
 # Dense operations per second of one device in bf16, of GPUs without it in fp16, from the makers'
 # data sheets. The first name counts that is a word, or words, of the device's name.
 _PEAKS = {
@@ -76,7 +75,7 @@ def find_slow(by_rank: Sequence[float], steps: int) -> tuple[int, float, float] 
     if len(shares) < 2:
         return None
     (usual, _), (most, rank) = shares[len(shares) // 2 - 1], shares[-1]
-    return (rank, most, usual) if most > max(_SLOW_FACTOR * usual, _SLOW_LEAST) else None
+    return (rank, most, usual) if most > max(5 * usual, 0.1) else None
 
 
 class Log:
