@@ -178,17 +178,26 @@ make_link() {
     ip -n "$ns" link set eth0 up
 }
 
-# wait_for_link HOST: until its packets arrive, 20 s at most. After a link has come up that can take
-# seconds on a busy machine. A port that nobody listens at says so as well as one that answers.
+# reaches FROM TO: whether packets arrive; a port that nobody listens at says so as well as another.
+reaches() {
+    local said
+    said=$(LC_ALL=C ip netns exec "$PREFIX-$1" timeout 2 \
+        bash -c ": <>/dev/tcp/$(address "$2")/9" 2>&1) || [[ $said == *'Connection refused'* ]]
+}
+
+# wait_for_link HOST: until it and all that are not cut off reach each other, 20 s each at most. A
+# link that has come up can take seconds, and who has asked in vain for an address asks again later.
 wait_for_link() {
-    local said i
-    for ((i = 0; i < 10; i++)); do
-        said=$(LC_ALL=C ip netns exec "$PREFIX-$1" timeout 2 \
-            bash -c ": <>/dev/tcp/$(address login)/9" 2>&1) && return
-        [[ $said == *'Connection refused'* ]] && return
-        sleep 0.1
+    local other i
+    for other in login $(seq -f 'n%g' "$NODES"); do
+        if [[ $other == "$1" ]] || ! host_pid "$other" >/dev/null ||
+            ! ip -n "$SWITCH" link show "to-$other" up | grep -q .; then continue; fi
+        for ((i = 0; i < 10; i++)); do
+            if reaches "$1" "$other" && reaches "$other" "$1"; then continue 2; fi
+            sleep 0.1
+        done
+        return 1
     done
-    return 1
 }
 
 # remove_hosts HOST...: end them, then the namespaces and the bridge in them.
