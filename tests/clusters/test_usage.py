@@ -132,10 +132,10 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
     def has_seen_enough() -> bool:
         """Whether top has drawn its table again, and one line stands where another one stood.
 
-        A curve of GPU use needs two notes, 5 s apart.
+        A curve of GPU use needs half a minute of notes, 5 s apart.
         """
         notes = [path.read_text().count(", 0, 97") for path in job.run_dir.glob("usage/n1*.csv")]
-        noted = bool(notes and min(notes) > 1)
+        noted = bool(notes and min(notes) > 7)
         again = top_shows.shown.count(b"\x1b[H\x1b[J") > 1
         line = re.search(rb"\r\x1b\[Krunning on n1-n2, step \d+", logs_show.shown)
         return bool(line and again and noted == gpus)
