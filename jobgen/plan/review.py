@@ -19,6 +19,7 @@ from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
+from jobgen.spec.roles import list_names
 
 _GIB = 1024**2  # in KiB
 # A variable that a line of setup exports.
@@ -362,12 +363,10 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     for member in members:
         key = f"roles.{member.name}.run"
         text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
-        for name, of, part in re.findall(
-            r"\$\{?(([A-Z]\w*?)_((?:ADDR|PORT|HOST|URL|NODE|IP)\w*))", text
-        ):
-            known = {*member.plan.environment.variables, *os.environ, "MASTER_ADDR", "MASTER_PORT"}
-            known |= {*re.findall(r"(\w+)=", text)}
-            if (of not in names or part not in ("ADDR", "PORT", "HOSTS")) and name not in known:
+        known = {*list_names(loaded.spec), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
+        known |= {*member.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+        for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
+            if name not in known:
                 have = ", ".join(f"${one}_ADDR, ${one}_PORT" for one in sorted(names))
                 yield loaded.problem(key, f"nothing sets ${name}", f"the roles have {have}")
         if member is members[-1] and f"${member.name.upper()}_PORT" in text:

@@ -14,6 +14,7 @@ from jobgen.plan.review import review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import PREFIXES
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.roles import list_names
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
@@ -25,8 +26,7 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     if not plan.roles:
         yield from map(str, look_at(plan, copied))
         return
-    ends = ("ADDR", "PORT", "HOSTS")
-    known = {f"{role.name.upper()}_{end}" for role in plan.roles.members for end in ends}
+    known = list_names(loaded.spec)
     for role in plan.roles.members:
         yield from map(str, look_at(role.plan, copied, known))
 
