@@ -60,8 +60,7 @@ class Evidence:
         self.job, self.role = job, role
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
         own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
-        while len(own) > 1 and run_folder.only_follows(own[-1], own[-2]):
-            own.pop()
+        own = run_folder.drop_followers(own)
         self.attempt = own[-1] if own else None
         self._agents: dict[str, list[Line]] = {}
         self._logs: dict[tuple[str, int], list[Line]] = {}

@@ -13,6 +13,7 @@ import re
 import time
 from glob import glob, iglob
 from pathlib import Path
+from typing import TypeVar
 
 from jobgen.jobs.record import JobRecord, folder_name, open_left, read_left, write_run_file
 from jobgen.records import NamedTuple
@@ -24,6 +25,7 @@ from jobgen.schedulers.base import State
 _ALIVE_SECONDS = 300
 _LOOKS_SECONDS = 15
 SIGTERM_CODE = 143  # as bash counts it
+_Folder = TypeVar("_Folder", str, Path)
 _NOTE = "state.json"
 _CANCEL = "cancelled"
 
@@ -197,13 +199,11 @@ def read_traces(job: JobRecord) -> Traces:
         names = os.listdir(f"{run_dir}/attempts")
     except OSError:
         return Traces(job, run_dir)
-    own = sorted(int(name) for name in names if name.isdecimal())[job.first_attempt :]
-    if not own:
+    numbers = sorted(int(name) for name in names if name.isdecimal())[job.first_attempt :]
+    if not numbers:
         return Traces(job, run_dir)
-    last = f"{run_dir}/attempts/{own[-1]}"
-    while len(own) > 1 and only_follows(last, before := f"{run_dir}/attempts/{own[-2]}"):
-        own.pop()
-        last = before
+    own = drop_followers([f"{run_dir}/attempts/{number}" for number in numbers])
+    last = own[-1]
     try:
         word, code = read_left(f"{last}/outcome").split()
         return Traces(job, run_dir, len(own), last, word, int(code))
@@ -211,8 +211,17 @@ def read_traces(job: JobRecord) -> Traces:
         return Traces(job, run_dir, len(own), last)
 
 
-def only_follows(start: str | Path, before: str | Path) -> bool:
-    """Whether a start of a chain ended at once because the one before had failed, as PBS does."""
+def drop_followers(starts: list[_Folder]) -> list[_Folder]:
+    """Return a chain's starts but the last that ended at once as the one before had failed.
+
+    PBS starts them all the same.
+    """
+    while len(starts) > 1 and _only_follows(*starts[-2:]):
+        starts = starts[:-1]
+    return starts
+
+
+def _only_follows(before: str | Path, start: str | Path) -> bool:
     try:
         return (
             not os.path.exists(f"{start}/nodes")
