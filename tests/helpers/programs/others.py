@@ -145,6 +145,20 @@ def enter_raised(rows: Mapping[str, str], modes: Sequence[str]) -> None:
         PLANTED[name] = Truth(name, causes, ranks, says, body, early=bool(early), mode=mode)
 
 
+def enter_said(
+    rows: Mapping[str, str], modes: Sequence[str], end: Callable[[str, int], Callable[[], None]]
+) -> None:
+    """Enter a fault for each row and text of what is no Python, the modes in turn.
+
+    A row is `name | causes | ranks | what must be shown | code`; `end` makes what prints the text
+    and ends with the code.
+    """
+    for number, (row, text) in enumerate(rows.items()):
+        name, causes, ranks, says, code = (part.strip() for part in row.split(" |"))
+        mode, body = modes[number % len(modes)], end(text, int(code))
+        PLANTED[name] = Truth(name, causes, ranks, says, body, early=ranks == "all", mode=mode)
+
+
 def raise_with(kind: str, text: str) -> Callable[[], None]:
     """Return what raises an error of this class, built in or of a package."""
     module, _, name = kind.partition(":")

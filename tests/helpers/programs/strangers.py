@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import others
-from others import PLANTED, RANK, Truth, complain, enter_raised, planted
+from others import PLANTED, RANK, Truth, complain, enter_raised, enter_said, planted
 
 KNOWN_BEFORE = set(PLANTED)
 MODES = ("slurm-direct", "pbs-direct")
@@ -479,17 +479,7 @@ SAID = {
         "Qt platform plugin could be initialized. Reinstalling the application may fix this problem"
     ),
 }
-for number, (row, text) in enumerate(SAID.items()):
-    name, causes, ranks, says, code_word = (part.strip() for part in row.split(" |"))
-    PLANTED[name] = Truth(
-        name,
-        causes,
-        ranks,
-        says,
-        say_and_end(text, int(code_word)),
-        early=ranks == "all",
-        mode=MODES[number % 2],
-    )
+enter_said(SAID, MODES, say_and_end)
 
 NAMES = sorted(set(PLANTED) - KNOWN_BEFORE)
 

@@ -21,7 +21,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import others
-from others import PLANTED, RANK, Truth, complain, enter_raised, logger, make_error, planted
+from others import (
+    PLANTED,
+    RANK,
+    complain,
+    enter_raised,
+    enter_said,
+    logger,
+    make_error,
+    planted,
+)
 
 KNOWN_BEFORE = set(PLANTED)
 MODES = ("slurm-direct", "pbs-direct", "slurm", "pbs")
@@ -451,17 +460,7 @@ SAID = {
         "parsing object key - unexpected '}'; expected string literal"
     ),
 }
-for number, (row, text) in enumerate(SAID.items()):
-    name, causes, ranks, says, code_word = (part.strip() for part in row.split(" |"))
-    PLANTED[name] = Truth(
-        name,
-        causes,
-        ranks,
-        says,
-        say_and_end(text, int(code_word)),
-        early=True,
-        mode=MODES[number],
-    )
+enter_said(SAID, MODES, say_and_end)
 
 NAMES = sorted(set(PLANTED) - KNOWN_BEFORE)
 
