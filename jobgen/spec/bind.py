@@ -138,6 +138,8 @@ class _Binder:
         if isinstance(node, Scalar) and node.kind == "null":
             slip = re.search(r"(\w+)[:=]([^.]+)$", path)
             hint = f"write {slip[1]}: {slip[2]}, with a space" if slip else "give it a value"
+            if re.search(r"\.-?\d[\d.e+-]*$", path):  # {lr: 1e-3, 3e-4}
+                hint = "write several values as a list, [...],"
             return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
         for kind in kinds:
             if kind.fits(node):

@@ -34,7 +34,7 @@ def check_words(
         first = words[0] if words else ""
         launcher = find_launcher([*first.split(), *words[1:]])
         if launcher and not own_launch:
-            yield _describe_launcher("command", launcher, words, one_node=one_node)
+            yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
         elif re.search(r"\s", first) or re.match(r"[A-Za-z_]\w*=", first) or first in SHELL_WORDS:
             yield from _explain("command", first, words)
         if is_shell_command(words):
@@ -55,32 +55,23 @@ def check_script(script: str) -> Iterator[Conflict]:
     if re.fullmatch(r"(?!\w+://)\S+\.py", script):
         return
     words = script.split()
-    if launcher := find_launcher(words):
-        yield _describe_launcher("script", launcher, words)
-    else:
-        yield from _explain("script", script, words)
+    yield from _explain("script", script, words, launcher=find_launcher(words))
 
 
 def check_module(module: str, *, own_launch: bool, one_node: bool = False) -> Iterator[Conflict]:
     """Yield what is wrong with the name of `run.module`."""
     if (launcher := find_module_launcher(module)) and not own_launch:
-        yield _describe_launcher("module", launcher, (), one_node=one_node)
+        yield from _explain("module", module, (), launcher=launcher, one_node=one_node)
     elif module.endswith(".py") or module.startswith("python"):
         yield from _explain("module", module, [module])
 
 
-def _describe_launcher(
-    key: str, launcher: str, words: Sequence[str], *, one_node: bool = False
-) -> Conflict:
-    from jobgen.spec.words import explain_launcher
-
-    return key, *explain_launcher(launcher, words, one_node=one_node)
-
-
-def _explain(key: str, text: str, words: Sequence[str]) -> Iterator[Conflict]:
+def _explain(
+    key: str, text: str, words: Sequence[str], *, launcher: str = "", one_node: bool = False
+) -> Iterator[Conflict]:
     from jobgen.spec.words import explain_program  # only an error needs the table
 
-    if fault := explain_program(key, text, words):
+    if fault := explain_program(key, text, words, launcher=launcher, one_node=one_node):
         yield key, *fault
 
 

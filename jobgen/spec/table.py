@@ -24,6 +24,13 @@ def load_table() -> dict[str, Any]:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # takes every scalar for text
     with open(path, encoding="utf-8") as file:
         table: dict[str, Any] = yaml.load(file, Loader=loader)
+    inside = [
+        {"within": place, "words": words, "use": f"$path.{name}"}
+        for place, rows in table["inside"].items()
+        for name, words in rows.items()
+    ]
+    keys = [{"words": words, "use": path} for path, words in table["keys"].items()]
+    table["key_rules"] = inside + table["key_rules"] + table["answers"] + keys
     return table
 
 
@@ -35,12 +42,13 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"lower_{name}_list"] = ", ".join(re.split(r"[:,+]", text.lower()))
         forms[f"{name}_list"] = ", ".join(re.split(r"[:,+]", text))
+        forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
     return Template(sentence).safe_substitute(forms)
 
 
 # What a condition of a rule is compared with, where that has another name; conditions that are
 # regular expressions for the whole of it, or for a part; and what a rule answers.
-_FACTS = {"form": "word", "matches": "text"}
+_FACTS = {"form": "word", "matches": "plain"}
 _WHOLE, _PARTS = ("form", "key", "means", "at", "path"), ("matches", "line")
 _ANSWERS = ("say", "use", "fault", "argument", "unfold")
 
@@ -52,20 +60,19 @@ def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
     """
     for rule in load_table()[section]:
         values = dict(facts)
-        for name in rule.keys() - _ANSWERS:
-            wanted, fact = rule[name], facts.get(_FACTS.get(name, name), "")
-            if name in _WHOLE or name in _PARTS:
-                match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
-                if not match:
-                    break
-                values |= match.groupdict("")
-            elif not (
-                facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()}
-            ):
-                break
-        else:
+        if all(_holds(name, rule[name], facts, values) for name in rule if name not in _ANSWERS):
             return {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
     return {}
+
+
+def _holds(name: str, wanted: str, facts: Mapping[str, str], values: dict[str, str]) -> bool:
+    """Whether a condition holds; the groups of its regular expression are added to `values`."""
+    fact = facts.get(_FACTS.get(name, name), "")
+    if name not in _WHOLE + _PARTS:
+        return bool(facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()})
+    match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
+    values |= match.groupdict("") if match else {}
+    return bool(match)
 
 
 def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, str] | None:
