@@ -234,7 +234,7 @@ class _Binder:
         elif isinstance(member.rule, Pattern) and member.rule.matches(text):
             words = [text]
         else:
-            words = [word for word in re.split("[, ]+", text) if word] or [text]
+            words = [word for word in re.split("[, ;|]+", text) if word] or [text]
         kind_of_each = node.kind if words == [text] else "str"
         items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
         return self.container(Sequence(node.where, items), kind, path)

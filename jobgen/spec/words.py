@@ -141,6 +141,9 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
         yield from (_look_up(stranger, one) for one in readings)
     if near := find_near(word, known):
         yield _point(stranger, _join(path, near))
+    alike = [one for one in known if path and {*_list_heads(key)[:1]} & {*_split(one)}]
+    if len(alike) == 1:
+        yield _point(stranger, _join(path, *alike))
     if stranger.is_in_job:
         yield _apply(stranger, "late_rules", word)
         yield _unfold(stranger) if path in ("", "resources") else None
@@ -197,14 +200,9 @@ def _list_parts(root: type) -> dict[tuple[str, ...], str]:
 
 
 def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
-    """Yield the hints for a word that is spelt nearly so, and for what most parts or the last say.
-
-    Where the value does not fit, the hint is a guess.
-    """
+    """Yield hints for what most parts say, or the last; a guess where the value does not fit."""
     parts, known = _split(stranger.key.partition("_per_")[0])[:-6:-1], _list_parts(stranger.root)
-    if near := find_near(normalize(stranger.key), known.values(), cutoff=0.9):
-        yield _look_up(stranger, near)
-    heads = [part for part in parts if part not in load_table()["vague"].split()]
+    heads = _list_heads(stranger.key)
     for some in (one for size in range(len(parts), 0, -1) for one in combinations(parts, size)):
         most = 3 * len(some) >= 2 * len(parts)
         word = known.get(tuple(sorted(some)), "") if most or heads[:1] == [*some[:1]] else ""
@@ -213,6 +211,12 @@ def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
             yield hint
         elif hint and hint.meant:
             yield Hint(f"perhaps write {hint.meant}; else remove it")
+
+
+def _list_heads(key: str) -> list[str]:
+    """Return the parts of a key that say what it is, the last first: what is per node has none."""
+    vague = load_table()["vague"].split()
+    return [part for part in _split(key.partition("_per_")[0])[::-1] if part not in vague]
 
 
 def _split(key: str) -> list[str]:
@@ -238,8 +242,11 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     key, node, path, cls, _ = stranger[:5]
     target = min(paths, key=lambda one: (not stranger.write(one), one.count("."), one))
     parent, _, name = target.rpartition(".")
-    if parent.endswith("resources") and (short := name.partition("_per_")[0]) in read_fields(cls):
-        target, parent, name = _join(path, short), path, short  # a role's own
+    short = name.partition("_per_")[0] if parent == "resources" else name
+    if path not in ("", target) and short in read_fields(
+        cls
+    ):  # of the record itself, such as a role's
+        target, parent, name = _join(path, short), path, short
     per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
     value = "" if all(per) and per[0] != per[1] else stranger.write(target)
     examples = load_table()["examples"]
@@ -301,10 +308,7 @@ def suggest_value(
 
 
 def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:
-    """Return text that one of `kinds` takes, once signs, words and units are written its way.
-
-    For a record it is the one key that takes the value.
-    """
+    """Return text that one of `kinds` takes, once signs, words and units are written its way."""
     better = node.text
     fixed = [kind for kind in kinds if kind.type is int or isinstance(kind.rule, Parsed | Pattern)]
     for old, new in load_table()["repairs"].items():
@@ -312,9 +316,7 @@ def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:
         form = "int" if better.isdecimal() else "str"
         if better != node.text and not check(Scalar(node.where, better, form), tuple(fixed)):
             return better
-    records = (read_fields(kind.type).items() for kind in kinds if is_record(kind.type))
-    names = [one for fields in records for one, key in fields if not check(node, key.kinds)]
-    return f"{{{names[0]}: {node.text}}}" if len(names) == 1 else ""
+    return ""
 
 
 def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
@@ -386,14 +388,12 @@ def explain_program(
 def show_program(words: AnySequence[str]) -> str:
     """Return the program behind a launcher as keys of `run`."""
     line = " ".join(words)
-    if match := re.search(r"(?:^|\s)(\S+\.py)(?:\s+(\S.*))?$", line):
-        return f"script: {match[1]}" + (
-            f", args: [{', '.join(match[2].split())}]" if match[2] else ""
-        )
+    if match := re.search(r"(?:^|\s)(\S+\.py)(?=\s|$)(.*)$", line):
+        args = ", ".join(match[2].split())
+        return f"script: {match[1]}" + f", args: [{args}]" * bool(args)
     modules = re.findall(r"(?<!python)\s(?:-m|--module)\s+(\S+)", line)
-    return next(
-        (f"module: {one}" for one in modules if not find_module_launcher(one)), "script: train.py"
-    )
+    programs = [f"module: {one}" for one in modules if not find_module_launcher(one)]
+    return (programs or ["script: train.py"])[0]
 
 
 # --- spelling ---
