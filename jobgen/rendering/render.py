@@ -18,17 +18,16 @@ from markupsafe import Markup
 
 from jobgen.plan.plan import Plan, ShellPath
 from jobgen.rendering.runtime import assemble
-from jobgen.rendering.view import describe_roles
+from jobgen.rendering.view import describe_script
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 
 
 def render(plan: Plan) -> str:
     """The script of `plan`: the same text at every call, on every machine."""
-    runtime = assemble(plan, os.path.join(find_template_folder(), "runtime"))
-    template = _make_environment().get_template("job/script.sh.j2")
-    text: str = template.render(view=describe_roles(plan), runtime=runtime.rstrip("\n"))
-    return text
+    view = describe_script(plan)
+    part_1 = _make_environment().get_template("job/script.sh.j2").render(view=view)
+    return part_1 + assemble(view, os.path.join(find_template_folder(), "runtime"))
 
 
 def quote(value: object) -> Markup:

@@ -12,10 +12,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from jobgen import schedulers
-from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
-from jobgen.rendering.view import ends_leftovers, may_start_worlds, may_work_apart
+from jobgen.rendering.view import ScriptView
 
 # Raised with each release that changes a file of the runtime.
 NUMBER = 2
@@ -84,10 +82,10 @@ def digest_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def assemble(plan: Plan, folder: str) -> str:
-    """Return Part 2 of `plan`'s script, from the files in `folder`."""
-    kinds = frozenset(list_kinds(plan))
-    files = [name.format(scheduler=plan.scheduler) for name, needed in _FILES if needed <= kinds]
+def assemble(view: ScriptView, folder: str) -> str:
+    """Return Part 2 of a script, from the files in `folder`."""
+    kinds, scheduler = frozenset(_list_kinds(view)), view.plan.scheduler
+    files = [name.format(scheduler=scheduler) for name, needed in _FILES if needed <= kinds]
     return _join_files(folder, tuple(files))
 
 
@@ -112,11 +110,10 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
     return script[: match.start()], runtime
 
 
-def list_kinds(plan: Plan) -> Iterator[str]:
-    """Yield the kinds of jobs that `plan` is of: by launcher, mode, and what it has."""
+def _list_kinds(view: ScriptView) -> Iterator[str]:
+    """Yield the kinds of jobs that a script is of: by launcher, mode, and what it has."""
+    plan, here, several = view.plan, view.local, not view.plan.launch.alone
     launch, chain, environment = plan.launch, plan.walltime.chain, plan.environment
-    pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
-    here, several = pieces.ends_itself, not launch.alone
     kinds = {
         launch.launcher: True,
         launch.mode: True,
@@ -125,16 +122,16 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "alone": not several and not launch.body,
         "nodes": several,
         "direct": launch.direct,
-        "worlds": may_start_worlds(plan),
-        "meeting": may_work_apart(plan),
+        "worlds": view.worlds,
+        "meeting": view.meeting,
         "processes": launch.direct and not launch.numbers,
         "watched": several and launch.launcher != "srun",
-        "guarded": ends_leftovers(plan, pieces),
+        "guarded": view.guarded,
         "c10d": launch.rendezvous == "c10d",
         "addresses": several and not here and launch.own_address,
         "array": bool(plan.array),
         "single": plan.nodes.together == 1,
-        "together": plan.nodes.together > 1,
+        "together": view.together,
         "queue": bool(plan.array or plan.requests.after),
         "modules": bool(environment.modules),
         "packed": bool(environment.stage or environment.container),
@@ -146,8 +143,8 @@ def list_kinds(plan: Plan) -> Iterator[str]:
         "restart": plan.walltime.restarts > 0,
     }
     yield from (kind for kind, has in kinds.items() if has)
-    for role in plan.roles.members if plan.roles else ():
-        yield from (kind for kind in list_kinds(role.plan) if kind not in ("worlds", "meeting"))
+    for part in view.parts:
+        yield from _list_kinds(part)
 
 
 def _read(path: str) -> str:

@@ -60,7 +60,7 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
 
 def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Yield the variables of the processes that jobgen starts."""
-    local = schedulers.is_local(plan.scheduler)
+    local = not plan.can.batch
     if local:
         why = "this machine's processes talk over loopback"
         yield "GLOO_SOCKET_IFNAME", "lo", why

@@ -62,7 +62,6 @@ class ScriptView(NamedTuple):
     pieces: LaunchPieces
     launcher: Mapping[str, bool]
     rendezvous: Mapping[str, bool]
-    local: bool
     meets: bool  # whether the processes need an address and a port
     processes: tuple[int, ...]  # of each node, where the runtime has to know
     differ: bool  # whether they do
@@ -89,14 +88,30 @@ class ScriptView(NamedTuple):
         return f"_{self.role}" if self.role else ""
 
     @property
+    def local(self) -> bool:
+        """Whether all nodes are this machine."""
+        return not self.plan.can.batch
+
+    @property
     def worlds(self) -> bool:
-        """Whether the program is looked at for a launcher that it starts by itself."""
-        return not self.role and may_start_worlds(self.plan)
+        """Whether a program that is no Python file or module may start a launcher."""
+        launch = self.plan.launch
+        alone = launch.alone or launch.body or launch.mode in ("ray", "roles")
+        return not (self.role or alone or _is_python(self.plan))
 
     @property
     def meeting(self) -> bool:
-        """Whether it is looked at whether the processes meet."""
-        return not self.role and may_work_apart(self.plan)
+        """Whether it is looked at whether the processes of a Python program meet."""
+        trainer = self.plan.program.command[3:4] == ("jobgen.trainer",)
+        torch = self.plan.launch.mode in ("torchrun", "direct") and not self.role
+        several = self.plan.nodes.world_size > 1
+        return several and torch and _is_python(self.plan) and not trainer
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the script ends what an agent leaves behind; Slurm does for its own steps."""
+        watched = self.pieces.watched or self.plan.launch.launcher == "mpiexec"
+        return watched and not self.plan.launch.body
 
     @property
     def together(self) -> bool:
@@ -137,16 +152,16 @@ class ScriptView(NamedTuple):
 
     @property
     def on_this_host(self) -> bool:
-        """Whether all nodes are this machine."""
+        """Whether nothing of the job runs on another machine."""
         return self.plan.launch.alone or self.local
 
 
-def describe_script(plan: Plan) -> ScriptView:
-    """Put together what Part 1 of `plan`'s script says."""
+def _describe_job(plan: Plan) -> ScriptView:
+    """Put together what Part 1 says of one program."""
     scheduler = schedulers.SCHEDULERS[plan.scheduler]
     pieces = scheduler.launch(plan)
     nodes, launch = plan.nodes, plan.launch
-    local = pieces.ends_itself
+    local = not plan.can.batch
     differ = len(set(nodes.processes)) > 1
     return ScriptView(
         header=tuple(header.write_lines(plan)),
@@ -156,7 +171,6 @@ def describe_script(plan: Plan) -> ScriptView:
         pieces=pieces,
         launcher={name: launch.launcher == name for name in LAUNCHERS},
         rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
-        local=local,
         meets=not (launch.body or plan.roles)
         and (not launch.alone or launch.rendezvous == "static"),
         processes=() if plan.roles else _list_processes(plan, local=local, differ=differ),
@@ -175,9 +189,9 @@ def describe_script(plan: Plan) -> ScriptView:
     )
 
 
-def describe_roles(plan: Plan) -> ScriptView:
-    """Put together what Part 1 says, with the functions of each role."""
-    view = describe_script(plan)
+def describe_script(plan: Plan) -> ScriptView:
+    """Put together what Part 1 of `plan`'s script says, with the functions of each role."""
+    view = _describe_job(plan)
     if plan.roles is None:
         return view
     parts = tuple(_describe_part(plan, role, view.local) for role in plan.roles.members)
@@ -189,7 +203,7 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     """Return what a role has of functions."""
     place, gpus = role.place, plan.nodes.groups[0].gpus
     part = role.plan._replace(walltime=plan.walltime)
-    view = describe_script(part)._replace(role=role.name, processes=())
+    view = _describe_job(part)._replace(role=role.name, processes=())
     if local or place.among:
         view = view._replace(threads_among=plan.nodes.world_size if local else place.among)
     if gpus and (local or place.gpus is not None):
@@ -224,26 +238,12 @@ def uses_gpus(plan: Plan) -> bool:
     """Whether the processes may use GPUs, by torch: those of this machine need no request."""
     if plan.launch.mode in ("plain", "body"):
         return False
-    return plan.nodes.gpus > 0 or schedulers.is_local(plan.scheduler)
+    return plan.nodes.gpus > 0 or not plan.can.batch
 
 
-def ends_leftovers(plan: Plan, pieces: LaunchPieces) -> bool:
-    """Whether the script itself ends what an agent leaves behind; Slurm does for its own steps."""
-    return not plan.launch.body and (pieces.watched or plan.launch.launcher == "mpiexec")
-
-
-def may_start_worlds(plan: Plan) -> bool:
-    """Whether a program on several nodes is no Python file or module: it may start torchrun."""
-    launch = plan.launch
-    python = plan.program.command[:2] == ("python3", "-u")
-    return not (python or launch.alone or launch.body or launch.mode in ("ray", "roles"))
-
-
-def may_work_apart(plan: Plan) -> bool:
-    """Whether a Python program, which is not the trainer, runs as several processes."""
-    command, torch = plan.program.command, plan.launch.mode in ("torchrun", "direct")
-    python = command[:2] == ("python3", "-u") and command[3:4] != ("jobgen.trainer",)
-    return python and torch and plan.nodes.world_size > 1
+def _is_python(plan: Plan) -> bool:
+    """Whether the program is a Python file or module that the script itself runs."""
+    return plan.program.command[:2] == ("python3", "-u")
 
 
 def hands_on(plan: Plan) -> bool:

@@ -224,7 +224,6 @@ class LaunchPieces(NamedTuple):
     steps: tuple[tuple[str, ...], ...] = ()  # srun's options, for each component
     share_cpus: bool = False  # its tasks share the CPUs of a node
     gpu_parts: tuple[int, ...] = ()  # GPUs of each node, if the scheduler does not tell which ones
-    ends_itself: bool = False  # the script ends itself at its walltime
 
 
 class HeldNode(NamedTuple):

@@ -29,7 +29,7 @@ class Local(Scheduler):
     def launch(self, plan: Plan) -> LaunchPieces:
         """Names for the nodes; what a scheduler does elsewhere the script does here."""
         names = tuple(f"node{index}" for index in range(plan.nodes.total))
-        return LaunchPieces(watched=True, node_names=names, ends_itself=True)
+        return LaunchPieces(watched=True, node_names=names)
 
     def submit_argv(self, script: str) -> list[str]:
         """It just runs."""
