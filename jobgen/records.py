@@ -54,7 +54,7 @@ else:
 
         def _replace(self, **named: Any) -> NamedTuple:
             values = tuple(map(named.pop, self._fields, self))
-            return type(self)(*values, **named)  # which takes no name that is left
+            return type(self)(*values, **named) if named else tuple.__new__(type(self), values)
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))

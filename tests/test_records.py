@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from jobgen.errors import Position, Problem
-from jobgen.spec.fields import Kind
+from jobgen.spec.fields import Range
 
 PLACE = Position("job.yaml", 3)
 
@@ -60,4 +60,4 @@ def test_wrong_values_are_refused(values: tuple, named: dict, words: str) -> Non
 
 
 def test_none_and_false_are_values() -> None:
-    assert Kind(None, False) == (None, False, (), None, False)
+    assert Range(0, None) == (0, None)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from typing import (
     Annotated,
@@ -29,7 +29,7 @@ from typing import (
 )
 
 from jobgen.records import NamedTuple
-from jobgen.spec.yaml_nodes import Mapping, Node, Sequence
+from jobgen.spec.yaml_nodes import Node
 
 T = TypeVar("T")
 
@@ -124,50 +124,49 @@ def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
-class Kind(NamedTuple):
+class Kind:
     """One shape that a value may have: its type, the rule on it, and what its members may be.
 
     `key` is the pattern of a dict's keys. A list beside a switch is `explicit`: text is neither.
     """
 
-    type: Any
-    rule: Any = None
-    members: tuple[Kind, ...] = ()
-    key: Pattern | None = None
-    explicit: bool = False
+    def __init__(
+        self,
+        of_type: Any,
+        rule: Any = None,
+        members: tuple[Kind, ...] = (),
+        *,
+        key: Pattern | None = None,
+        explicit: bool = False,
+    ) -> None:
+        self.type, self.rule, self.members, self.key = of_type, rule, members, key
+        # Whether it is text that may say that it expands.
+        self.expandable = isinstance(rule, FreeText) and rule.expandable
+        # Of a list's members the kind that text is read as; None where they may be lists.
+        nested = any(kind.type in (tuple, dict) or is_record(kind.type) for kind in members)
+        self.text_member = members[-1] if members and not nested else None
+        # Whether a list may be written as one value, or as several in one text.
+        self.takes_text = of_type is tuple and self.text_member is not None and not explicit
+        self._takes = frozenset(self._list_node_kinds())
 
     def fits(self, node: Node) -> bool:
         """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
-        if isinstance(node, Mapping):
-            return self.type is dict or is_record(self.type) or self.expandable
-        if isinstance(node, Sequence):
-            return self.type is tuple
+        return node.kind in self._takes
+
+    def _list_node_kinds(self) -> Iterator[str]:
+        if self.type is dict or is_record(self.type) or self.expandable:
+            yield "map"
         if self.type is tuple:
-            return self.takes_text and any(kind.fits(node) for kind in self.members)
-        if self.type is dict or is_record(self.type):
-            return hasattr(self.type, "short_key") and node.kind == "str"
-        if isinstance(self.rule, (Parsed, FreeText)) or is_literal(self.type):
-            return True
-        return node.kind == {int: "int", bool: "bool", str: "str"}.get(self.type) or (
-            self.type is float and node.kind in ("int", "float")
-        )
-
-    @property
-    def expandable(self) -> bool:
-        """Whether it is text that may say that it expands."""
-        return isinstance(self.rule, FreeText) and self.rule.expandable
-
-    @property
-    def takes_text(self) -> bool:
-        """Whether a list may be written as one value, or as several in one text."""
-        return self.type is tuple and self.text_member is not None and not self.explicit
-
-    @property
-    def text_member(self) -> Kind | None:
-        """Of a list's members the kind that text is read as; None where they may be lists."""
-        if any(kind.type in (tuple, dict) or is_record(kind.type) for kind in self.members):
-            return None
-        return next(reversed(self.members), None)
+            yield "list"
+            for member in self.members if self.takes_text else ():
+                yield from member._takes - {"map"}
+        elif isinstance(self.rule, (Parsed, FreeText)) or is_literal(self.type):
+            yield from ("str", "int", "float", "bool")
+        elif hasattr(self.type, "short_key"):
+            yield "str"
+        else:
+            names = {int: ("int",), bool: ("bool",), str: ("str",), float: ("int", "float")}
+            yield from names.get(self.type, ())
 
     def __str__(self) -> str:
         if isinstance(self.rule, Parsed):
@@ -235,20 +234,19 @@ def _read_kinds(annotation: Any) -> tuple[Kind, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         members = get_args(annotation)
     switch = bool in members
-    kinds = (_read_kind(member) for member in members if member is not types.NoneType)
-    return tuple(kind._replace(explicit=switch and kind.type is tuple) for kind in kinds)
+    return tuple(_read_kind(member, switch) for member in members if member is not types.NoneType)
 
 
-def _read_kind(annotation: Any) -> Kind:
+def _read_kind(annotation: Any, explicit: bool = False) -> Kind:
     rule = None
     if get_origin(annotation) is Annotated:
         annotation, rule = get_args(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is dict:
         key = _read_kind(arguments[0]).rule
-        return Kind(dict, rule, _read_kinds(arguments[1]), key)
+        return Kind(dict, rule, _read_kinds(arguments[1]), key=key)
     if origin is tuple:
-        return Kind(tuple, rule, _read_kinds(arguments[0]))
+        return Kind(tuple, rule, _read_kinds(arguments[0]), explicit=explicit)
     return Kind(annotation, rule)
 
 

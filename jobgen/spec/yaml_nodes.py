@@ -37,6 +37,8 @@ class Scalar:
 class Sequence:
     """A list of nodes."""
 
+    kind = "list"
+
     def __init__(self, where: Position, items: list[Node]) -> None:
         self.where = where
         self.items = items
@@ -44,6 +46,8 @@ class Sequence:
 
 class Mapping:
     """Nodes by key, in document order; `keys` holds each key's own place."""
+
+    kind = "map"
 
     def __init__(self, where: Position) -> None:
         self.where = where
@@ -215,10 +219,11 @@ def merge(lower: Mapping, upper: Mapping) -> Mapping:
 
 def describe(node: Node) -> str:
     """What a node is, in words for a message."""
-    if isinstance(node, Scalar):
-        words = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false"}
-        return f"{words[node.kind]} ({node.text!r})" if node.kind in words else "nothing"
-    return "a list" if isinstance(node, Sequence) else "keys and values"
+    words = {"null": "nothing", "list": "a list", "map": "keys and values"}
+    if not isinstance(node, Scalar) or node.kind == "null":
+        return words[node.kind]
+    words = {"str": "text", "bool": "true or false"}
+    return f"{words.get(node.kind, 'a number')} ({node.text!r})"
 
 
 def _check_depth(text: str, file: str) -> None:
