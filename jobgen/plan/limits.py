@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
+from jobgen.plan.decision import Context
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, SiteProfile, SiteQueue, is_old
-from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
@@ -88,6 +88,13 @@ class Breach(NamedTuple):
     doubt: str = ""
 
 
+def report(context: Context, about: Citation, path: str, message: str, hint: str) -> Breach:
+    """Return the breach of a rule, with its citation."""
+    day = context.today or time.strftime("%Y-%m-%d")
+    problem = context.loaded.problem(path, f"{message}{about}", hint)
+    return Breach(problem, about.doubt(day))
+
+
 def cite(profile: SiteProfile, *records: object) -> Citation:
     """Return what a fact is from: the source of the first of these records that names one."""
     names = (getattr(record, "source", None) for record in records)
@@ -116,10 +123,9 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
     return False, max(((limit.nodes or (0,))[-1] for limit in queue.limits), default=0)
 
 
-def check_queue(
-    loaded: LoadedSpec, profile: SiteProfile, name: str | None, size: Size, today: str | None
-) -> Iterator[Breach]:
+def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
+    loaded, profile = context.loaded, context.site
     queues = profile.queues or {}
     checked = [("every queue", profile.every_queue)]
     named = [(one, profile.find_queue(one)) for one in (name or "").split(",") if one]
@@ -136,29 +142,20 @@ def check_queue(
             yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
     if profile.walltime_required and size.walltime is None:
         about = cite_source(profile, (profile.cited or {}).get("walltime_required"))
-        message = f"every job must say its walltime{about}"
-        problem = loaded.problem("resources", message, "add walltime, such as 1h")
-        yield Breach(problem, about.doubt(choose_day(today)))
+        message, hint = "every job must say its walltime", "add walltime, such as 1h"
+        yield report(context, about, "resources", message, hint)
     for one, queue in checked:
         if queue.routed_from:
-            about = cite(profile, queue)
-            message = f"{one} takes no jobs itself{about}"
             hint = f"write queue: {queue.routed_from}, which leads there"
-            problem = loaded.problem("queue", message, hint)
-            yield Breach(problem, about.doubt(choose_day(today)))
+            message = f"{one} takes no jobs itself"
+            yield report(context, cite(profile, queue), "queue", message, hint)
         if queue.limits and not accepts(queue, size):
             for path, message, hint, limit in explain_refusal(one, queue, size):
-                about = cite(profile, limit, queue)
                 why = f": {limit.why}" if limit.why else ""
                 if path == "resources.nodes" and loaded.spec.resources.nodes is None:
                     path = "resources.gpus_per_node"
-                problem = loaded.problem(path, f"{message}{why}{about}", hint)
-                yield Breach(problem, about.doubt(choose_day(today)))
-
-
-def choose_day(today: str | None) -> str:
-    """`today`, or the day that it is, as YYYY-MM-DD."""
-    return today or time.strftime("%Y-%m-%d")
+                about = cite(profile, limit, queue)
+                yield report(context, about, path, f"{message}{why}", hint)
 
 
 def _covers(limit: Limit, size: Size) -> bool:
@@ -284,22 +281,11 @@ def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:
 
 
 def check_lists(
-    loaded: LoadedSpec,
-    profile: SiteProfile,
-    *,
-    gpu_type: str | None,
-    gpus: int,
-    filesystems: tuple[str, ...],
-    today: str | None,
+    context: Context, *, gpu_type: str | None, gpus: int, filesystems: tuple[str, ...]
 ) -> Iterator[Breach]:
     """The account, the file systems and the type of GPU."""
-    spec, account, listed = loaded.spec, profile.account, profile.filesystems
-
-    def report(about: Citation, path: str, message: str, hint: str) -> Breach:
-        return Breach(
-            loaded.problem(path, f"{message}{about}", hint), about.doubt(choose_day(today))
-        )
-
+    loaded, spec, profile = context.loaded, context.spec, context.site
+    account, listed, types = profile.account, profile.filesystems, profile.gpu_types
     if account is not None:
         about = cite(profile, account)
         if spec.account is None:
@@ -309,13 +295,13 @@ def check_lists(
                 yield Breach(loaded.problem("", message, hint), "it may be given later")
         elif not account.takes(spec.account):
             message = f"{spec.account!r} is not an account of this site"
-            yield report(about, "account", message, f"it must be {account.meaning}")
+            yield report(context, about, "account", message, f"it must be {account.meaning}")
     if listed is not None and not is_listed_by_hand(listed, spec):
         about = cite(profile, listed)
-        example = ", ".join(listed.known or ("NAME",))
         if not filesystems and listed.required:
             message = "every job must name the file systems that it uses"
-            yield report(about, "", message, f"add filesystems: [{example}]")
+            hint = f"add filesystems: [{', '.join(listed.known or ('NAME',))}]"
+            yield report(context, about, "", message, hint)
         elif not filesystems:
             message = f"names no {listed.resource}: what the job uses must be listed{about}"
             hint = "add filesystems: [scratch/PROJECT]"
@@ -323,16 +309,14 @@ def check_lists(
         for index, name in enumerate(filesystems):
             if listed.known is not None and name not in listed.known:
                 message = f"{name!r} is not a file system of this site"
-                path = f"filesystems[{index}]"
-                yield report(about, path, message, f"the choices are {', '.join(listed.known)}")
-    types = profile.gpu_types
+                hint = f"the choices are {', '.join(listed.known)}"
+                yield report(context, about, f"filesystems[{index}]", message, hint)
     if types is not None and gpus:
         about = cite(profile, next(iter(types.values())))
         if gpu_type is None and profile.gpu_type_required:
-            message, hint = "every GPU job must name the type", f"one of {', '.join(types)}"
-            yield report(about, "resources", message, f"add gpu_type, {hint}")
+            hint = f"add gpu_type, one of {', '.join(types)}"
+            yield report(context, about, "resources", "every GPU job must name the type", hint)
         elif gpu_type is not None and gpu_type not in types:
             message = f"{gpu_type!r} is not a GPU of this site"
-            yield report(
-                about, "resources.gpu_type", message, f"the choices are {', '.join(types)}"
-            )
+            hint = f"the choices are {', '.join(types)}"
+            yield report(context, about, "resources.gpu_type", message, hint)

@@ -38,9 +38,7 @@ def _advise_cpus(context: Context) -> Iterator[str]:
         from jobgen.plan import shapes
 
         groups = list(nodes.group_nodes(context.loaded, context.site, Node()))
-        yield from shapes.advise(
-            context.loaded, context.site, Node(), groups, about={}, exclusive=False
-        )
+        yield from shapes.advise(context, Node(), groups, about={})
 
 
 # In this order: each part may ask the plan for those above it.

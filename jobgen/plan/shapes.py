@@ -5,136 +5,124 @@ Each rule is said with its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from jobgen.output import format_count as count
-from jobgen.plan.limits import Breach, Citation, Size, choose_day, measure
+from jobgen.plan.decision import Context
+from jobgen.plan.limits import Breach, Citation, Size, measure, report
 from jobgen.plan.plan import NodeGroup
-from jobgen.sites.profile import Node, SiteProfile
-from jobgen.spec.load import LoadedSpec
+from jobgen.sites.profile import Node
 from jobgen.spec.units import format_memory
 
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
 _LEAST_MEMORY = 8 * 1024**2  # KiB of a process
-Report = Callable[[str, str, str, str], Breach]  # rule, key, message, hint
+Fault = tuple[str, str, str, str]  # key of the site's rule, key of the spec, message, hint
 
 
 def check_node(
-    loaded: LoadedSpec, node: Node, size: Size, *, about: dict[str, Citation], today: str | None
+    context: Context, node: Node, size: Size, *, about: dict[str, Citation]
 ) -> Iterator[Breach]:
     """Yield what is wrong with the GPUs of a node, and with the CPUs and memory beside them.
 
     `about` has the source of each key of `node`.
     """
-
-    def report(rule: str, key: str, message: str, hint: str) -> Breach:
-        path = f"resources.{key}" if key else "resources"
-        doubt = about[rule].doubt(choose_day(today))
-        return Breach(loaded.problem(path, f"{message}{about[rule]}", hint), doubt)
-
-    yield from _check_gpus(node, size, report)
-    resources = loaded.spec.resources
-    key = "cpus_per_gpu" if resources.cpus_per_gpu is not None else "cpus_per_node"
-    if getattr(resources, key) is not None:
-        for rule, message, hint in _check_cpus(node, size, key):
-            yield report(rule, key, message, hint)
+    resources = context.spec.resources
+    faults = list(_check_gpus(node, size))
+    for key in ("cpus_per_gpu", "cpus_per_node"):
+        if getattr(resources, key) is not None:
+            faults += _check_cpus(node, size, key)
     if resources.memory_per_node is not None:
-        yield from _check_memory(node, size, resources.memory_per_node, report)
+        faults += _check_memory(node, size, resources.memory_per_node)
+    for rule, key, message, hint in faults:
+        yield report(context, about[rule], f"resources.{key}", message, hint)
 
 
-def _check_gpus(node: Node, size: Size, report: Report) -> Iterator[Breach]:
+def _check_gpus(node: Node, size: Size) -> Iterator[Fault]:
     if node.gpus is not None and size.widest > node.gpus:
         message = f"{count(size.widest, 'GPU')}, more than the {node.gpus} of a node"
-        yield report("gpus", "gpus_per_node", message, f"use at most {node.gpus}")
+        yield "gpus", "gpus_per_node", message, f"use at most {node.gpus}"
     elif node.gpus is not None and 0 < size.narrowest < node.gpus:
         several = node.full == "several" and size.nodes > 1
         if several or node.full == "always":
             whose = "a job on several nodes" if several else "a job"
             message = f"{count(size.narrowest, 'GPU')}, but {whose} has all {node.gpus} of each"
-            yield report("full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}")
+            yield "full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}"
     if node.hosts and size.narrowest:
         most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
         if 0 < most < size.nodes:
             each = count(size.narrowest, "GPU")
             message = f"{count(size.nodes, 'node')} with {each} each; only {most} have that many"
-            yield report("hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each")
+            yield "hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each"
     if node.job_gpus is not None and size.gpus > node.job_gpus:
         message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"
-        yield report("job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}")
+        yield "job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}"
 
 
-def _check_cpus(node: Node, size: Size, key: str) -> Iterator[tuple[str, str, str]]:
-    """The CPUs of a node that the spec asks for by `key`: rule, message, hint."""
+def _check_cpus(node: Node, size: Size, key: str) -> Iterator[Fault]:
+    """The CPUs of a node that the spec asks for by `key`."""
     cpus, gpus, each = size.cpus_per_node or 0, size.widest, node.cpus_per_gpu
     asked = f"{count(cpus, 'CPU')} for {count(gpus, 'GPU')} a node"
     leave = f"leave {key} out"
     if node.cpus_rule == "implied":
         message = f"{asked}, but the CPUs follow from the nodes or GPUs here: do not ask"
-        yield "cpus_rule", message, leave
+        yield "cpus_rule", key, message, leave
     elif node.cpus_rule == "exact" and gpus and each and cpus != each * gpus:
         message = f"{asked}: there are {each} with each GPU, no other number"
-        yield "cpus_rule", message, leave
+        yield "cpus_rule", key, message, leave
     elif node.cpus_rule == "most" and gpus and each and cpus > each * gpus:
-        yield "cpus_rule", f"{asked}: more than {each} with each GPU", leave
+        yield "cpus_rule", key, f"{asked}: more than {each} with each GPU", leave
     elif node.cpus and cpus > node.cpus:
         message = f"{count(cpus, 'CPU')}, more than the {node.cpus} of a node"
-        yield "cpus", message, f"use at most {node.cpus}"
+        yield "cpus", key, message, f"use at most {node.cpus}"
 
 
-def _check_memory(node: Node, size: Size, memory: int, report: Report) -> Iterator[Breach]:
+def _check_memory(node: Node, size: Size, memory: int) -> Iterator[Fault]:
     """The memory of a node that the spec asks for, in KiB."""
     key, asked = "memory_per_node", format_memory(memory)
     if node.memory_rule == "forbidden":
         message = f"{asked}, but the memory follows from the nodes or GPUs here: do not ask"
-        yield report("memory_rule", key, message, f"leave {key} out")
+        yield "memory_rule", key, message, f"leave {key} out"
     elif node.memory is not None and memory > node.memory:
         message = f"{asked}, more than the {format_memory(node.memory)} of a node"
-        yield report("memory", key, message, f"use at most {format_memory(node.memory)}")
+        yield "memory", key, message, f"use at most {format_memory(node.memory)}"
     elif node.memory_rule == "most" and node.memory_per_gpu and size.widest:
         most = node.memory_per_gpu * size.widest
         if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
             most = max(most, node.memory or 0)
         if memory > most:
             message = f"{asked}, more than {format_memory(node.memory_per_gpu)} for each GPU"
-            yield report("memory_rule", key, message, f"use at most {format_memory(most)}")
+            yield "memory_rule", key, message, f"use at most {format_memory(most)}"
 
 
 def advise(
-    loaded: LoadedSpec,
-    profile: SiteProfile,
-    node: Node,
-    groups: Sequence[NodeGroup],
-    *,
-    about: dict[str, Citation],
-    exclusive: bool,
+    context: Context, node: Node, groups: Sequence[NodeGroup], *, about: dict[str, Citation]
 ) -> Iterator[str]:
-    """Yield warnings about what a GPU job does not ask for, and what it pays for unused.
-
-    `exclusive` says that the spec asks for its nodes alone.
-    """
-    size = measure(groups, None)
+    """Yield warnings about what a GPU job does not ask for, and what it pays for unused."""
+    loaded, size = context.loaded, measure(groups, None)
     processes = max(group.processes for group in groups)
-    if not size.gpus or not profile.can.batch:
+    if not size.gpus or not context.site.can.batch:
         return
     if node.whole and node.gpus and size.narrowest < node.gpus:
         words = f"{size.narrowest} of the {node.gpus} GPUs of a node{about['whole']}"
         yield f"note: resources.gpus_per_node: a job has its nodes to itself here: it uses {words}"
-    if node.whole or exclusive or node.cpus_rule == "implied":
+    if node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied":
         return
-    cpus, why = _count_cpus(profile, node, size, about=about)
+    cpus, why = _count_cpus(context, node, size, about=about)
     if cpus is not None and cpus < _LEAST_CPUS * processes:
-        message = f"{count(cpus, 'CPU')} for {_count_processes(processes)}{why}"
+        message = f"{count(cpus, 'CPU')} for {count(processes, 'process', 'processes')}{why}"
         hint = f"add cpus_per_gpu: {_share_cpus(node)}"
         yield f"warning: {loaded.problem('resources', message, hint)}"
-    memory, why = _count_memory(loaded, node, size, about=about, cpus=cpus)
+    memory, why = _count_memory(context, node, size, about=about, cpus=cpus)
     if memory is not None and memory < _LEAST_MEMORY * processes:
-        message = f"{format_memory(memory)} of memory for {_count_processes(processes)}{why}"
+        message = (
+            f"{format_memory(memory)} of memory for {count(processes, 'process', 'processes')}{why}"
+        )
         hint = f"add memory_per_node: {_share_memory(node, size)}"
         yield f"warning: {loaded.problem('resources', message, hint)}"
 
 
 def _count_cpus(
-    profile: SiteProfile, node: Node, size: Size, *, about: dict[str, Citation]
+    context: Context, node: Node, size: Size, *, about: dict[str, Citation]
 ) -> tuple[int | None, str]:
     """The CPUs that the job has on a node, and why; None if that is not known."""
     if size.cpus_per_node is not None:
@@ -144,16 +132,16 @@ def _count_cpus(
         return cpus, f": the site's share of {size.widest} GPUs{about['default_cpus_per_gpu']}"
     if node.default_cpus is not None:
         return node.default_cpus, f": what a task gets that asks for none{about['default_cpus']}"
-    if not profile.can.one_cpu:
+    if not context.site.can.one_cpu:
         return None, ""
-    return 1, f": {profile.can.title} gives one CPU unless a job asks for more"
+    return 1, f": {context.site.can.title} gives one CPU unless a job asks for more"
 
 
 def _count_memory(
-    loaded: LoadedSpec, node: Node, size: Size, *, about: dict[str, Citation], cpus: int | None
+    context: Context, node: Node, size: Size, *, about: dict[str, Citation], cpus: int | None
 ) -> tuple[int | None, str]:
     """The memory in KiB that the job has on a node, and why; None if that is not known."""
-    asked = loaded.spec.resources.memory_per_node
+    asked = context.spec.resources.memory_per_node
     if asked is not None or node.memory_per_gpu is not None:
         return asked, ""
     if node.default_memory_per_gpu is not None:
@@ -184,7 +172,3 @@ def _share_memory(node: Node, size: Size) -> str:
     if node.memory and node.gpus:
         return f"{node.memory * min(gpus, node.gpus) // node.gpus // 1024**2}GB"
     return f"{32 * gpus}GB, for instance"
-
-
-def _count_processes(number: int) -> str:
-    return "1 process" if number == 1 else f"{number} processes"

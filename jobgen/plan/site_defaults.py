@@ -48,14 +48,9 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         if queue is None and size.gpus:
             breaches += _require_queue(context, gpu_type)
         breaches += _check_queue(context, queue, size, gpu_type=gpu_type)
-        breaches += shapes.check_node(loaded, node, size, about=about, today=context.today)
+        breaches += shapes.check_node(context, node, size, about=about)
         breaches += limits.check_lists(
-            loaded,
-            profile,
-            gpu_type=gpu_type,
-            gpus=size.gpus,
-            filesystems=filesystems,
-            today=context.today,
+            context, gpu_type=gpu_type, gpus=size.gpus, filesystems=filesystems
         )
     record = _find_queue(profile, queue)
     defaults = SiteDefaults(
@@ -83,14 +78,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
             *(f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt),
             *_advise_type(context, gpu_type, asked),
             *_advise_walltime(context, record),
-            *shapes.advise(
-                loaded,
-                profile,
-                node,
-                group_on(node),
-                about=about,
-                exclusive=bool(spec.resources.exclusive),
-            ),
+            *shapes.advise(context, node, group_on(node), about=about),
             *([f"note: {defaults.network}"] if defaults.network else ()),
         ],
     )
@@ -285,7 +273,7 @@ def _check_queue(
             and limits.accepts(other, size)
             and (gpu_type is None or gpu_type in (other.gpu_types or (gpu_type,)))
         ]
-    for problem, doubt in limits.check_queue(loaded, profile, queue, size, context.today):
+    for problem, doubt in limits.check_queue(context, queue, size):
         if others and queue not in others:
             hint = f"{problem.hint}, or write queue: {' or '.join(others)}"
             problem = problem._replace(hint=hint)
