@@ -12,7 +12,6 @@ from jobs import jobgen as command
 from saved_clusters import SAVED, replayed
 from support import jobgen
 
-from jobgen.plan import limits
 from jobgen.sites import search
 from jobgen.sites.profile import Limit, Node, Recognise, SiteProfile
 
@@ -234,12 +233,6 @@ def test_a_scheduler_that_is_installed_and_silent_is_named(
         ended = jobgen("sites", "capture")
     assert ended.code == 6
     assert "scontrol failed with exit code 2: scontrol: illegal option -- --version" in ended.err
-
-
-def test_captured_limits_grow_old_and_are_errors_until_then() -> None:
-    ground = limits.Citation("captured: x", "2026-03-01", "captured")
-    assert ground.doubt("2027-03-01") == ""
-    assert "more than 12 months old" in ground.doubt("2027-03-02")
 
 
 # --- on clusters -----------------------------------------------------------------------

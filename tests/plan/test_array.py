@@ -396,16 +396,6 @@ def test_explain_of_one_task() -> None:
     assert variables["JOBGEN_TASK=3"] == ("job.yaml:6:3: array",)
 
 
-def test_the_cost_is_that_of_all_tasks() -> None:
-    resources = "{nodes: 1, gpus_per_node: 4, memory_per_node: 8GB, walltime: 1h}"
-    text = edited(("{nodes: 2}", resources), text=SWEEP)
-    for overrides, factor in ((("array=null",), 1), ((), 4)):
-        loaded = load(text, "queue=gpuvolta", *overrides)
-        cost = explain(loaded, resolve(loaded, site="nci-gadi", limits=False)).cost
-        assert cost.amount == pytest.approx(factor * 144)
-        assert cost.how.startswith("4 tasks x 48 CPUs" if factor == 4 else "48 CPUs")
-
-
 def test_where_the_output_of_a_task_goes() -> None:
     assert schedulers.SCHEDULERS["slurm"].output_file("a", "7_3") == "a-7_3.out"
     assert schedulers.SCHEDULERS["pbs"].output_file("a", "7[3].server") == "a.o7.3"

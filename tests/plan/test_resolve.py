@@ -286,12 +286,6 @@ def test_gadi_gives_12_cpus_with_each_gpu() -> None:
             f"each GPU, no other number {JOB_COSTS}; leave cpus_per_gpu out",
         ),
         (
-            "nodes: 2",
-            "cpus_per_node: 8",
-            "job.yaml:9:18: resources.cpus_per_node: 8 CPUs for 4 GPUs a node: there are 12 with "
-            f"each GPU, no other number {JOB_COSTS}; leave cpus_per_node out",
-        ),
-        (
             "gpus_per_node: 4",
             "gpus_per_node: [4, 2]",
             "job.yaml:10:18: resources.gpus_per_node: 2 GPUs, but a job on several nodes has all "

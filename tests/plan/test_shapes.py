@@ -112,15 +112,6 @@ def test_a_site_with_shares_asks_for_them() -> None:
     assert about_resources("alliance-narval") == []
 
 
-@pytest.mark.parametrize("site", ["jsc-jupiter", "jsc-juwels-booster"])
-def test_the_juelich_profiles_name_the_devices(site: str) -> None:
-    """A step of one task sees one GPU there unless the job names all."""
-    for gpus, devices in ((4, "0,1,2,3"), (2, "0,1")):
-        loaded = load(PORTABLE, "account=a", f"resources.gpus_per_node={gpus}")
-        variables = resolve(loaded, site=site, today=TODAY).environment.variables
-        assert variables["CUDA_VISIBLE_DEVICES"] == devices
-
-
 def test_a_type_that_the_job_does_not_name_is_said() -> None:
     loaded = load(PORTABLE, "account=aip-a")
     (note,) = [
@@ -131,18 +122,6 @@ def test_a_type_that_the_job_does_not_name_is_said() -> None:
     assert note == (
         "note: resources.gpu_type: the job gets h100, as it names no type; this site also has l40s"
     )
-
-
-def test_leonardo_takes_65_nodes_by_a_qos() -> None:
-    for nodes, queue in (
-        (64, "boost_usr_prod"),
-        (65, "boost_qos_bprod"),
-        (256, "boost_qos_bprod"),
-    ):
-        loaded = load(PORTABLE, "account=a", f"resources.nodes={nodes}")
-        assert resolve(loaded, site="cineca-leonardo", today=TODAY).requests.queue == queue
-    warned = notes_of("cineca-leonardo", "resources.nodes=257")
-    assert any("more than boost_qos_bprod's 256 nodes" in note for note in warned)
 
 
 def test_several_queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,21 +158,6 @@ def test_pbs_and_a_qos_take_one_queue() -> None:
     assert refusal.endswith("queue: names 2 queues, and PBS takes one; write one queue")
     several = complaint(PORTABLE, "account=a", "queue=[debug, regular]", site="nersc-perlmutter")
     assert "names several QoS of this site, and a job has one" in several
-
-
-@pytest.mark.parametrize(
-    ("site", "overrides", "queue"),
-    [
-        ("nersc-perlmutter", ["account=a"], "shared"),
-        ("ncar-derecho", ["account=a"], "develop"),
-        ("abci3", ["account=a"], "rt_HG"),
-        ("nci-gadi", ["account=ab12", "filesystems=[scratch/ab12]"], "gpuvolta"),
-    ],
-)
-def test_one_gpu_gets_the_cheapest_queue(site: str, overrides: list[str], queue: str) -> None:
-    one = ["resources.nodes=1", "resources.gpus_per_node=1"]
-    plan = resolve(load(PORTABLE, *overrides, *one), site=site, today=TODAY)
-    assert plan.requests.queue == queue
 
 
 def test_why_a_queue_is_the_cheapest() -> None:

@@ -79,6 +79,7 @@ def test_a_network_that_is_not_known_is_said_to_a_job_on_several_nodes() -> None
         ("nersc-perlmutter", {"nodes": 1, "gpus": 1}, ["--qos=shared"], []),
         ("ncar-derecho", {"nodes": 1, "gpus": 1}, ["-q develop"], []),
         ("abci3", {"nodes": 1, "gpus": 1}, ["-q rt_HG"], []),
+        ("nci-gadi", {"nodes": 1, "gpus": 1}, ["-q gpuvolta"], []),
         ("gatech-phoenix", {}, ["--qos=inferno", "--cpus-per-task=32"], []),
         ("c3se-alvis", {}, ["--cpus-per-task=64", "--gpus-per-node=A100:4"], []),
         ("alcf-sophia", {}, ["-q by-node", "select=2"], []),
@@ -100,13 +101,6 @@ def test_a_task_is_told_all_gpus_of_its_node(site: str, gpus: int, named: str) -
     """psslurm shows a step's single task one GPU; the agent needs those of all its processes."""
     variables = plan_job(site, gpus=gpus).environment.variables
     assert variables.get("CUDA_VISIBLE_DEVICES") == named
-
-
-@pytest.mark.parametrize(("site", "widest"), [("alcf-aurora", 12), ("tacc-stampede3", 4)])
-def test_part_of_a_whole_node_is_a_note_about_the_bill(site: str, widest: int) -> None:
-    notes = plan_job(site, nodes=1, gpus=1).notes
-    words = f"it uses 1 of the {widest} GPUs of a node"
-    assert [note for note in notes if words in note], notes
 
 
 @pytest.mark.parametrize(

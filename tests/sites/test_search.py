@@ -265,23 +265,6 @@ def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
     )
 
 
-def test_what_a_job_costs_is_numbers_of_its_queue_or_of_the_site(home: Path) -> None:
-    gadi = search.load("nci-gadi")
-    rates = {name: gadi.charge_in(name) for name in ("gpuvolta", "dgxa100", "gpuhopper")}
-    assert {name: charge.rate for name, charge in rates.items() if charge} == {
-        "gpuvolta": 3.0,
-        "dgxa100": 4.5,
-        "gpuhopper": 7.5,
-    }
-    assert {(charge.unit, charge.per) for charge in rates.values() if charge} == {
-        ("SU", "cpu-hour")
-    }
-    assert gadi.charge_in("copyq") is gadi.charge_in(None) is None
-    isambard = search.load("isambard-ai").charge_in("workq")
-    assert isambard is not None
-    assert (isambard.unit, isambard.rate, isambard.per) == ("node-hours", 0.25, "gpu-hour")
-
-
 @pytest.mark.parametrize(
     ("rate", "message"),
     [

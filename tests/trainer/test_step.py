@@ -168,35 +168,6 @@ def test_the_residual_stream_has_the_short_type(
     assert short.item() == pytest.approx(wide.item(), rel=2e-3)
 
 
-def count_compiles() -> int:
-    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-
-
-@pytest.mark.filterwarnings("default")  # of the compiler, about itself
-def test_compiled_it_computes_the_same_and_is_compiled_once_for_training_and_once_for_validation(
-    make: Callable[..., Stepper], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a compiler that captures as Inductor's does, and writes no C++: that takes a minute."""
-    plain = make("--val-items", "5")
-    expected = [*take_steps(plain, 3), plain.validate()]
-    usual = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, **how: usual(f, backend="aot_eager", **how))
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    stepper = make("--val-items", "5", "--compile")
-    stepper.warm_up()
-    losses = take_steps(stepper, 3)
-    trained = count_compiles()
-    losses.append(stepper.validate())  # four items, and one that is left
-    validated = count_compiles()
-    take_steps(stepper, 1)
-    stepper.validate()
-    assert losses == pytest.approx(expected, abs=1e-5)
-    assert trained == 1
-    assert validated - trained <= trained
-    assert count_compiles() == validated, "nothing is compiled again"
-
-
 def list_rates(*flags: str) -> list[float]:
     config = parse_flags(["--steps", "100", "--warmup-steps", "10", "--lr", "1", *flags])
     return [compute_learning_rate(step, config) for step in range(100)]
