@@ -4,6 +4,7 @@ Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for t
 """
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Generator
@@ -48,6 +49,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "cluster" or not collection_path.name.startswith("test_"):
         return None
     return True if collection_path.is_file() and not mentions_clusters(collection_path) else None
+
+
+def pytest_unconfigure() -> None:
+    """Remove the list of folders that this process made."""
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)
