@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.records import NamedTuple
@@ -524,42 +524,17 @@ def is_old(dated: str | None, today: str) -> bool:
     return f"{int(dated[:4]) + 1}{(dated + '-01-01')[4:10]}" < today
 
 
-Sourced = (
-    Recognise
-    | Node
-    | SiteQueue
-    | Account
-    | Filesystems
-    | Variables
-    | Network
-    | SiteModules
-    | SiteLaunch
-    | Address
-    | SiteContainer
-    | Charge
-    | Limit
-)
-
-
-def walk_records(profile: SiteProfile) -> Iterator[tuple[str, Sourced]]:
-    """The facts of a profile that have a source each, with their paths."""
-    yield "node", profile.node
-    for name, node in (profile.gpu_types or {}).items():
-        yield f"gpu_types.{name}", node
-    yield "every_queue", profile.every_queue
-    for name, queue in (profile.queues or {}).items():
-        yield f"queues.{name}", queue
-        yield f"queues.{name}.node", queue.node
-        for index, limit in enumerate(queue.limits):
-            yield f"queues.{name}.limits[{index}]", limit
-        if queue.charge is not None:
-            yield f"queues.{name}.charge", queue.charge
-    for name in (
-        *("recognise", "account", "filesystems", "variables", "network", "modules", "launch"),
-        *("container", "charge"),
-    ):
-        record = getattr(profile, name)
-        if record is not None:
-            yield name, record
-    if profile.launch is not None and profile.launch.address is not None:
-        yield "launch.address", profile.launch.address
+def walk_records(record: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the records of a profile that name a source for what they say, with their paths."""
+    if "source" in record._fields:
+        yield path.removeprefix("."), record
+    for key, value in record._asdict().items():
+        inside = f"{path}.{key}"
+        members = {inside: value}
+        if isinstance(value, dict):
+            members = {f"{inside}.{name}": member for name, member in value.items()}
+        elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+            members = {f"{inside}[{index}]": member for index, member in enumerate(value)}
+        for where, member in members.items():
+            if hasattr(member, "_fields"):
+                yield from walk_records(member, where)
