@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from jobgen import schedulers
 from jobgen.output import format_json
@@ -232,39 +233,29 @@ class _Origins:
             return "" if where is None else f"{where}: {key}" if where.line else str(where)
         path = key.removeprefix("site.")
         site = self.plan.site
-        if not _is_fact(site, path):
+        *_, (value, default) = steps = list(_follow(site, path))
+        if value is None or value == default:
             return ""
-        source = site.find_source(_find_source(site, path) or (site.cited or {}).get(path))
+        own = (getattr(record, "source", None) for record, _ in reversed(steps))
+        source = site.find_source(next(filter(None, own), (site.cited or {}).get(path)))
         grade = source.grade if source else site.verified
         dated = source.dated if source else site.as_of
         about = [grade or "", f"as of {dated}" if dated and dated != "undated" else dated or ""]
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
 
 
-def _find_source(record: object, path: str) -> str | None:
-    """The id of the source nearest to what a path leads to."""
-    own = getattr(record, "source", None)
-    if not path or record is None:
-        return own
-    if isinstance(record, dict):  # its keys may have dots
-        key = next((key for key in record if f"{path}.".startswith(f"{key}.")), "")
-        return _find_source(record.get(key), path[len(key) + 1 :])
-    key, _, rest = path.partition(".")
-    return _find_source(getattr(record, key, None), rest) or own
-
-
-def _is_fact(record: object, path: str) -> bool:
-    """Whether a profile says something at a path, other than what is assumed of any site."""
-    while isinstance(record, dict):  # its keys may have dots
-        key = next((key for key in record if f"{path}.".startswith(f"{key}.")), None)
-        if key is None or key == path:
-            return key is not None
-        record, path = record[key], path[len(key) + 1 :]
-    key, _, rest = path.partition(".")
-    value = getattr(record, key, None)
-    if rest:
-        return _is_fact(value, rest)
-    return value is not None and value != type(record)._field_defaults.get(key)  # type: ignore
+def _follow(record: Any, path: str) -> Iterator[tuple[Any, Any]]:
+    """Yield each value along a path of a profile, and what is assumed of any site there."""
+    while path and record is not None:
+        if isinstance(record, dict):  # its keys may have dots
+            key = next((key for key in record if f"{path}.".startswith(f"{key}.")), path)
+            record, default = record.get(key), None
+        else:
+            key = path.partition(".")[0]
+            default = type(record)._field_defaults.get(key)
+            record = getattr(record, key, None)
+        path = path[len(key) + 1 :]
+        yield record, default
 
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
