@@ -303,11 +303,6 @@ class NodeEnvironment(NamedTuple):
         return tuple(self.caches[first : first + 2] for first in range(0, len(self.caches), 2))
 
     @property
-    def module_folders(self) -> tuple[ShellPath, ...]:
-        """Folders that `module use` adds."""
-        return tuple(map(ShellPath, self.modules.use)) if self.modules else ()
-
-    @property
     def purge(self) -> tuple[str, ...]:
         """The words that unload modules; some versions call it a failure that sticky ones stay."""
         words = {"purge": ("purge",), "force-purge": ("--force", "purge")}
@@ -369,11 +364,6 @@ class Chain(NamedTuple):
         return self.then != "stop"
 
     @property
-    def requeues(self) -> bool:
-        """Whether the script puts its own job back into the queue."""
-        return self.then == "requeue"
-
-    @property
     def held(self) -> bool:
         """Whether all jobs are submitted at once, each to wait for the one before."""
         return self.then == "held"
@@ -392,11 +382,6 @@ class Chain(NamedTuple):
                 "jobgen submit queues them all: inside a job PBS refuses qsub",
             ),
         }[self.then]
-
-    @property
-    def patience(self) -> int:
-        """Seconds from the notice to the last call."""
-        return self.notice - self.last_call
 
 
 class TimeLimit(NamedTuple):

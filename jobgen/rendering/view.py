@@ -35,13 +35,6 @@ class NodeRun(NamedTuple):
         return self.first + self.nodes
 
 
-class GpuMaker(NamedTuple):
-    """Who made the GPUs of the nodes."""
-
-    nvidia: bool
-    amd: bool
-
-
 class Mpiexec(NamedTuple):
     """How mpiexec starts a job: whose it is, if known, and the processes on each node."""
 
@@ -67,7 +60,7 @@ class ScriptView(NamedTuple):
     differ: bool  # whether they do
     threads_among: int  # processes that share the CPUs which the launcher gives
     uses_gpus: bool
-    records_gpus: GpuMaker | None
+    records_gpus: bool
     gpu_parts: tuple[int, ...]  # GPUs of each node, if the scheduler does not tell which
     setup: tuple[str, ...]
     from_shell: tuple[str, ...]  # what the script itself hands on to the nodes
@@ -138,6 +131,11 @@ class ScriptView(NamedTuple):
         return len(self.ray_gpus) > 1
 
     @property
+    def of_amd(self) -> bool:
+        """Whether AMD is known to have made the GPUs."""
+        return self.plan.environment.gpu_maker == "amd"
+
+    @property
     def keeps_time(self) -> bool:
         """Whether the script does something at the end of the walltime, or before it."""
         return self.plan.walltime.chain is not None or (
@@ -177,7 +175,7 @@ def _describe_job(plan: Plan) -> ScriptView:
         differ=differ,
         threads_among=_count_sharing(plan, local=local),
         uses_gpus=uses_gpus(plan),
-        records_gpus=_choose_recorder(plan),
+        records_gpus=nodes.usage and uses_gpus(plan),
         gpu_parts=() if launch.body or nodes.together > 1 else _shorten(pieces.gpu_parts),
         setup=indent_setup(plan.environment.setup or ""),
         from_shell=plan.environment.from_shell if hands_on(plan) else (),
@@ -224,14 +222,6 @@ def _describe_mpiexec(plan: Plan) -> Mpiexec:
         total=sum(started),
         runs=tuple(_list_runs(started)),
     )
-
-
-def _choose_recorder(plan: Plan) -> GpuMaker | None:
-    """Return whose tool records what the GPUs do; None if nothing is to be recorded."""
-    if not plan.nodes.usage or not uses_gpus(plan):
-        return None
-    amd = plan.environment.gpu_maker == "amd"
-    return GpuMaker(nvidia=not amd, amd=amd)
 
 
 def uses_gpus(plan: Plan) -> bool:

@@ -215,7 +215,7 @@ def _write_notice(plan: Plan) -> Iterator[base.Directive]:
     why = "Slurm signals the script this many seconds before the end; it asks the program to stop"
     keys = ("on_walltime.notice", "on_walltime")
     yield _write_directive(f"--signal=B:USR1@{plan.walltime.chain.notice}", why, "|".join(keys))
-    if plan.walltime.chain.requeues:
+    if plan.walltime.chain.then == "requeue":
         why = "the script may put the job back into the queue, and so does Slurm if a node fails"
         yield _write_directive("--requeue", why, "on_walltime.then")
 
