@@ -33,43 +33,33 @@ class RenderedScript:
     text: str
     header: Header
 
-    def fresh(self, spec_path: Path) -> str:
-        """What its spec renders today, by the command that its header names."""
+    def compare(self, spec_path: Path) -> Compared:
+        """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault."""
         if not spec_path.is_file():
             raise UsageError(
                 f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
                 f"instead: jobgen check SPEC --out-dir {self.path.parent}"
             )
-        loaded = load(str(spec_path), self.header.overrides)
-        plan = resolve(
-            loaded,
-            scheduler=self.header.scheduler,
-            site=self.header.site,
-            limits=self.header.limits,
-            task=self.header.task,
-        )
-        return render(plan)
-
-    def compare(self, spec_path: Path) -> Compared:
-        """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault."""
-        fresh, current = split_script(self.fresh(spec_path))
+        about, loaded = self.header, load(str(spec_path), self.header.overrides)
+        target = {"scheduler": about.scheduler, "site": about.site}
+        rendered = render(resolve(loaded, **target, limits=about.limits, task=about.task))
+        fresh, current = split_script(rendered)
         own, runtime = split_script(self.text)
         note = edits = ""
         if runtime is None or current is None:
-            own, fresh = self.text, fresh + (current.as_text() if current else "")
+            own, fresh = self.text, rendered
         elif not runtime.edited and runtime.number < NUMBER and runtime.digest in read_released():
-            loaded = load(str(spec_path), self.header.overrides)
             note = (
                 f"{self.path}: runtime {runtime.number}, current is {current.number}: render again "
                 "when convenient"
             )
-            if loaded.digest == self.header.digest:  # its Part 1 is that of the older release
+            if loaded.digest == about.digest:  # its Part 1 is that of the older release
                 fresh = own
         elif runtime.digest != current.digest or runtime.edited:
             edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
             note = f"{self.path}: its Part 2 was edited; change Part 1 instead, or the spec"
         diff = self._diff(own, fresh, f"{spec_path} rendered now") + edits
-        return Compared(str(self.path), str(spec_path), bool(diff) or bool(edits), diff, note)
+        return Compared(str(self.path), str(spec_path), bool(diff), diff, note)
 
     def _diff(self, own: str, other: str, name: str) -> str:
         before, after = own.splitlines(keepends=True), other.splitlines(keepends=True)
@@ -171,20 +161,18 @@ def find_files(folder: str) -> list[str]:
         for where, folders, names in os.walk(folder):
             folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
             paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
-    scripts = [path for path in paths if is_script(path) and _is_rendered(Path(path))]
-    rendered = {
-        os.path.join(os.path.dirname(path), read_script(Path(path)).header.spec) for path in scripts
-    }
+    scripts = [script for path in paths if (script := _find_script(Path(path)))]
+    rendered = {str(script.path.parent / script.header.spec) for script in scripts}
     specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
-    return [*scripts, *filter(_is_spec, specs)]
+    return [*(str(script.path) for script in scripts), *filter(_is_spec, specs)]
 
 
-def _is_rendered(path: Path) -> bool:
+def _find_script(path: Path) -> RenderedScript | None:
+    """Return the script in a file; None where it is something else."""
     try:
-        read_script(path)
+        return read_script(path) if is_script(str(path)) and path.is_file() else None
     except UsageError:
-        return False
-    return True
+        return None
 
 
 def _is_spec(path: str) -> bool:
@@ -229,10 +217,6 @@ def is_script(path: str) -> bool:
 def list_scripts(spec_path: Path, folder: Path) -> Iterator[RenderedScript]:
     """The scripts in `folder` that were rendered from a spec of this name."""
     for path in sorted(folder.glob("*")):
-        if path.suffix in _SUFFIXES and path.is_file():
-            try:
-                script = read_script(path)
-            except UsageError:
-                continue
-            if script.header.spec == spec_path.name:
-                yield script
+        script = _find_script(path)
+        if script and script.header.spec == spec_path.name:
+            yield script
