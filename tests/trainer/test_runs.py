@@ -105,29 +105,6 @@ def test_one_process_without_torchrun_learns_the_same(
     assert_same_losses(alone, whole)
 
 
-def test_unequal_nodes_learn_the_same(whole: Run, start: Start, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    nodes = [
-        start(
-            tmp_path / "run",
-            *FORTY_STEPS,
-            *("--micro-batch", 5),
-            processes=processes,
-            agent=(
-                "--nnodes=2",
-                f"--rdzv-endpoint=127.0.0.1:{port}",
-                f"--rdzv-conf=is_host={host}",
-                "--rdzv-id=unequal",
-            ),
-        )
-        for processes, host in ((2, 1), (1, 0))
-    ]
-    assert [node.wait() for node in nodes] == [0, 0], nodes[0].output + nodes[1].output
-    assert_same_losses(nodes[0], whole)
-
-
 def assert_same_losses(run: Run, other: Run) -> None:
     assert len(run.losses()) == len(other.losses()) == 40
     for (step, loss), (_, expected) in list(zip(run.losses(), other.losses(), strict=True))[:CALM]:
