@@ -55,7 +55,8 @@ def losses(
         own += ["--data", str(folder / "text.txt")] if flags is TEXT_FLAGS else []
         runs += [[*own, "--steps", "3"], [*own, "--steps", "6"]]
     script = str(Path(__file__).with_name("several.py"))
-    arguments = [str(21_000 + os.getpid() % 7_000), json.dumps(runs)]
+    # A port for each run: processes of pytest are numbered one after the other.
+    arguments = [str(21_000 + os.getpid() % 700 * 10), json.dumps(runs)]
     program: dict[str, Any] = {"script": script, "args": arguments}
     if server:
         program = {"command": ask_by(server, script, *arguments)}
