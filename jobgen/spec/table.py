@@ -36,12 +36,13 @@ def load_table() -> dict[str, Any]:
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
-    forms = dict(values)
-    for name, text in values.items():
-        forms |= {f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
+    forms: dict[str, str] = {}
+    for name, value in values.items():
+        text = value.strip() if value.strip().isprintable() else "..."
+        items = ", ".join(re.split(r"[:,+]", text))
+        forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
+        forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
-        forms[f"lower_{name}_list"] = ", ".join(re.split(r"[:,+]", text.lower()))
-        forms[f"{name}_list"] = ", ".join(re.split(r"[:,+]", text))
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
     return Template(sentence).safe_substitute(forms)
 

@@ -70,6 +70,13 @@ def test_a_guess_is_told_of_once_and_in_one_line() -> None:
             assert not extra, (guess, said)
 
 
+@pytest.mark.parametrize("guess", ['run/script: ["a\\nb.py", c]', 'umask: "00\\n22"', 'lr: "\\0"'])
+def test_a_value_that_is_no_line_leaves_its_hint_on_one(guess: str) -> None:
+    said = [line for line in listen(write_guess(guess)).splitlines() if line[:4] != "    "]
+    assert len(said) == 1
+    assert said[0].isprintable()
+
+
 def test_hints_lead_to_keys_that_there_are() -> None:
     paths = set(list_paths(JobSpec)) | {
         f"roles.{name}" for name in list_paths(Role) if not name.startswith(("run.", "launch."))
