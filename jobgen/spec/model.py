@@ -143,7 +143,7 @@ class Container(NamedTuple):
 
 def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with words of the command `module` among modules, and what to write."""
-    heads = ("module", "ml", "load")
+    heads = ("module", "ml", "load", "&&")
     if word := next((name for name in names if name in heads), None):
         rest = ", ".join(name for name in names if name not in heads)
         yield f"{word!r} is of the command, and no module", f"write modules: [{rest}]"
