@@ -18,7 +18,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
-from jobgen.sites.profile import Node, SiteProfile
+from jobgen.sites.profile import Node, SiteProfile, SiteQueue
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.commands import check_script
@@ -60,6 +60,19 @@ class Wishes(NamedTuple):
     walltime: str | None = None
     script: str | None = None
     module: str | None = None
+
+
+class Target(NamedTuple):
+    """Where the job is to run: a site, and the queue to name, if any.
+
+    `usual` is that queue, or the first that jobgen may choose, and `node` a node of it.
+    """
+
+    site: str
+    profile: SiteProfile
+    queue: str | None
+    usual: SiteQueue
+    node: Node
 
 
 class SpecLine(NamedTuple):
@@ -136,19 +149,17 @@ def ask_for_cluster() -> Question:
 
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     """What to ask of a job for the cluster that is chosen."""
-    name, profile = _choose_target(machine, wishes)
-    shape = _describe_node(profile, wishes.queue or _choose_queue(profile))
-    if profile.can.batch:
-        account = _choose_account(machine, name, profile)
-        if wishes.account is None and profile.account and profile.account.required:
-            pattern = profile.account.pattern
-            form = f" ({profile.account.meaning})" if profile.account.meaning else ""
-            words = f"Account that pays{form}"
-            yield Question("account", words, account, partial(_read_account, pattern))
+    target = _choose_target(machine, wishes)
+    account = target.profile.account
+    if target.profile.can.batch and wishes.account is None and account and account.required:
+        form = f" ({account.meaning})" if account.meaning else ""
+        usual = _choose_account(machine, target)
+        read = partial(_read_account, account.pattern)
+        yield Question("account", f"Account that pays{form}", usual, read)
     if wishes.nodes is None:
         yield Question("nodes", "Nodes", 1, partial(_read_count, 1))
     if wishes.gpus_per_node is None:
-        gpus = shape.gpus or 0
+        gpus = target.node.gpus or 0
         yield Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0))
     if wishes.walltime is None:
         yield Question("walltime", "Walltime", "1h", _read_walltime)
@@ -196,24 +207,30 @@ def _find_script() -> str | None:
 
 def write(machine: Machine, wishes: Wishes, *, file: str) -> Written:
     """The spec, for `file`; raises SpecError where what was wished for cannot be."""
-    name, profile = _choose_target(machine, wishes)
-    text = _format_lines(_list_lines(machine, wishes, name, profile), profile.title or name)
+    target = _choose_target(machine, wishes)
+    text = _format_lines(_list_lines(machine, wishes, target), target.profile.title or target.site)
     spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
     return Written(text, resolve(LoadedSpec(spec, file, "", positions)))
 
 
-def _choose_target(machine: Machine, wishes: Wishes) -> tuple[str, SiteProfile]:
-    """The site to write for, and its profile."""
+def _choose_target(machine: Machine, wishes: Wishes) -> Target:
+    """The site to write for, and a queue there: the first, where jobgen chooses none."""
     scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
-    name = wishes.site or (None if wishes.scheduler else machine.site)
-    if name is None:
-        name = get_capabilities(scheduler).generic_site
-    return name, search.load(name)
+    site = wishes.site or (None if wishes.scheduler else machine.site)
+    site = site or get_capabilities(scheduler).generic_site
+    profile = search.load(site)
+    queues = profile.queues or {}
+    chosen = next((name for name, queue in queues.items() if queue.choose), None)
+    first = next((name for name, queue in queues.items() if not queue.routed_from), None)
+    named = wishes.queue or (None if chosen else first)
+    usual = named or chosen
+    gpu_type = _choose_gpu_type(profile) or profile.gpu_type
+    node = site_defaults.describe_node(profile, usual, gpu_type)[0]
+    return Target(site, profile, named, profile.find_queue(usual) or SiteQueue(), node)
 
 
-def _list_lines(
-    machine: Machine, wishes: Wishes, site: str, profile: SiteProfile
-) -> Iterator[SpecLine]:
+def _list_lines(machine: Machine, wishes: Wishes, target: Target) -> Iterator[SpecLine]:
+    profile, site = target.profile, target.site
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
     yield SpecLine("", "name", name or "job", "what the queue, and the folder below runs/, call it")
     if site == profile.can.generic_site:
@@ -221,22 +238,19 @@ def _list_lines(
         yield SpecLine("", "scheduler", profile.scheduler, why)
     else:
         yield SpecLine("", "site", site, f"as {machine.how}" if site == machine.site else "")
-    local = not profile.can.batch
-    queue = wishes.queue or _choose_queue(profile)
-    if not local:
-        yield _write_account(machine, wishes, site, profile)
-        yield from _write_queue(queue, wishes, profile)
+    if profile.can.batch:
+        yield _write_account(machine, wishes, target)
+        yield _write_queue(wishes, target)
     if profile.filesystems is not None and profile.filesystems.required:
         known = list(profile.filesystems.known or ("NAME",))
         yield SpecLine("", "filesystems", known, "those that the job uses")
-    yield from _list_resources(wishes, profile, queue, local=local)
+    yield from _list_resources(wishes, target)
     yield from _list_environment(machine, profile)
     yield from _list_run(wishes)
 
 
-def _write_account(machine: Machine, wishes: Wishes, site: str, profile: SiteProfile) -> SpecLine:
-    account = wishes.account or _choose_account(machine, site, profile)
-    about = profile.account
+def _write_account(machine: Machine, wishes: Wishes, target: Target) -> SpecLine:
+    account, about = wishes.account or _choose_account(machine, target), target.profile.account
     if account is not None:
         others = [name for name in machine.accounts if name != account]
         return SpecLine("", "account", account, f"or {', '.join(others[:4])}" if others else "")
@@ -247,45 +261,27 @@ def _write_account(machine: Machine, wishes: Wishes, site: str, profile: SitePro
     return SpecLine("", "account", None, needed + meaning)
 
 
-def _choose_account(machine: Machine, site: str, profile: SiteProfile) -> str | None:
+def _choose_account(machine: Machine, target: Target) -> str | None:
     """The user's first account that the site takes."""
-    if machine.site not in (None, site):
+    if machine.site not in (None, target.site):
         return None
-    account = profile.account
+    account = target.profile.account
     fit = (name for name in machine.accounts if account is None or account.takes(name))
     return next(fit, None)
 
 
-def _choose_queue(profile: SiteProfile) -> str | None:
-    """A queue where jobgen chooses none: the first."""
-    queues = profile.queues or {}
-    if any(queue.choose for queue in queues.values()):
-        return None
-    return next((name for name, queue in queues.items() if not queue.routed_from), None)
-
-
-def _write_queue(queue: str | None, wishes: Wishes, profile: SiteProfile) -> Iterator[SpecLine]:
-    names = [name for name, record in (profile.queues or {}).items() if not record.routed_from]
-    rest = [name for name in names if name != queue]
+def _write_queue(wishes: Wishes, target: Target) -> SpecLine:
+    queues, can = target.profile.queues or {}, target.profile.can
+    names = [name for name, record in queues.items() if not record.routed_from]
+    rest = [name for name in names if name != target.queue]
     others = ", ".join(rest[:4]) + (", ..." if rest[4:] else "")
-    if queue is not None:
-        yield SpecLine("", "queue", queue, f"or {others}" if others and not wishes.queue else "")
+    if target.queue is not None:
+        why = f"or {others}" if others and not wishes.queue else ""
     elif names:
-        yield SpecLine("", "queue", None, f"jobgen chooses by size and walltime: {others}")
+        why = f"jobgen chooses by size and walltime: {others}"
     else:
-        yield SpecLine(
-            "", "queue", None, "Slurm's partition" if profile.can.queue_word == "partition" else ""
-        )
-
-
-def _describe_node(profile: SiteProfile, queue: str | None) -> Node:
-    """A node of the queue, or of the first that jobgen may choose."""
-    if queue is None:
-        queue = next(
-            (name for name, record in (profile.queues or {}).items() if record.choose), None
-        )
-    gpu_type = _choose_gpu_type(profile) or profile.gpu_type
-    return site_defaults.describe_node(profile, queue, gpu_type)[0]
+        why = "Slurm's partition" if can.queue_word == "partition" else ""
+    return SpecLine("", "queue", target.queue, why)
 
 
 def _choose_gpu_type(profile: SiteProfile) -> str | None:
@@ -295,14 +291,13 @@ def _choose_gpu_type(profile: SiteProfile) -> str | None:
     return None
 
 
-def _list_resources(
-    wishes: Wishes, profile: SiteProfile, queue: str | None, *, local: bool
-) -> Iterator[SpecLine]:
-    node, part = _describe_node(profile, queue), "resources"
+def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
+    node, profile, part = target.node, target.profile, "resources"
+    local = not profile.can.batch
     yield SpecLine(part, "nodes", wishes.nodes or 1)
     gpus = wishes.gpus_per_node
     if gpus is None:
-        fewest, most = _find_gpu_range(profile, queue)
+        fewest, most = _find_gpu_range(target.usual)
         gpus = min(node.gpus, most or node.gpus) if node.gpus else fewest
     if gpus is not None:
         what = node.device or node.gpu
@@ -320,18 +315,14 @@ def _list_resources(
     if node.default_memory and not node.memory_per_gpu:
         memory = node.memory or 16 * 1024**2
         yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
-    record = (profile.queues or {}).get(queue or "")
-    longest = record.longest if record else None
+    longest = target.usual.longest if target.queue else None
     walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
     yield SpecLine(part, "walltime", walltime, "then the job is ended")
 
 
-def _find_gpu_range(profile: SiteProfile, queue: str | None) -> tuple[int | None, int | None]:
+def _find_gpu_range(queue: SiteQueue) -> tuple[int | None, int | None]:
     """The fewest and the most GPUs that a job may have in the queue; None if there is no limit."""
-    queues = profile.queues or {}
-    if queue is None:
-        queue = next((name for name, record in queues.items() if record.choose), None)
-    ends = [limit.gpus or (0,) for limit in queues[queue].limits] if queue else []
+    ends = [limit.gpus or (0,) for limit in queue.limits]
     fewest = min((end[0] for end in ends), default=0)
     bounded = ends and all(len(end) == 2 for end in ends)
     return fewest or None, max(end[-1] for end in ends) or None if bounded else None

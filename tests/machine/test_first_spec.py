@@ -106,6 +106,14 @@ def test_what_is_said_is_written() -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_a_queue_that_the_profile_does_not_know_is_written_with_a_warning() -> None:
+    ended = jobgen("init", "--site", "nci-gadi", "--queue", "new-gpu")
+    assert (ended.code, ended.out) == (0, "")
+    assert "has no queue 'new-gpu'; it has gpuvolta" in ended.err
+    assert yaml.safe_load(Path("job.yaml").read_text())["queue"] == "new-gpu"
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
