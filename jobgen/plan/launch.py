@@ -70,7 +70,7 @@ def _choose_start(context: Context, plan: Plan) -> Start:
         each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
         binds = whole and each_has_one and not own and not start.plain
         binding = site.numa_binding if binds else None
-        return start._replace(options=site.agent_options, numa_binding=binding)
+        return start._replace(numa_binding=binding)
     # A table of cores is one of whole nodes; a part of a node may have other cores.
     options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
     devices = site.devices if whole and not own else None

@@ -380,9 +380,6 @@ class SiteLaunch(NamedTuple):
     options: Annotated[
         tuple[Words, ...], "More options of the launcher, where it starts each process itself."
     ] = ()
-    agent_options: Annotated[
-        tuple[Words, ...], "More options of the launcher, where it starts torchrun's agents."
-    ] = ()
     numa_binding: Annotated[
         Literal["node", "socket", "exclusive", "core-complex"] | None,
         "torchrun's --numa-binding, on torch that has it: which CPUs each process keeps to.",
