@@ -86,12 +86,11 @@ class _Binder:
         meant = {self.stranger(node, key, cls, path) for key in strangers}
         values = {}
         for name, field in known.items():
-            inner = _join(path, name)
             if name in node.items:
-                values[name] = self.value(node.items[name], field.kinds, inner)
+                values[name] = self.value(node.items[name], field.kinds, _join(path, name))
             elif field.required:
                 if name not in meant:
-                    self.problem(node.where, inner, "is missing", "it is required")
+                    self.problem(node.where, _join(path, name), "is missing", "it is required")
                 values[name] = _FAILED
         for name, other in getattr(cls, "alternatives", {}).items():
             if name in node.items and other in node.items:
