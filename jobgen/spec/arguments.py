@@ -47,15 +47,9 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
     else:
         words = _list_words(old) if isinstance(old, Mapping) else old.items if old else []
         merged = Sequence(where, _merge_groups(list(_group(words)), given))
-    _replace(root, "run", run, merged, where)
-
-
-def _replace(root: Mapping, key: str, run: Mapping, args: Node, where: Position) -> None:
-    """Put arguments into a copy of `run`: an alias may share it with another key."""
-    copy = Mapping(run.where)
-    copy.items, copy.keys = run.items | {"args": args}, run.keys | {"args": where}
-    root.items[key] = copy
-    root.keys.setdefault(key, where)
+    root.items["run"] = run = run.copy()
+    root.keys.setdefault("run", where)
+    run.items["args"], run.keys["args"] = merged, where
 
 
 def _group(words: Iterable[Node]) -> Iterator[_Group]:
@@ -105,8 +99,7 @@ def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
 
 
 def _merge_pairs(old: Mapping, pairs: dict[str, Node], where: Position) -> Mapping:
-    merged = Mapping(old.where)
-    merged.items, merged.keys = dict(old.items), dict(old.keys)
+    merged = old.copy()
     names = {make_option(key): key for key in old.items}
     for option, value in pairs.items():
         plain = option.lstrip("-")

@@ -115,7 +115,7 @@ def load(
         if project:
             below = _resolve_extends(yaml_nodes.read(project), project)
             laid = root = merge(_drop_key(below, "extends"), root)
-        laid = merge(_drop_key(laid, "extends"), Mapping(root.where))
+        laid = _drop_key(laid, "extends")
     for override in overrides:
         _apply_override(root, override)
     defaults = [project] if project else []
@@ -245,10 +245,9 @@ def _format_node(node: Node) -> str:
 
 
 def _drop_key(root: Mapping, key: str) -> Mapping:
-    nothing = Mapping(root.where)
-    nothing.items[key] = Scalar(Position(""), "", "null")
-    nothing.keys[key] = root.where
-    return merge(root, nothing)
+    result = root.copy()
+    result.items.pop(key, None)
+    return result
 
 
 def _find_project_file(path: str) -> str | None:
@@ -298,10 +297,8 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     for key in keys[:-1]:
         outer, node = node, Mapping(where)
         inner = outer.items.get(key)
-        if isinstance(inner, Mapping):  # a copy: an alias may share it with another key
-            node.where = inner.where
-            node.items.update(inner.items)
-            node.keys.update(inner.keys)
+        if isinstance(inner, Mapping):
+            node = inner.copy()
         elif isinstance(inner, Sequence):
             hint = "; give its options behind `--`" if keys[:2] == ["run", "args"] else ""
             raise UsageError(f"--set {override!r}: {key} is a list{hint}")

@@ -54,6 +54,12 @@ class Mapping:
         self.items: dict[str, Node] = {}
         self.keys: dict[str, Position] = {}
 
+    def copy(self) -> Mapping:
+        """Return the same entries, to be changed: an alias may share this mapping."""
+        result = Mapping(self.where)
+        result.items, result.keys = dict(self.items), dict(self.keys)
+        return result
+
 
 Node = Scalar | Sequence | Mapping
 
@@ -198,13 +204,9 @@ def parse_value(text: str, *, file: str) -> Node:
 
 
 def merge(lower: Mapping, upper: Mapping) -> Mapping:
-    """`lower` as `upper` changes it: mappings are merged, all else replaced, null takes a key out.
-
-    Neither is changed: an alias may share their nodes.
-    """
-    result = Mapping(upper.where)
-    result.items.update(lower.items)
-    result.keys.update(lower.keys)
+    """`lower` as `upper` changes it: mappings merged, all else replaced, a null key taken out."""
+    result = lower.copy()
+    result.where = upper.where
     for key, node in upper.items.items():
         if isinstance(node, Scalar) and node.kind == "null":
             result.items.pop(key, None)
