@@ -78,10 +78,7 @@ def format_moment(seconds: float | None) -> str:
     """`2026-11-21 14:31:05 UTC`."""
     if seconds is None:
         return UNKNOWN
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return UNKNOWN
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def format_clock(seconds: float) -> str:

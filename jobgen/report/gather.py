@@ -63,7 +63,7 @@ def gather(
     known = efficiency.Known(
         state=state,
         plan=plan,
-        used=used,
+        used=used or Used("", of_one_node=True),
         elapsed=ran,
         longest=max(elapsed, default=None),
         starts=len(attempts),
