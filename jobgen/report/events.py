@@ -17,8 +17,6 @@ from jobgen.records import NamedTuple
 
 _MOST_BYTES = 256 << 20
 _MOST_RECORD = 16 << 20  # images and histograms may be large; a damaged length is larger
-_TENSORS = {1: "<f", 2: "<d"}  # DataType, of tensorflow/core/framework/types.proto
-_TENSOR_CONTENT = (4, 5, 6)  # tensor_content, float_val, double_val
 _FIXED = {1: 8, 5: 4}  # bytes, by the kind of a field
 Fields = dict[int, list[int | bytes]]
 
@@ -64,15 +62,9 @@ def _read_event(event: Fields) -> Iterator[EventScalar]:
 
 
 def _read_scalar(value: Fields) -> float | None:
-    """Return the number of a summary's value: a float, or a tensor of one, as newer writers do."""
-    if len(data := _get_bytes(value, 2)) == 4:
-        return float(struct.unpack("<f", data)[0])
-    tensor = _split(_get_bytes(value, 8))
-    form = _TENSORS.get(int(tensor.get(1, [0])[-1]))
-    content = b"".join(_get_bytes(tensor, number) for number in _TENSOR_CONTENT)
-    if form is None or len(content) != struct.calcsize(form):
-        return None
-    return float(struct.unpack(form, content)[0])
+    """Return the number of a summary's value, if it is one, as `add_scalar` writes it."""
+    data = _get_bytes(value, 2)
+    return float(struct.unpack("<f", data)[0]) if len(data) == 4 else None
 
 
 def _get_bytes(fields: Fields, number: int) -> bytes:
