@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobgen.output import format_table
+from jobgen.output import format_table, make_printable
 from jobgen.report.efficiency import describe_use
 from jobgen.report.facts import AllReduce, Comparison, Ledger, Report, RunFacts
 from jobgen.report.figures import (
@@ -33,7 +33,7 @@ def format_text(report: Report) -> str:
         lines += _describe_run(report.runs[0])
         notes = dict.fromkeys(report.runs[0].notes)
     lines += _format_section("Not known, and why", [f"- {note}" for note in notes])
-    return "\n".join(map(_clean_line, lines)) + "\n"
+    return "\n".join(make_printable(line.replace("\n", " ")) for line in lines) + "\n"
 
 
 def _describe_run(run: RunFacts) -> Iterator[str]:
@@ -184,8 +184,3 @@ def _limit_rows(rows: list[str]) -> list[str]:
     """Return the first rows, and how many more there are."""
     more = len(rows) - _MOST_ROWS
     return rows if more <= 0 else [*rows[:_MOST_ROWS], f"and {more:,} more"]
-
-
-def _clean_line(line: str) -> str:
-    """Replace characters that could move the cursor."""
-    return "".join(char if char.isprintable() else " " for char in line)
