@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Usage
-from jobgen.report.figures import find_median, format_number, format_span
+from jobgen.report.figures import format_number, format_span
 
 Values = Sequence[float | None]
 _MOST_BARS = 200  # of one chart; more are a line
@@ -113,7 +113,7 @@ def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
     by_share = "By each rank's share of the batch; all ranks wait for the slowest."
     waits = "Seconds of a step in which the rank waited for its data."
-    forward = _describe_forward(ranks.forward, ranks.speed) if ranks.forward else ""
+    forward = "Seconds of a step in the rank's own forward passes."
     held = [value / 1024**3 for value in ranks.memory or ()]
     peak = "Peak memory of each rank, in 1024^3 bytes."
     busy = "Share of the time in which the GPU was busy."
@@ -142,18 +142,6 @@ def _draw_by_rank(
     data = (ranks, _shorten(usual), *([_shorten(odd)] if slow else []))
     series = (what, *(["slow ranks"] if slow else []))
     return Chart(id, title, kind, "rank", "", series, data, "")
-
-
-def _describe_forward(forward: Sequence[float], speed: Sequence[float] | None) -> str:
-    """Say which rank took longest for its share of the batch."""
-    shares = speed or (1.0,) * len(forward)
-    each = [seconds / (share or 1.0) for seconds, share in zip(forward, shares, strict=True)]
-    slowest = max(range(len(each)), key=lambda rank: each[rank])
-    text = "Seconds of a step in the rank's own forward passes."
-    if usually := find_median(each):
-        times = each[slowest] / usually
-        text += f" Rank {slowest} took longest for its share: {times:.2f} times the median."
-    return text
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
