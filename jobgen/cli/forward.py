@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import socket
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from jobgen.cli.options import complete_words, put_err, put_out, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteHost
+
+# -N: no command. A forward that cannot listen, or whose connection is dead, ends.
+_SSH_OPTIONS = ("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "ServerAliveInterval=30")
 
 
 class _Forward(RemoteCommand):
@@ -66,13 +71,23 @@ def forward(
 def _forward(
     node: str, port: int, local_port: int | None, *, through: list[str], only_print: bool
 ) -> int:
-    from jobgen.jobs.forward import make_forward, pick_port
+    """Run ssh to the node; what it forwards goes to localhost there, where tools listen."""
     from jobgen.process import replace_process
 
-    local = local_port or pick_port(port)
-    argv = make_forward(node, port, local_port=local, through=through)
+    local = local_port or _pick_port(port)
+    jump = ["-J", ",".join(through)] if through else []
+    argv = ["ssh", *_SSH_OPTIONS, *jump, "-L", f"127.0.0.1:{local}:localhost:{port}", node]
     if only_print:
         put_out(f"{shlex.join(argv)}\n")
         return 0
     put_err(f"http://127.0.0.1:{local}/ is port {port} of {node}; Ctrl-C ends it")
     replace_process(argv)
+
+
+def _pick_port(wanted: int) -> int:
+    """Return a port that is free on this machine: the wanted one, or any."""
+    for port in (wanted, 0):
+        with suppress(OSError), socket.socket() as free:  # in use, or below 1024
+            free.bind(("127.0.0.1", port))
+            return int(free.getsockname()[1])
+    return wanted
