@@ -104,35 +104,12 @@ def follow_logs(
         pause(logs.rest)
 
 
-class _Folder:
-    """The names in a folder, which is listed again only after a change."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._names: list[str] = []
-        self._changed: int | None = None
-        self._settled = False
-
-    def names(self, *, sure: bool) -> list[str]:
-        try:
-            changed = os.stat(self._path).st_mtime_ns
-            if sure or changed != self._changed or not self._settled:
-                self._names = sorted(os.listdir(self._path))
-                # What came within the same tick of the clock is found by looking twice.
-                self._settled = changed == self._changed
-                self._changed = changed
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return self._names
-
-
 class _RunLogs:
     """The files of one run folder: a job's, or those of a task of an array or of a role."""
 
     def __init__(self, job: JobRecord, task: int | None, role: str = "") -> None:
         self.job, self.task, self.role = job, task, role
         self.logs = job.run_dir / ROLES / role / "logs" if role else job.run_dir / "logs"
-        self.folders: dict[str, _Folder] = {"": _Folder(self.logs)}
         self.plain: dict[tuple[str, str], Tail] = {}  # by node and name; the script has no node
         self.ranks: dict[tuple[int, str], Tail] = {}  # by rank and node
 
@@ -147,22 +124,22 @@ class _Logs:
         self._ending = ".err" if wanted.stderr else ".out"
         numbers = range(job.tasks) if job.tasks else [None]
         self._runs = [_RunLogs(*each) for each in zip(job.parts, numbers, strict=True)]
-        self._roles = _Folder(job.run_dir / ROLES)
+        self._roles = job.run_dir / ROLES
 
     @property
     def rest(self) -> float:
         """Seconds until the next look."""
-        count = sum(1 + len(run.folders) + len(run.plain) + len(run.ranks) for run in self._runs)
+        count = sum(2 + 2 * (len(run.plain) + len(run.ranks)) for run in self._runs)
         return max(_LOOK_SECONDS, count / _LOOKS_PER_SECOND)
 
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
         """Yield what is new since the last time; with `sure`, to the end of what will come."""
         known = {run.role for run in self._runs}
-        for name in self._roles.names(sure=sure):
+        for name in _list_names(self._roles):
             if name not in known and self._role in (None, name):
                 self._runs.append(_RunLogs(self._runs[0].job, None, name))
         for run in self._runs:
-            self._find(run, sure=sure)
+            self._find(run)
             for (node, _), tail in run.plain.items():
                 for line in _read_lines(tail, sure=sure):
                     text = line.decode(errors="replace")
@@ -187,7 +164,7 @@ class _Logs:
                 line = text.decode(errors="replace")
                 yield LogLine(line, tuple(nodes), ranks, run.task, run.role)
 
-    def _find(self, run: _RunLogs, *, sure: bool) -> None:
+    def _find(self, run: _RunLogs) -> None:
         """Take up the files that are there since the last time."""
         if self._script and not run.role:
             for job_id in run_folder.list_chain(run.job):
@@ -195,17 +172,23 @@ class _Logs:
                 if ("", path) not in run.plain:
                     run.plain["", path] = Tail(Path(path))
         logs = run.logs
-        for node in run.folders[""].names(sure=sure):
+        for node in _list_names(logs):
             if self._node not in (None, node, node.partition(".")[0]):
                 continue
-            folder = run.folders.setdefault(node, _Folder(logs / node))
-            for name in folder.names(sure=sure):
+            for name in _list_names(logs / node):
                 if (match := _RANK.fullmatch(name)) and match[2] == self._ending:
                     rank = int(match[1])
                     if self._rank in (None, rank) and (rank, node) not in run.ranks:
                         run.ranks[rank, node] = Tail(logs / node / name)
                 elif name == "agent.log" and self._ending == ".err" and self._rank is None:
                     run.plain.setdefault((node, name), Tail(logs / node / name))
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _read_lines(tail: Tail, *, sure: bool) -> Iterator[bytes]:
