@@ -16,7 +16,6 @@ from jobgen.jobs.status import split_ids
 from jobgen.schedulers import SCHEDULERS
 
 _PATIENCE_SECONDS = 60
-_ONE_BY_ONE = 100  # jobs of a chain
 
 
 def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
@@ -93,17 +92,13 @@ def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
 def _cancel_all(ids: list[str], name: str) -> None:
     """End jobs, the last first, so that none starts because the one before it has ended.
 
-    Those that have ended already do not matter, as long as one has not. Of very many, a command
-    takes as many as fit.
+    Those that have ended already do not matter, as long as one has not.
     """
     refusals = []
-    groups = [[one] for one in reversed(ids)]
-    if len(ids) > _ONE_BY_ONE:
-        groups = list(split_ids(reversed(ids)))
-    for some in groups:
+    for id in reversed(ids):
         try:
-            process.run(SCHEDULERS[name].cancel_argv(some))
+            process.run(SCHEDULERS[name].cancel_argv([id]))
         except RefusedError as error:
             refusals.append(error)
-    if len(refusals) == len(groups):
+    if len(refusals) == len(ids):
         raise refusals[-1]

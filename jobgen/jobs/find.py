@@ -20,6 +20,10 @@ def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
     Raises UsageError if nothing matches, or the record is damaged.
     """
     adopt_jobs()
+    return _find_one(word, whole=whole)
+
+
+def _find_one(word: str | None, *, whole: bool) -> JobRecord:
     if word is None:
         job = _read_latest("*/*")
     else:
@@ -51,18 +55,13 @@ def _find_meant(word: str) -> str:
 def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:
     """Find jobs by id, name or run folder (default: the latest), as `find_job` does.
 
-    Also returns one message for each word that matches nothing. Of many words the records are read
-    together.
+    Also returns one message for each word that matches nothing.
     """
-    known: dict[str, JobRecord] = {}
-    if len(words) > 20:
-        for job in list_jobs()[0]:
-            known.setdefault(folder_name(job.id), job)
+    adopt_jobs()
     jobs, problems = [], []
     for word in words or (None,):
         try:
-            job_known = word and known.get(folder_name(word))
-            jobs.append(job_known or find_job(word, whole=whole))
+            jobs.append(_find_one(word, whole=whole))
         except UsageError as error:
             problems.append(str(error))
     return jobs, problems

@@ -236,7 +236,11 @@ def read_clock(intent: Intent) -> float:
 
     The clocks of two login nodes may differ by minutes.
     """
-    path = intent.path.with_name(f".{intent.token}.{os.urandom(6).hex()}")
+    return _read_folder_clock(intent.path.parent)
+
+
+def _read_folder_clock(folder: Path) -> float:
+    path = folder / f".{create_token()}"
     try:
         path.touch(exist_ok=False)
         return path.stat().st_mtime
@@ -260,12 +264,7 @@ def sweep_litter() -> None:
                 and path.suffix != ".json"
                 and not path.with_suffix(".json").exists()
             ]
-            if not litter:
-                continue
-            probe = folder / f".{create_token()}"
-            probe.touch(exist_ok=False)  # by the file server's clock, as in `read_clock`
-            now = probe.stat().st_mtime
-            probe.unlink()
+            now = _read_folder_clock(folder) if litter else 0.0
             for path in litter:
                 if path.lstat().st_mtime + _OLD < now:
                     path.unlink(missing_ok=True)
