@@ -194,27 +194,10 @@ def list_origins(one: JobRow | JobRecord) -> list[str]:
 
 
 def format_brief(status: JobStatus) -> str:
-    """Return one line for who waits: `queued: Priority, starts about 14:05`, `running on n1-n4`."""
-    row = build_row(status)
-    parts = [row.state]
-    if row.state == "queued":
-        parts[0] += f": {row.reason}" if row.reason else ""
-        if row.start is not None:
-            parts.append(f"starts about {_format_moment(row.start)}")
-    elif row.state == "running":
-        nodes = read_nodes(status.job)
-        if nodes:
-            parts[0] += f" on {nodes[0]}" + (f"-{nodes[-1]}" if len(nodes) > 1 else "")
-        parts += [row.reason] if row.reason else []
-        parts += [row.progress.as_text()] if row.progress else []
-        if row.progress and row.progress.left is not None:
-            done = row.progress.time + row.progress.left
-            parts.append(f"{_format_span(done - time.time())} left")
-        elif row.limit is not None:
-            parts.append(f"{_format_span(row.limit - time.time())} of the walltime left")
-    else:
-        parts += [row.reason] if row.reason else []
-    return ", ".join(parts)
+    """Return one line for who waits: `queued, Priority, expected to start 14:05`."""
+    row, nodes = build_row(status), read_nodes(status.job)
+    where = f" on {nodes[0]}" + (f"-{nodes[-1]}" if len(nodes) > 1 else "") if nodes else ""
+    return ", ".join([row.state + where * (row.state == "running"), *row.details()])
 
 
 def _read_at_most(status: JobStatus) -> int | None:

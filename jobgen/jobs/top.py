@@ -15,6 +15,7 @@ from jobgen.jobs.usage import GpuSample, read_last_gpus
 from jobgen.output import format_table
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
+from jobgen.spec.units import describe_bytes
 
 _TIMEOUT = 20.0  # seconds that a node has for its answer
 _AT_ONCE = 16  # nodes that are asked at the same time
@@ -109,27 +110,15 @@ def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
 
 def format_nodes(nodes: Sequence[NodeUse], *, running: bool) -> list[str]:
     """Return a table, a line for each node; those of a job that does not run were not asked."""
-    head: tuple[str, ...] = (
-        "NODE",
-        "GPUS",
-        "GPU MEMORY",
-        "POWER",
-        "CPUS",
-        "MEMORY",
-        "PROCESSES",
-        "NOTED",
-    )
     silence = "no answer" if running else "not asked"
+    head: tuple[str, ...] = ("NODE", "GPUS", "GPU MEMORY", "CPUS", "MEMORY")
     rows: list[tuple[str, ...]] = [
         (
             each.node,
-            _format_uses(each.gpus),
+            _format_uses([gpu.use for gpu in each.gpus if gpu.use is not None]),
             _format_gpu_memory(each.gpus),
-            _format_power(each.gpus),
-            "-" if each.cpus is None else f"{each.cpus:.1f}",
-            "-" if each.memory is None else _format_gb(each.memory),
-            "-" if each.processes is None else str(each.processes),
-            silence if each.age is None else f"{each.age:.0f} s ago",
+            silence if each.cpus is None else f"{each.cpus:.1f}",
+            "-" if each.memory is None else describe_bytes(each.memory),
         )
         for each in nodes
     ]
@@ -139,33 +128,17 @@ def format_nodes(nodes: Sequence[NodeUse], *, running: bool) -> list[str]:
     return format_table([head, *rows])
 
 
-def _format_uses(gpus: Sequence[GpuSample]) -> str:
+def _format_uses(uses: Sequence[float]) -> str:
     """`97 %`, of several with the least and the most: `8: 91 % (62-99)`."""
-    uses = [gpu.use for gpu in gpus if gpu.use is not None]
-    if not uses:
-        return "-"
-    if len(uses) == 1:
-        return f"{uses[0]:.0f} %"
+    if len(uses) < 2:
+        return f"{uses[0]:.0f} %" if uses else "-"
     return f"{len(uses)}: {sum(uses) / len(uses):.0f} % ({min(uses):.0f}-{max(uses):.0f})"
 
 
 def _format_gpu_memory(gpus: Sequence[GpuSample]) -> str:
     """Of the GPU that holds most."""
-    held = max((gpu for gpu in gpus if gpu.memory is not None), key=_read_memory, default=None)
-    if held is None:
+    held = max(gpus, key=lambda gpu: gpu.memory or 0.0, default=None)
+    if held is None or held.memory is None:
         return "-"
-    total = f" of {_format_gb(held.total)}" if held.total else ""
-    return f"{_format_gb(_read_memory(held))}{total}"
-
-
-def _read_memory(gpu: GpuSample) -> float:
-    return gpu.memory or 0.0
-
-
-def _format_power(gpus: Sequence[GpuSample]) -> str:
-    powers = [gpu.power for gpu in gpus if gpu.power is not None]
-    return f"{sum(powers):,.0f} W" if powers else "-"
-
-
-def _format_gb(size: float) -> str:
-    return f"{size / 1024**3:.1f} GB"
+    total = f" of {describe_bytes(held.total)}" if held.total else ""
+    return f"{describe_bytes(held.memory)}{total}"

@@ -120,8 +120,8 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
     head, columns, *lines = run("top", job.id).splitlines()
     assert re.match(rf"hold {re.escape(job.id)}: running; step \d+, loss ", head)
     assert columns.split()[0] == "NODE"
-    shown = ("2: 96 % (95-97)", "40.0 GB of 80.0 GB", "701 W") if gpus else ()
-    for words in (*shown, " 3.", " s ago"):
+    shown = ("2: 96 % (95-97)", "40 GB of 80 GB") if gpus else ()
+    for words in (*shown, " 3."):
         assert words in lines[0], words
 
     (tmp_path / "seen").touch()

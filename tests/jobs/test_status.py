@@ -739,16 +739,12 @@ def test_cancel_says_of_a_job_that_it_has_ended(scheduler: Scheduler) -> None:
     assert "Unauthorized Request" in jobgen("cancel", "84.login").err
 
 
-def test_a_chain_of_thousands_takes_few_commands_to_cancel(scheduler: Scheduler) -> None:
-    for many, most in ((50, 51), (10_000, 10)):
-        ids = [str(1000 * many + number) for number in range(many + 1)]
-        job(ids[0], links=tuple(ids[1:]))
-        scheduler.calls.clear()
-        scheduler.says("scancel", "")
-        assert jobgen("cancel", ids[0]).code == 0
-        cancelled = [id for _, *some in scheduler.calls for id in some]
-        assert cancelled == ids[::-1]
-        assert len(scheduler.calls) <= most
+def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
+    ids = ["80", "81", "82"]
+    job(ids[0], links=tuple(ids[1:]))
+    scheduler.says("scancel", "")
+    assert jobgen("cancel", ids[0]).code == 0
+    assert scheduler.calls == [["scancel", id] for id in ids[::-1]]
 
 
 def test_list_chooses_by_state_and_number(scheduler: Scheduler) -> None:

@@ -29,9 +29,9 @@ def test_the_gpus_are_those_that_nvidia_smi_has_listed_last(tmp_path: Path) -> N
     assert [gpu.use for gpu in first.gpus] == [90, 70]
     head, line, other = format_nodes([first, second], running=True)
     assert head.split("  ")[0] == "NODE"
-    for words in ("2: 80 % (70-90)", "30.0 GB of 80.0 GB", "601 W"):
+    for words in ("2: 80 % (70-90)", "30 GB of 80 GB"):
         assert words in line, words
-    assert other.split() == ["n2", "-", "-", "-", "-", "-", "-", "no", "answer"]
+    assert other.split() == ["n2", "-", "-", "no", "answer", "-"]
     assert second.gpus == ()
     # What was noted in an earlier start is not what they do now.
     run.write("attempts/1/nodes", "n1\n")
@@ -96,7 +96,7 @@ def test_the_command_prints_a_table_once_where_it_is_no_terminal(
     assert first.startswith("job 4711: ")
     assert head.startswith("NODE")
     assert [line.split()[0] for line in nodes] == ["n1", "n2"]
-    assert all(line.endswith("not asked") for line in nodes)
+    assert all("not asked" in line for line in nodes)
     assert "it has ended" not in ended.out  # with no scheduler that is not known
     run.write("attempts/0/outcome", "failed 1\n")
     assert jobgen("top", "4711").out.splitlines()[-1] == (
