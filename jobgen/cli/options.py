@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobgen.errors import JobgenError
 from jobgen.output import make_printable
 from jobgen.schedulers.registry import PACKAGES
 
@@ -37,15 +38,33 @@ def complete_words(module: str, function: str) -> Callable[..., list[str]]:
     return complete
 
 
-def _complete_setting(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Complete what follows --set."""
-    from jobgen.cli.editors import list_settings
+def _complete_key(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Complete the keys of a spec, behind --set."""
+    from jobgen.spec.fields import is_record
+    from jobgen.spec.model import JobSpec
+    from jobgen.spec.words import list_paths
+
+    known = list_paths(JobSpec)
+    records = {path for path, kinds in known.items() if is_record(kinds[0].type)}
+    ends = (path for path in known if path.rpartition(".")[0] in ("", *records))
+    return [f"{path}=" for path in ends if path.startswith(begun) and path not in records]
+
+
+def _complete_queue(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Complete the queues of the site that --site or the spec names."""
+    from jobgen.sites import search
+    from jobgen.spec.load import load
 
     params = context.params
     # Click leaves arguments in `args` while the option at the end has no value.
-    paths = (*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC)
-    overrides = params.get("overrides") or ()
-    return list_settings(begun, spec=paths[0], site=params.get("site"), overrides=overrides)
+    paths = [*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC]
+    path: str = paths[0]
+    try:
+        site = params.get("site") or (load(path).spec.site if os.path.isfile(path) else None)
+        queues = search.load(site).queues if site else None
+    except (JobgenError, OSError):  # a shell is no place for a complaint
+        return []
+    return [queue for queue in queues or () if queue.startswith(begun)]
 
 
 def site_option(about: str) -> Callable[[Command], Command]:
@@ -118,7 +137,11 @@ def add_target_options(command: Command) -> Command:
     command = _merge_shortcuts(command)
     for path, (names, metavar, about) in reversed(_SHORTCUTS.items()):
         parameter = path.replace(".", "__")
-        command = click.option(*names, parameter, metavar=metavar, help=about)(command)
+        complete = _complete_queue if path == "queue" else None
+        option = click.option(
+            *names, parameter, metavar=metavar, help=about, shell_complete=complete
+        )
+        command = option(command)
     for decorate in (
         click.option("--no-limits", is_flag=True, help="Do not check the limits of the site."),
         click.option(
@@ -127,7 +150,7 @@ def add_target_options(command: Command) -> Command:
             multiple=True,
             metavar="PATH=VALUE",
             help="Override one value of the spec, such as resources.nodes=4; null removes it.",
-            shell_complete=_complete_setting,
+            shell_complete=_complete_key,
         ),
         site_option("Override the spec's site."),
         scheduler_option("Override the spec's scheduler."),
