@@ -135,13 +135,9 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     if start.plain and context.spec.preflight:
         message = f"compares what torch sees on the nodes, and launch.mode is {start.mode}"
         yield loaded.problem("preflight", message, "leave it out")
-    for key, value in (
-        ("mode", "direct"),
-        ("mode", "plain"),
-        ("mode", "ray"),
-        ("launcher", "mpiexec"),
-    ):
-        if isinstance(resources.nodes, NodeRange) and getattr(launch, key) == value:
+    for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
+        counts = value in ("direct", "plain", "ray", "mpiexec")
+        if isinstance(resources.nodes, NodeRange) and counts:
             message = f"{value} needs the number of processes, and resources.nodes is a range"
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
     if nodes.together > 1 and not start.alone:

@@ -161,7 +161,7 @@ class Kind:
             for member in self.members if self.takes_text else ():
                 yield from member._takes - {"map"}
         elif isinstance(self.rule, (Parsed, FreeText)) or is_literal(self.type):
-            yield from ("str", "int", "float", "bool")
+            yield from ("str", "int", "float", "bool", "null")
         elif hasattr(self.type, "short_key"):
             yield "str"
         else:
