@@ -43,7 +43,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     )
     if not plan.launch.body:  # whose author may say in other words what the keys say
         problems += _find_repeats(context, plan._replace(requests=requests))
-    notes = _advise(context, requests)
+    notes = _advise(context, requests, lost=left_out)
     return Decision(requests, problems=problems, notes=notes, left_out=left_out)
 
 
@@ -218,8 +218,8 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
         yield loaded.problem("resources.constraint", message)
 
 
-def _advise(context: Context, requests: Requests) -> Iterator[str]:
-    """Yield what the user should hear about the requests."""
+def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> Iterator[str]:
+    """Yield what the user should hear about the requests, and about the keys that are `lost`."""
     site, can = context.site, context.site.can
     if context.spec.notify is not None and site.mail == "none":
         source = site.find_source((site.cited or {}).get("mail"))
@@ -228,7 +228,6 @@ def _advise(context: Context, requests: Requests) -> Iterator[str]:
             f"note: notify: {site.title or 'this site'} sends no e-mail{where}, so it is left out;"
             " `jobgen wait JOB` ends when the job does"
         )
-    lost = set(_list_left_out(context)) if can.batch else set()
     if "resources.constraint" in lost:
         text = context.spec.resources.constraint
         form = "write NAME=VALUE, as its chunks name it" if can.chunks else "write a node's feature"
