@@ -40,13 +40,10 @@ def warnings(site: str, *overrides: str, today: str = TODAY) -> list[str]:
 
 
 QUEUES = "https://docs.alcf.anl.gov/polaris/running-jobs, as of 2026-08-19"
-AURORA = "https://docs.alcf.anl.gov/aurora/running-jobs-aurora, as of 2026-08-19"
 COPY = (
     "NCI's page Queue Limits (236881198), as the public Gadi PBS calculator copies it, as of 2026"
 )
-DERECHO = "https://ncar-hpc-docs.readthedocs.io/en/latest/pbs/charging, as of 2026-05-19"
 FRONTIER = "https://docs.olcf.ornl.gov/systems/frontier_user_guide.html, as of 2026-07-22"
-ROIHU = "https://docs.csc.fi/computing/running/batch-job-partitions, as of 2026-08"
 CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
 
 
@@ -91,15 +88,11 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             f"resources.walltime: 1m is less than debug's 5m for 1-2 nodes ({QUEUES}); "
             "use at least 5m",
         ),
-        *[
-            (
-                "alcf-polaris",
-                [POLARIS, f"queue={queue}"],
-                f"queue: {queue} takes no jobs itself ({QUEUES}); "
-                "write queue: prod, which leads there",
-            )
-            for queue in ("small", "medium", "large")
-        ],
+        (
+            "alcf-polaris",
+            [POLARIS, "queue=small"],
+            f"queue: small takes no jobs itself ({QUEUES}); write queue: prod, which leads there",
+        ),
         (
             "alcf-polaris",
             [],
@@ -139,12 +132,6 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "resources.gpus_per_node: 8 GPUs, more than the 4 of a node "
             "(https://docs.alcf.anl.gov/polaris, as of 2026-08); use at most 4",
         ),
-        # Aurora: 17 to 255 nodes have an hour.
-        (
-            "ncar-derecho",
-            ["queue=preempt", "resources.walltime=101h"],
-            f"resources.walltime: 101h exceeds preempt's 100h ({DERECHO}); use at most 100h",
-        ),
         (
             "ncar-casper",
             ["resources.gpu_type=k80", "resources.cpus_per_gpu=9"],
@@ -181,12 +168,6 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "resources.memory_per_node: 300GB, more than 60GB for each GPU "
             "(https://docs.lumi-supercomputer.eu/runjobs/scheduled-jobs/lumig-job, "
             "as of 2026-05); use at most 240GB",
-        ),
-        (
-            "csc-roihu",
-            ["resources.cpus_per_gpu=73"],
-            "resources.cpus_per_gpu: 292 CPUs for 4 GPUs a node: more than 72 with each GPU "
-            f"({ROIHU}); leave cpus_per_gpu out",
         ),
         # Clariden: a product.
         (
