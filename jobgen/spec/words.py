@@ -240,27 +240,19 @@ def point_to_directive(word: str, value: str = "") -> Hint | None:
 def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
     key, node, path, cls, _ = stranger[:5]
-    target = min(paths, key=lambda one: (not stranger.write(one), one.count("."), one))
+    usual = min(paths, key=lambda one: (not stranger.write(one), one.count("."), one))
+    target = usual
+    for own in (usual, usual.removeprefix("resources.").partition("_per_")[0]):
+        if path not in ("", own) and own.partition(".")[0] in read_fields(cls):
+            target = _join(path, own)  # the record's own, such as a role's
     parent, _, name = target.rpartition(".")
-    short = name.partition("_per_")[0] if parent == "resources" else name
-    if path not in ("", target) and short in read_fields(
-        cls
-    ):  # of the record itself, such as a role's
-        target, parent, name = _join(path, short), path, short
     per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
-    value = "" if all(per) and per[0] != per[1] else stranger.write(target)
-    examples = load_table()["examples"]
-    example = f"{name}: {value or examples.get(target, examples.get(name, '...'))}"
-    remark = load_table()["remarks"].get(target, "")
+    value = "" if all(per) and per[0] != per[1] else stranger.write(target) or stranger.write(usual)
+    examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
+    example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == path:
-        same = example == f"{name}: {show(node)}" or example.endswith("...")
-        return Hint(
-            f"did you mean {name!r}{remark if path else ''}?{f' write {example}' * (not same)}",
-            target,
-        )
-    role = re.match(r"roles\.\w+", path)
-    if role and target.partition(".")[0] in load_table()["own_of_roles"].split():
-        target = f"{role[0]}.{target}"
+        other = "" if value == show(node) or example.endswith("...") else f" write {example}"
+        return Hint(f"did you mean {name!r}{remark}?{other}", target)
     for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
     remark = remark if parent else ", at the top level" * bool(path)
