@@ -251,7 +251,9 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == path:
-        other = "" if value == show(node) or example.endswith("...") else f" write {example}"
+        clear = value == show(node) or example.endswith("...")
+        clear = clear or (isinstance(node, Mapping) and example.endswith("}"))
+        other = "" if clear else f" write {example}"
         return Hint(f"did you mean {name!r}{remark}?{other}", target)
     for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
@@ -294,9 +296,11 @@ def suggest_value(
     facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
     if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
         return answer["say"]
-    if isinstance(node, Scalar) and (better := _repair(node, kinds, check)):
-        return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
-    return ""
+    better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
+    examples = load_table()["examples"] if wrong == "kind" and not better else {}
+    better = better or examples.get(facts["at"], examples.get(facts["name"], ""))
+    start = "write" if path.endswith("]") else f"write {facts['name']}:"
+    return f"{start} {better}" if better else ""
 
 
 def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:
