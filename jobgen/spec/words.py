@@ -297,8 +297,9 @@ def suggest_value(
     if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
         return answer["say"]
     better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
-    examples = load_table()["examples"] if wrong == "kind" and not better else {}
-    better = better or examples.get(facts["at"], examples.get(facts["name"], ""))
+    examples = load_table()["examples"] if wrong == "kind" else {}
+    example = examples.get(facts["at"], examples.get(facts["name"], ""))
+    better = better or example * (example[:1] in ("[", "{"))  # of a number it would be a guess
     start = "write" if path.endswith("]") else f"write {facts['name']}:"
     return f"{start} {better}" if better else ""
 
