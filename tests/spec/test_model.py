@@ -117,7 +117,10 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "5:38: launch.max_restarts: is torchrun's, and mode is direct; leave it out, or write"
             " torchrun",
         ),
-        ("launch: [c10d]", "5:9: launch: expected keys and values, got a list; write launch: {mode: torchrun}"),
+        (
+            "launch: [c10d]",
+            "5:9: launch: expected keys and values, got a list; write launch: {mode: torchrun}",
+        ),
         (
             "launch: {interface: eth 0}",
             "5:21: launch.interface: 'eth 0' is not the name of a network interface",
