@@ -345,7 +345,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         numbers = list(map(str, parse_ranges(text.partition("%")[0])))
     except ValueError:
         numbers = []
-    place = re.sub(r"\[\d+\]", "", path)
+    place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
     return {
         "given": {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)] + deep,
         "at": place,

@@ -134,6 +134,15 @@ def test_the_list_of_keys_is_told_once() -> None:
     assert said.count("unknown key") == 2
 
 
+def test_the_program_of_a_role_is_told_as_that_of_a_job() -> None:
+    said = complaint(
+        "name: a\nscheduler: slurm\nresources: {nodes: 2, walltime: 1h}\n"
+        "roles: {server: {nodes: 1, run: s.py}, train: {run: python train.py}}\n"
+    )
+    assert "write run: {script: s.py}" in said
+    assert "write run: {command: [python, train.py]}" in said
+
+
 @pytest.mark.parametrize("value", ["{then: requeue}", "{notice: 10m}", "2h", ""])
 def test_walltime_at_the_top_names_both_keys_that_it_can_mean(value: str) -> None:
     said = complaint(f"{yaml.safe_dump(BASE, sort_keys=False)}walltime: {value}\n")
