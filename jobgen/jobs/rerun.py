@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.errors import UsageError
 from jobgen.jobs.record import RECORD, JobRecord, read_record, read_run_file
 from jobgen.jobs.status import look
-from jobgen.jobs.submission import TOKEN, Submission, prepare_plan
+from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
@@ -84,17 +84,7 @@ def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
         source, snapshot = _read(job, "job.yaml"), _load(job, about, ()).spec.snapshot
     except UsageError:  # it was submitted without jobgen
         source, snapshot = None, None
-    return Submission(
-        own,
-        about.name,
-        about.scheduler,
-        source=source,
-        tasks=about.tasks,
-        together=about.together,
-        jobs=about.jobs,
-        snapshot=snapshot if isinstance(snapshot, tuple) else () if snapshot else None,
-        rerun_of=(job.id,),
-    )
+    return describe_script(own, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
 
 
 def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> Submission:

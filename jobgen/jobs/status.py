@@ -11,7 +11,7 @@ from contextlib import suppress
 from glob import iglob
 
 from jobgen import process
-from jobgen.errors import SchedulerUnavailableError, UsageError
+from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_record
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
@@ -366,11 +366,9 @@ def _ask_end(left: Traces, state: State, answer: SchedulerAnswer) -> State:
     """
     queue = SCHEDULERS[left.job.scheduler].queue
     known = answer.list_known(left, ended=True)
-    argv = queue.make_end_query(left.job.id)
-    if argv and state.name == "failed" and known and queue.is_plain(known[0]):
-        with suppress(SchedulerUnavailableError):
-            ended = process.ask(argv, environment=queue.make_environment(os.environ))
-            if why := queue.read_end(ended.output):
+    if state.name == "failed" and known and queue.is_plain(known[0]):
+        with suppress(SchedulerUnavailableError, RefusedError):
+            if why := queue.ask_end(left.job.id, process.run):
                 return State("cancelled", why, state.start, state.limit)
     return state
 

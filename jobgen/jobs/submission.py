@@ -9,6 +9,7 @@ import shutil
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from jobgen import process
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
@@ -18,6 +19,7 @@ from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
 from jobgen.rendering.check import read_script
+from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
 from jobgen.schedulers import SCHEDULERS
 from jobgen.spec.load import LoadedSpec, load
@@ -38,7 +40,7 @@ class Submission:
     together: int = 1  # of these in one job of the scheduler's
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
     jobs: int = 1  # that are submitted, each to go on where the one before has ended
-    snapshot: tuple[str, ...] | None = None  # files to copy beside those that git tracks
+    snapshot: bool | tuple[str, ...] | None = None  # or files to copy beside those that git tracks
     rerun_of: tuple[str, ...] = ()
     synced: bool = False  # whether the .venv here is brought to uv.lock before
 
@@ -142,19 +144,25 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         raise SpecError([loaded.problem("environment.from_shell", message, hint)])
     text = render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
-    described = header.read(text)
+    about = header.describe_plan(plan)
+    return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
+
+
+def describe_script(
+    text: str, about: Header, loaded: LoadedSpec | None = None, **more: Any
+) -> Submission:
+    """Return a rendered script with what its header says, and its spec where that is there."""
+    if loaded:
+        more |= {"source": loaded.write_whole(), "snapshot": loaded.spec.snapshot}
+        more["synced"] = _wants_uv(loaded)
     return Submission(
         text,
-        plan.name,
-        plan.scheduler,
-        source=loaded.write_whole(),
-        warning="\n".join(plan.notes),
-        tasks=len(plan.array.tasks) if plan.array else 0,
-        together=plan.nodes.together,
-        after=waits,
-        jobs=described.jobs if described else 1,
-        snapshot=_list_snapshot(loaded),
-        synced=_wants_uv(loaded),
+        about.name,
+        about.scheduler,
+        tasks=about.tasks,
+        together=about.together,
+        jobs=about.jobs,
+        **more,
     )
 
 
@@ -178,39 +186,18 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     """
     script = read_script(Path(path))
     spec_path = script.path.parent / script.header.spec
-    source, snapshot, warning, synced = None, None, "", False
-    about = script.header
+    about, loaded, warning = script.header, None, ""
     if spec_path.is_file():
         loaded = load(spec_path, about.overrides)
-        source, snapshot = loaded.write_whole(), _list_snapshot(loaded)
-        synced = _wants_uv(loaded)
         if not stale_ok and script.compare(spec_path).stale:
             hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
     elif not stale_ok:
         warning = f"{path}: {spec_path} does not exist; the script may be stale"
-    name, scheduler = about.name, about.scheduler
-    waits = tuple(parse_dependency(word, scheduler) for word in after)
-    if waits and not SCHEDULERS[scheduler].can.batch:
+    waits = tuple(parse_dependency(word, about.scheduler) for word in after)
+    if waits and not SCHEDULERS[about.scheduler].can.batch:
         raise UsageError(f"{path}: a local script cannot be told to wait; submit its spec instead")
-    return Submission(
-        script.text,
-        name,
-        scheduler,
-        source=source,
-        warning=warning,
-        tasks=about.tasks,
-        together=about.together,
-        after=waits,
-        jobs=about.jobs,
-        snapshot=snapshot,
-        synced=synced,
-    )
-
-
-def _list_snapshot(loaded: LoadedSpec) -> tuple[str, ...] | None:
-    wanted = loaded.spec.snapshot
-    return wanted if isinstance(wanted, tuple) else () if wanted else None
+    return describe_script(script.text, about, loaded, warning=warning, after=waits)
 
 
 def _wants_uv(loaded: LoadedSpec) -> bool:

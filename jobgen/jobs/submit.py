@@ -73,8 +73,9 @@ def submit(
             _refuse_another(intent)
         if submission.synced:
             sync_environment()
-        if submission.snapshot is not None:
-            copy_code(name_copy(submission.name, intent.token), submission.snapshot)
+        if submission.snapshot not in (None, False):
+            named = submission.snapshot if isinstance(submission.snapshot, tuple) else ()
+            copy_code(name_copy(submission.name, intent.token), named)
         if not intent.job.local:
             doubt, remark = _ask_first(intent)
             job, warning = _submit_all(intent, submission)

@@ -297,11 +297,8 @@ class Queue(Protocol):
     def read_history(self, output: str) -> dict[str, State]:
         """Return the states in what that command printed, as `read_states` does."""
 
-    def make_end_query(self, job_id: str) -> list[str]:
-        """Return the command that knows more of a failed job's end; empty if there is none."""
-
-    def read_end(self, output: str) -> str:
-        """Return what that command says of the end; empty if nothing."""
+    def ask_end(self, job_id: str, ask: Ask) -> str:
+        """Return what another command knows of a failed job's end; empty if nothing."""
 
     def list_own_jobs(self, ask: Ask, since: float) -> Iterator[OwnJobs]:
         """Yield a list of the user's jobs from each place that has one, the best first.

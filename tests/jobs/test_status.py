@@ -306,16 +306,6 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
     assert scheduler.calls == []
 
 
-def test_a_word_that_no_list_has_is_unknown_and_never_kept(scheduler: Scheduler) -> None:
-    attempt(job("1"))
-    for word in ("A_NEW_WORD", "REVOKED", "UPDATE_DB", "?"):
-        scheduler.says("squeue", f"1|{word}|None|N/A|N/A\n")
-        assert jobgen("status", "1").out == "unknown\n"
-        assert f"Slurm calls it {word}" in jobgen("list").out
-    scheduler.says("squeue", "1|RUNNING|None|N/A|N/A\n")
-    assert jobgen("status", "1").out == "running\n"
-
-
 def test_a_notice_among_the_answers_leaves_only_jobs_without_a_line_unknown(
     scheduler: Scheduler,
 ) -> None:
@@ -339,12 +329,6 @@ def test_half_a_line_is_no_answer(scheduler: Scheduler, cut: str) -> None:
     code, out, err = jobgen("status", "1")
     assert (code, out) == (6, "unknown\n")
     assert repr(cut) in err
-
-
-def test_a_job_without_a_state_is_one_that_the_scheduler_knows(scheduler: Scheduler) -> None:
-    attempt(job("1.pbs", kind="pbs"))
-    scheduler.says("qstat", "Job Id: 1.pbs|Job_Name=a\n")
-    assert jobgen("status", "1.pbs").out == "unknown\n"
 
 
 def test_accounting_counts_where_squeue_is_silent(scheduler: Scheduler) -> None:

@@ -107,13 +107,8 @@ def _parse_time(word: object) -> float | None:
         return None
 
 
-def make_end_query(job_id: str) -> list[str]:
-    """Return none: qstat has said it all."""
-    return []
-
-
-def read_end(output: str) -> str:
-    """Return nothing."""
+def ask_end(job_id: str, ask: base.Ask) -> str:
+    """Return nothing: qstat has said it all."""
     return ""
 
 

@@ -113,20 +113,11 @@ def _parse_time(word: str) -> float | None:
     return float(word) if word.isdecimal() else None
 
 
-def make_end_query(job_id: str) -> list[str]:
-    """Return `scontrol show job`: of a job that ends within its GraceTime only it has a word."""
-    return ["scontrol", "--oneliner", "show", "job", job_id]
-
-
-def read_end(output: str) -> str:
-    """Return that the job was preempted, if it was."""
-    when = re.search(r"\bPreemptTime=(\d\S*)", output)
-    return f"preempted by another job at {_format_time(when[1])}" if when else ""
-
-
-def _format_time(word: str) -> str:
-    """A time as jobgen asks for it, in words."""
-    return time.strftime("%F %T", time.localtime(int(word))) if word.isdecimal() else word
+def ask_end(job_id: str, ask: base.Ask) -> str:
+    """Return that the job was preempted, which only scontrol tells of one that ended in time."""
+    shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
+    when = re.search(r"\bPreemptTime=(\d\S*)", shown)
+    return f"preempted by another job at {when[1]}" if when else ""
 
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:

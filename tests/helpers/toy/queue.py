@@ -54,13 +54,8 @@ def read_history(output: str) -> dict[str, State]:
     return {}
 
 
-def make_end_query(job_id: str) -> list[str]:
-    """Return nothing: Toy has no more to say of an end."""
-    return []
-
-
-def read_end(output: str) -> str:
-    """Return nothing."""
+def ask_end(job_id: str, ask: Ask) -> str:
+    """Nothing more."""
     return ""
 
 
