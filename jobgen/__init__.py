@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from jobgen.api import make_report as make_report
     from jobgen.api import map_function as map_function
     from jobgen.api import prepare as prepare
-    from jobgen.api import recover_submissions as recover_submissions
     from jobgen.api import submit as submit
     from jobgen.api import submit_function as submit_function
     from jobgen.errors import JobgenError as JobgenError
+    from jobgen.jobs.recover import recover_submissions as recover_submissions
     from jobgen.jobs.watch import Watch as Watch
     from jobgen.plan.resolve import resolve as resolve
     from jobgen.rendering.render import render as render
@@ -40,7 +40,7 @@ _HOMES = {
     "make_report": "api",
     "map_function": "api",
     "prepare": "api",
-    "recover_submissions": "api",
+    "recover_submissions": "jobs.recover",
     "render": "rendering.render",
     "resolve": "plan.resolve",
     "submit": "api",

@@ -188,17 +188,6 @@ def make_report(jobs: Iterable[record.JobRecord]) -> Report:
     return report(jobs, now=time.time())
 
 
-def recover_submissions() -> list[str]:
-    """Recover interrupted submissions below ./runs; return one sentence about each.
-
-    Every command about jobs begins with it, and `submit` does (docs/concepts/records.md).
-    """
-    from jobgen.jobs import recover
-
-    recoveries = recover.recover_submissions()
-    return [recovery.message for recovery in recoveries if recovery.message]
-
-
 def prepare(
     source: Source,
     *,
@@ -259,6 +248,7 @@ def submit(
     written; and, of a spec or script, what `prepare` raises.
     """
     from jobgen.jobs.folders import note_folder
+    from jobgen.jobs.recover import recover_submissions
     from jobgen.jobs.submission import Submission
     from jobgen.jobs.submit import submit
 

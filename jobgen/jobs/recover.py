@@ -10,7 +10,7 @@ from jobgen import process
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.journal import Intent, find_submitter, format_clock
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, read_left, read_record
+from jobgen.jobs.record import RECORD, RUNS, read_left, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.submit import count_links, read_ids, search_jobs
 from jobgen.records import NamedTuple
@@ -18,51 +18,33 @@ from jobgen.records import NamedTuple
 Answers = dict[str, list[str] | JobgenError]
 
 
-class Recovery(NamedTuple):
-    """What became of a submission; without a job, and not `open`, there certainly is none.
+def recover_submissions() -> list[str]:
+    """Recover interrupted submissions below ./runs; return one sentence about each.
 
-    `message` is for people, and empty while its process is at work. `intent` is None if the file
-    is not the record of one.
+    Every command about jobs begins with it, and `submit` does (docs/concepts/records.md). The
+    schedulers are asked only if there are such, each once. Nothing is raised if they do not answer,
+    or a record cannot be written: then the sentence says why it stays open.
     """
-
-    intent: Intent | None
-    job: JobRecord | None
-    open: bool
-    message: str
-
-
-def recover_submissions() -> list[Recovery]:
-    """Look at all submissions below ./runs that have not come to their end, and settle them.
-
-    The schedulers are asked only if there are such, each once. Nothing is raised if they do not
-    answer, or a record cannot be written: then it stays open, and the message says why.
-    """
-    recoveries, interrupted = [], []
+    messages, interrupted = [], []
     for path in journal.list_intents():
         try:
             intent = journal.read_intent(path)
-            if intent and find_submitter(intent) == "alive":
-                recoveries.append(Recovery(intent, None, True, ""))
-            elif intent:
+            if intent and find_submitter(intent) != "alive":
                 interrupted.append(_Case.examine(intent))
         except UsageError as error:
-            recoveries.append(Recovery(None, None, False, str(error)))
+            messages.append(str(error))
         except OSError as error:
-            message = f"{path}: {error.filename or ''}: {error.strerror}"
-            recoveries.append(Recovery(None, None, False, message))
+            messages.append(f"{path}: {error.filename or ''}: {error.strerror}")
     journal.sweep_litter()
     answers = _ask_for(interrupted)
     for case in interrupted:
-        intent = case.intent
         try:
-            if intent.job.local:
-                recoveries.append(_settle_local(case))
-            else:
-                recoveries.append(_settle_batch(case, answers))
+            settled = _settle_local(case) if case.intent.job.local else _settle_batch(case, answers)
         except OSError as error:
             why = f"its record cannot be written: {error.filename or ''}: {error.strerror}"
-            recoveries.append(_leave_open(intent, why))
-    return recoveries
+            settled = _leave_open(case.intent, why)
+        messages.append(settled)
+    return messages
 
 
 class _Case(NamedTuple):
@@ -110,7 +92,7 @@ def _ask_for(cases: list[_Case]) -> Answers:
     return answers
 
 
-def _settle_batch(case: _Case, answers: Answers) -> Recovery:
+def _settle_batch(case: _Case, answers: Answers) -> str:
     intent, ids = case.intent, case.ids
     deadline = format_clock(intent.late)
     if not case.complete:
@@ -135,20 +117,20 @@ def _settle_batch(case: _Case, answers: Answers) -> Recovery:
     return _drop(intent, "the scheduler knows no job of it, and none has begun")
 
 
-def _record(case: _Case, ids: list[str]) -> Recovery:
+def _record(case: _Case, ids: list[str]) -> str:
     """Put the job on record whose chain has these ids."""
     intent = case.intent
     few = count_links(ids, intent.jobs) if len(ids) < intent.jobs else ""
     job = journal.record_job(intent, ids)
     if few and not case.late:
         more = f"more may come until {format_clock(intent.late)}"
-        return Recovery(intent, job, True, f"job {job.id}: {few}; {more}")
+        return f"job {job.id}: {few}; {more}"
     journal.remove_intent(intent)
     message = f"{_describe(intent)} was interrupted: it is job {job.id}, and on record now"
-    return Recovery(intent, job, False, f"{message}; {few}" if few else message)
+    return f"{message}; {few}" if few else message
 
 
-def _settle_local(case: _Case) -> Recovery:
+def _settle_local(case: _Case) -> str:
     intent = case.intent
     record = intent.job.run_dir / RECORD
     if find_submitter(intent) == "elsewhere" and not case.late:
@@ -161,8 +143,7 @@ def _settle_local(case: _Case) -> Recovery:
         begun = bool(list_attempts(job.run_dir)) or (job.run_dir / "job.out").stat().st_size
         if begun or job.alive:
             journal.remove_intent(intent)
-            message = f"{_describe(intent)} was interrupted: it is job {job.id}, and on record"
-            return Recovery(intent, job, False, message)
+            return f"{_describe(intent)} was interrupted: it is job {job.id}, and on record"
         record.unlink()
     return _drop(intent, "it was interrupted before the job began")
 
@@ -179,14 +160,14 @@ def _find_by_attempts(intent: Intent) -> list[str]:
     return []
 
 
-def _drop(intent: Intent, why: str) -> Recovery:
+def _drop(intent: Intent, why: str) -> str:
     journal.withdraw_script(intent)
     journal.remove_intent(intent)
-    return Recovery(intent, None, False, f"no job resulted from {_describe(intent)}: {why}")
+    return f"no job resulted from {_describe(intent)}: {why}"
 
 
-def _leave_open(intent: Intent, why: str) -> Recovery:
-    return Recovery(intent, None, True, f"{_describe(intent)} is not settled: {why}")
+def _leave_open(intent: Intent, why: str) -> str:
+    return f"{_describe(intent)} is not settled: {why}"
 
 
 def _describe(intent: Intent) -> str:

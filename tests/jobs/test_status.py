@@ -687,20 +687,6 @@ def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
     assert jobgen("list", "--json") == (0, '{\n  "jobs": []\n}\n', "")
 
 
-@pytest.mark.parametrize("words", [("list",), ("status", "1", "2", "3")])
-def test_a_damaged_record_is_named_and_the_others_are_shown(
-    scheduler: Scheduler, words: tuple[str, ...]
-) -> None:
-    for id in "123":
-        attempt(job(id), "done 0")
-    Path("runs/a/2/job.json").write_text('{"id": "2", ')
-    code, out, err = jobgen(*words)
-    assert code == 2
-    assert {line.split()[0] for line in out.splitlines()} == {"JOB", "1", "3"}
-    assert err.startswith("runs/a/2/job.json: not the record of a job: ")
-    assert len(err.splitlines()) == 1
-
-
 def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     scheduler: Scheduler,
 ) -> None:

@@ -114,7 +114,7 @@ def _parse_time(word: str) -> float | None:
 
 
 def ask_end(job_id: str, ask: base.Ask) -> str:
-    """Return that the job was preempted, which only scontrol tells of one that ended in time."""
+    """Return that it was preempted: only scontrol knows so of a job that ended quickly."""
     shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
     when = re.search(r"\bPreemptTime=(\d\S*)", shown)
     return f"preempted by another job at {when[1]}" if when else ""
