@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
+    from jobgen.spec.model import Run
 
 # OpenSSH's own exit code: no connection (ssh(1), EXIT STATUS).
 _NO_CONNECTION = 255
@@ -145,7 +146,7 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     A spec's are itself, what it extends, the project's defaults and profiles, its `run.script`, and
     what it says to `send`; with `tracked` all that git knows here. A script goes with its spec.
     """
-    from jobgen.machine.transfer import list_unsent_modules, pack_files
+    from jobgen.machine.transfer import pack_files
     from jobgen.process import list_tracked_files
     from jobgen.rendering.check import is_script, read_script
     from jobgen.spec.load import load
@@ -180,16 +181,32 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     runs = [part.spec.run for part in spec.programs()]
     files += filter(os.path.isfile, [run.script or "" for run in runs])
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
-    unsent = (
-        module for run in runs for module in list_unsent_modules(run.script, run.module, files)
-    )
-    for module in dict.fromkeys(unsent):
+    for module in dict.fromkeys(module for run in runs for module in list_unsent(run, files)):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
         put_err(f"warning: {module} is imported and not sent; {hint}")
     for name, file in _list_own_profiles(spec):
         hint = f"copy it to .jobgen/sites/{name}.yaml of the project to send it"
         put_err(f"warning: the profile {file} is this machine's alone; {hint}")
     return pack_files(files, texts), words
+
+
+def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
+    """Yield the files and folders here from which a program imports, if nothing of them is sent."""
+    from jobgen.programs.reader import ReadProgram
+
+    known, base = set(map(os.path.normpath, sent)), (run.module or "").replace(".", "/")
+    path = run.script or next(filter(os.path.isfile, (f"{base}.py", f"{base}/__main__.py")), "")
+    folder = os.path.dirname(run.script or "")
+    try:
+        modules = ReadProgram(path, *([] if run.script else [""])).modules
+    except (OSError, ValueError, SyntaxError):
+        return
+    for module in modules:
+        root = folder if module.path.startswith(f"{folder}/") else ""
+        first = os.path.relpath(module.path, root or ".").partition("/")[0]
+        own = os.path.normpath(os.path.join(root, first))
+        if not any(f"{own}/".startswith(f"{one}/") or one.startswith(f"{own}/") for one in known):
+            yield own
 
 
 def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ They travel as one line of JSON, so that a broken connection leaves a line that 
 
 from __future__ import annotations
 
-import ast
 import base64
 import json
 import os
@@ -95,29 +94,3 @@ def unpack_files(line: str, folder: str) -> None:
         if mode is not None:
             path.chmod(mode)
         os.utime(path, (each["time"], each["time"]))
-
-
-def list_unsent_modules(script: str | None, module: str | None, sent: Iterable[str]) -> list[str]:
-    """Return what a program imports that lies beside it and is not sent."""
-    names = [module.partition(".")[0]] if module else []
-    folder = Path(script).parent if script else Path()
-    if script:
-        try:
-            tree = ast.parse(Path(script).read_bytes())
-        except (OSError, SyntaxError, ValueError):
-            return []
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                names += [alias.name.partition(".")[0] for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.append(node.module.partition(".")[0])
-    known = {os.path.normpath(path) for path in sent}
-    unsent = []
-    for path in (folder / name for name in dict.fromkeys(names)):
-        file = path.with_suffix(".py")
-        own = file if file.is_file() else path
-        if own == file or (path / "__init__.py").is_file():
-            parts = {str(own), *map(str, own.parents)}
-            if not parts & known and not any(one.startswith(f"{own}/") for one in known):
-                unsent.append(str(own))
-    return unsent

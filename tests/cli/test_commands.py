@@ -15,8 +15,10 @@ import pytest
 from support import MINIMAL, ROOT, edited, jobgen, working_in
 
 from jobgen.cli.main import cli
+from jobgen.cli.remote import list_unsent
 from jobgen.jobs import watch
 from jobgen.rendering.runtime import Runtime, digest_text, split_script
+from jobgen.spec.model import Run
 
 SLURM = MINIMAL.replace("local", "slurm")
 PBS = MINIMAL.replace("local", "pbs")
@@ -734,3 +736,24 @@ def test_a_spec_given_as_a_script_is_named_with_the_command_that_takes_it(
         code, _, err = jobgen(command, "job.yaml")
     assert code == 2
     assert err == "job.yaml is a job spec, not a job script; type: jobgen check job.yaml\n"
+
+
+def test_what_a_program_imports_and_host_is_not_sent_is_named(tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        for name in ("src/a.py", "src/c.py", "src/lib/x.py", "mine/__init__.py"):
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).touch()
+        Path("src/b.py").write_text("import c\n")
+        Path("src/train.py").write_text("import a, os, lib.x\nfrom b import c\nfrom . import d\n")
+        Path("mine/train.py").touch()
+
+        def find(run: Run, *sent: str) -> list[str]:
+            return list(dict.fromkeys(list_unsent(run, sent)))
+
+        run = Run(script="src/train.py")
+        assert find(run, run.script or "") == ["src/a.py", "src/lib", "src/b.py", "src/c.py"]
+        assert find(run, run.script or "", "src/a.py", "./src/lib/x.py", "src/c.py") == ["src/b.py"]
+        assert find(run, "src") == find(Run(command=("a",))) == []
+        assert find(Run(module="mine.train")) == ["mine"]
+        Path("src/train.py").write_text("import (\n")
+        assert find(run) == []

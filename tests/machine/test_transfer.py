@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.errors import UsageError
 from jobgen.machine import transfer
-from jobgen.machine.transfer import list_unsent_modules, pack_files, unpack_files
+from jobgen.machine.transfer import pack_files, unpack_files
 
 
 @pytest.fixture(autouse=True)
@@ -95,19 +95,3 @@ def test_nothing_is_written_outside_of_the_folder(path: str) -> None:
     with pytest.raises(UsageError, match="outside of the folder"):
         unpack_files(json.dumps(sent), "../there")
     assert not Path("../there").exists()
-
-
-def test_modules_beside_the_program_that_are_not_sent_are_named() -> None:
-    Path("src/train.py").write_text("import a, os, lib.x\nfrom b import c\nfrom . import d\n")
-    Path("src/b.py").touch()
-    Path("src/lib").mkdir()
-    Path("src/lib/__init__.py").touch()
-    find = list_unsent_modules
-    assert find("src/train.py", None, ["src/train.py"]) == ["src/a.py", "src/lib", "src/b.py"]
-    assert find("src/train.py", None, ["src/a.py", "./src/lib/x.py"]) == ["src/b.py"]
-    assert find("src/train.py", None, ["src"]) == []
-    Path("src/train.py").write_text("import (\n")
-    assert find("src/train.py", None, []) == []
-    Path("mine").mkdir()
-    Path("mine/__init__.py").touch()
-    assert find(None, "mine.train", []) == ["mine"]
