@@ -29,7 +29,7 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
             )
             continue
         usage |= counted
-        if schedulers.is_local(kind):
+        if not schedulers.SCHEDULERS[kind].can.batch:
             problems.append(
                 "CPU time and memory are not counted on this machine, which has no scheduler"
             )
@@ -41,7 +41,7 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
 
 def _ask(kind: str, jobs: list[JobRecord]) -> Iterator[tuple[str, Used]]:
     """Yield each job that the scheduler knows, with the use of its whole chain."""
-    if schedulers.is_local(kind):
+    if not schedulers.SCHEDULERS[kind].can.batch:
         return
     chains = {job.id: list_chain(job) for job in jobs if not job.shares}
     ids = [one for chain in chains.values() for one in chain]

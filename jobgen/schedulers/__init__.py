@@ -33,8 +33,3 @@ class _Schedulers(Mapping[str, "Scheduler"]):
 
 
 SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
-
-
-def is_local(name: str) -> bool:
-    """Return whether jobs of the scheduler called `name` are processes of this machine."""
-    return not SCHEDULERS[name].can.batch
