@@ -13,14 +13,13 @@ from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.reading import (
     Line,
-    get_mtime,
     parse_listing,
     read_lines,
     read_words,
     split_traceback,
 )
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord, read_left
+from jobgen.jobs.record import JobRecord, get_mtime, read_left
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 

@@ -81,14 +81,6 @@ def read_words(path: Path) -> list[str]:
         return []
 
 
-def get_mtime(path: Path) -> float:
-    """When a file was last written, by its server: seconds since 1970; 0 if there is no file."""
-    try:
-        return path.stat().st_mtime
-    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
-        return 0.0
-
-
 def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
     """Rank and exit code of the processes that torchrun lists as failed."""
     rank = None

@@ -13,8 +13,9 @@ from jobgen.diagnose.ending import normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
 from jobgen.diagnose.matching import Explained
-from jobgen.diagnose.reading import Line, get_mtime, read_lines
+from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
+from jobgen.jobs.record import get_mtime
 from jobgen.records import NamedTuple
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics

@@ -28,6 +28,7 @@ from jobgen.jobs.record import (
     RECORD,
     RUNS,
     JobRecord,
+    get_mtime,
     parse_record,
     read_left,
     read_record,
@@ -103,10 +104,7 @@ class Intent:
     @property
     def written(self) -> float:
         """When it was put on the disk, by the file server's clock."""
-        try:
-            return self.path.stat().st_mtime
-        except FileNotFoundError:  # another process has settled it
-            return self.job.submitted
+        return get_mtime(self.path) or self.job.submitted  # another process may have settled it
 
     @property
     def late(self) -> float:
@@ -231,15 +229,11 @@ def read_intent(path: Path) -> Intent | None:
     return intent
 
 
-def read_clock(intent: Intent) -> float:
+def read_clock(folder: Path) -> float:
     """Return the time by the file server's clock, which alone may be compared with files' times.
 
     The clocks of two login nodes may differ by minutes.
     """
-    return _read_folder_clock(intent.path.parent)
-
-
-def _read_folder_clock(folder: Path) -> float:
     path = folder / f".{create_token()}"
     try:
         path.touch(exist_ok=False)
@@ -264,7 +258,7 @@ def sweep_litter() -> None:
                 and path.suffix != ".json"
                 and not path.with_suffix(".json").exists()
             ]
-            now = _read_folder_clock(folder) if litter else 0.0
+            now = read_clock(folder) if litter else 0.0
             for path in litter:
                 if path.lstat().st_mtime + _OLD < now:
                     path.unlink(missing_ok=True)

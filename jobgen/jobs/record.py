@@ -88,10 +88,7 @@ class JobRecord:
     @property
     def recorded(self) -> float:
         """When its record was written, by the file server's clock; 0 if it is not."""
-        try:
-            return (self.run_dir / RECORD).stat().st_mtime
-        except OSError:
-            return 0.0
+        return get_mtime(self.run_dir / RECORD)
 
     @property
     def local(self) -> bool:
@@ -236,6 +233,14 @@ def read_left(path: str | Path) -> str:
         # Python sets aside as much as it is asked for, however small the file is.
         size = min(os.fstat(file.fileno()).st_size, _MOST_BYTES)
         return file.read(size).decode("utf-8", "replace")
+
+
+def get_mtime(path: str | Path) -> float:
+    """When a file was last written, by its server: seconds since 1970; 0 if there is no file."""
+    try:
+        return os.stat(path).st_mtime
+    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
+        return 0.0
 
 
 def append_run_file(path: Path, text: str) -> None:

@@ -58,7 +58,7 @@ class _Case(NamedTuple):
     @classmethod
     def examine(cls, intent: Intent) -> _Case:
         """Look at its files. Ages are by the file server's clock."""
-        late = journal.read_clock(intent) >= intent.late
+        late = journal.read_clock(intent.path.parent) >= intent.late
         # Of a machine that was restarted since, a missing file proves nothing.
         unasked = not intent.output.exists() and intent.boot == journal.read_boot_id()
         batch = not intent.job.local

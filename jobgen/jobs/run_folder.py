@@ -15,7 +15,14 @@ from glob import glob, iglob
 from pathlib import Path
 from typing import TypeVar
 
-from jobgen.jobs.record import JobRecord, folder_name, open_left, read_left, write_run_file
+from jobgen.jobs.record import (
+    JobRecord,
+    folder_name,
+    get_mtime,
+    open_left,
+    read_left,
+    write_run_file,
+)
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
@@ -56,12 +63,12 @@ class Traces(NamedTuple):
     @property
     def begun(self) -> float | None:
         """When the last attempt began: the script is copied there at its beginning."""
-        return _get_mtime(f"{self.last}/script") or None
+        return get_mtime(f"{self.last}/script") or None
 
     @property
     def ended(self) -> float:
         """When the outcome was written; 0 before."""
-        return _get_mtime(f"{self.last}/outcome")
+        return get_mtime(f"{self.last}/outcome")
 
     @property
     def walltime(self) -> int | None:
@@ -78,7 +85,7 @@ class Traces(NamedTuple):
     @property
     def alive(self) -> bool:
         """Whether a node of the last attempt has given a sign of life lately."""
-        signs = map(_get_mtime, iglob(f"{self.last}/node-*.alive")) if self.last else ()
+        signs = map(get_mtime, iglob(f"{self.last}/node-*.alive")) if self.last else ()
         return time.time() - max(signs, default=0.0) < _ALIVE_SECONDS
 
     @property
@@ -289,13 +296,6 @@ def note_cancel(job: JobRecord) -> None:
     """Keep that the job was cancelled: one that has not begun may leave no other trace."""
     with contextlib.suppress(OSError):  # another user's job, or a full disk
         write_run_file(job.run_dir / _CANCEL, "", sync=False)
-
-
-def _get_mtime(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 # What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,

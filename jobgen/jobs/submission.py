@@ -71,10 +71,7 @@ class Submission:
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables set here that change the submission, and what each does to it."""
-        if not SCHEDULERS[self.scheduler].can.batch:
-            return {}
-        scheduler = SCHEDULERS[self.scheduler]
-        return scheduler.interferes(self.head, os.environ)
+        return SCHEDULERS[self.scheduler].interferes(self.head, os.environ)
 
     def list_warnings(self) -> list[str]:
         """Return what to tell the user before it is submitted.

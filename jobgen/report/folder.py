@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord, read_left
+from jobgen.jobs.record import JobRecord, get_mtime, read_left
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
@@ -52,10 +52,10 @@ class Folder:
         """Return the starts of the script."""
         starts = []
         for folder in run_folder.list_attempts(self.path)[self.job.first_attempt :]:
-            ended = self._moment(folder / "outcome")
+            ended = get_mtime(folder / "outcome") or None
             word, code = self._outcome(folder / "outcome") if ended else (None, None)
             index = int(folder.name)
-            began = self._moment(folder / "script") or self._moment(folder / "nodes")
+            began = get_mtime(folder / "script") or get_mtime(folder / "nodes") or None
             first = first_steps.get(index)
             if first is not None and began is not None and first < began:
                 first = None  # of an earlier job with the same id
@@ -96,10 +96,9 @@ class Folder:
         for node in nodes:
             for path in self.path.glob(f"logs/{escape(node)}/rank-*.out"):
                 match = re.fullmatch(r"rank-([0-9]{1,9})\.out", path.name)
-                written = self._moment(path)
-                if match and written is not None:
+                if match:
                     rank = int(match[1])
-                    newest[rank] = max(newest.get(rank, (0.0, "")), (written, node))
+                    newest[rank] = max(newest.get(rank, (0.0, "")), (get_mtime(path), node))
         ranks: dict[str, list[int]] = {node: [] for node in nodes}
         for rank, (_, node) in sorted(newest.items()):
             ranks[node].append(rank)
@@ -150,12 +149,6 @@ class Folder:
         except (OSError, ValueError):
             self.notes.append(f"attempts/{path.parent.name}/outcome is damaged")
             return None, None
-
-    def _moment(self, path: Path) -> float | None:
-        try:
-            return path.stat().st_mtime
-        except OSError:
-            return None
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:

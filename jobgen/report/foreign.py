@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from jobgen.jobs.record import get_mtime
 from jobgen.records import NamedTuple
 from jobgen.report.events import read_events
 
@@ -54,22 +55,12 @@ def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> Me
     Of several files the newest counts. A file older than `since` belongs to another run.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
-    newest: list[tuple[float, Path]] = []
-    for path in _list_files(place):
-        if (_pick_reader(path) or (given and path == place)) and (written := _mtime(path)) >= since:
-            newest.append((written, path))
-    for _, path in sorted(newest, reverse=True):
-        lines = _read(path)
+    paths = (path for path in _list_files(place) if _pick_reader(path) or (given and path == place))
+    for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
+        lines = _read(path) if written >= since else {}
         if lines.get("step") or lines.get("val"):
             return Metrics(path, lines)
     return None
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _list_files(place: Path) -> Iterator[Path]:
