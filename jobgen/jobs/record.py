@@ -235,6 +235,13 @@ def read_left(path: str | Path) -> str:
         return file.read(size).decode("utf-8", "replace")
 
 
+def read_end(path: str | Path, most: int) -> str:
+    """Return the last `most` bytes of a file that a job has left, as text."""
+    with open_left(path) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+        return file.read().decode(errors="replace")
+
+
 def get_mtime(path: str | Path) -> float:
     """When a file was last written, by its server: seconds since 1970; 0 if there is no file."""
     try:

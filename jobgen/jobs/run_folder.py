@@ -20,6 +20,7 @@ from jobgen.jobs.record import (
     folder_name,
     get_mtime,
     open_left,
+    read_end,
     read_left,
     write_run_file,
 )
@@ -105,9 +106,7 @@ class Traces(NamedTuple):
         except OSError:
             job_id = self.job.id
         try:
-            with open_left(find_output(self.job, job_id)) as output:
-                output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
-                return output.read().decode(errors="replace")
+            return read_end(find_output(self.job, job_id), 4096)
         except OSError:
             return ""
 

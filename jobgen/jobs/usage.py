@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobgen.jobs.record import open_left
+from jobgen.jobs.record import get_mtime, read_end
 from jobgen.records import NamedTuple
 from jobgen.spec.units import read_number
 
@@ -32,11 +32,7 @@ def read_last_gpus(run_dir: Path, node: str, *, since: Path) -> tuple[GpuSample,
     """Return the node's GPUs as noted last; nothing if that was before `since` was written."""
     path = run_dir / "usage" / f"{node}.csv"
     try:
-        with open_left(path) as file:
-            if path.stat().st_mtime < since.stat().st_mtime:
-                return ()
-            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
-            text = file.read().decode(errors="replace")
+        text = "" if get_mtime(path) < get_mtime(since) else read_end(path, _LAST_BYTES)
     except (OSError, ValueError):
         return ()
     return next((gpus for _, gpus in reversed(list(read_gpu_csv(text)))), ())

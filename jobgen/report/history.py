@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.reading import SLOW_RANK
-from jobgen.jobs.record import open_left, read_left
+from jobgen.jobs.record import open_left, read_end, read_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
@@ -176,10 +176,7 @@ class History:
         slow: dict[tuple[int, str], tuple[int, str]] = {}
         for path in sorted(self.run_dir.glob("logs/*/rank-0.out")):
             try:
-                with open_left(path) as file:
-                    size = file.seek(0, 2)
-                    file.seek(max(0, size - _LOG_TAIL))
-                    text = file.read().decode(errors="replace")
+                text = read_end(path, _LOG_TAIL)
             except OSError:
                 continue
             for match in SLOW_RANK.finditer(text):
