@@ -55,13 +55,15 @@ def _find_meant(word: str) -> str:
 def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:
     """Find jobs by id, name or run folder (default: the latest), as `find_job` does.
 
-    Also returns one message for each word that matches nothing.
+    Also returns one message for each word that matches nothing. Of many words the records are read
+    together.
     """
-    adopt_jobs()
     jobs, problems = [], []
+    known = {folder_name(job.id): job for job in reversed(list_jobs()[0])} if words[20:] else {}
+    adopt_jobs()
     for word in words or (None,):
         try:
-            jobs.append(_find_one(word, whole=whole))
+            jobs.append(known.get(folder_name(word or "")) or _find_one(word, whole=whole))
         except UsageError as error:
             problems.append(str(error))
     return jobs, problems
@@ -95,7 +97,7 @@ def _find_by_id(word: str) -> JobRecord | None:
         return read_record(direct)
     if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
         return None
-    records = (os.path.join(RUNS, name, folder, RECORD) for name in os.listdir(RUNS))
+    records = [f"{RUNS}/{name}/{folder}/{RECORD}" for name in os.listdir(RUNS)]
     return _pick_newest(filter(os.path.isfile, records))
 
 
