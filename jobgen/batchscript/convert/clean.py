@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
-from jobgen.batchscript.convert.ray import drop_ray
-from jobgen.batchscript.convert.roles import merge_roles, split_roles
+from jobgen.batchscript.convert.roles import drop_ray, merge_roles, split_roles
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,

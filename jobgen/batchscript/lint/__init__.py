@@ -42,9 +42,10 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     return sorted(findings, key=_get_order)
 
 
-def _get_order(finding: Finding) -> tuple[int, int, int, str]:
+def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:
     rule = finding.rule.id
-    return (_LAST.index(rule) + 1 if rule in _LAST else 0, finding.line, finding.column, rule)
+    late = _LAST.index(rule) + 1 if rule in _LAST else 0
+    return late, finding.line, finding.column, rule, finding.message
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:
