@@ -1,4 +1,4 @@
-"""What a script starts beside its program: a Ray on all nodes, or programs on nodes of their own.
+"""What a script starts beside its program: a Ray on all nodes, or programs on other nodes.
 
 Only the plain forms are read; of all others the body is kept.
 """
@@ -97,7 +97,7 @@ def _list_set(group: list[Command]) -> set[str]:
 
 
 class Step:
-    """One srun on nodes of its own: `script` starts this one alone, `values` are of its role."""
+    """One srun: `script` starts its program alone, `values` are those of its role."""
 
     script: Script
 
