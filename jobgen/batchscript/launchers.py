@@ -184,12 +184,6 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
     return len(text) > 1 and text[0] == "-"
 
 
-def _stands_for(words: tuple[Word, ...], index: int) -> bool:
-    """Whether a word is a variable right before the file that torchrun starts."""
-    following = words[index + 1].text if index + 1 < len(words) else ""
-    return bool(_VARIABLE.fullmatch(words[index].text)) and following.endswith(".py")
-
-
 def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
     """The agent that a command is, and how many of its words are its name."""
     texts = [word.text for word in program]
@@ -222,7 +216,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         return None
     options: dict[str, Word | None] = {}
     index = start
-    while index < len(program) and (_is_option(program, index) or _stands_for(program, index)):
+    while index < len(program) and _is_option(program, index):
         word = program[index]
         option, equals, _ = word.text.partition("=")
         index += 1

@@ -192,17 +192,13 @@ class Script:
         return PlainVariables(self.given, *find_set(self.commands))
 
     @cached_property
-    def _expanded(self) -> tuple[list[Command], PlainVariables]:
+    def expanded(self) -> list[Command]:
+        """The commands, with the variables put in that plain assignments set."""
         variables, commands = self.make_variables(), []
         for command in self.commands:
             commands.append(expand_command(command, variables))
             follow(command, variables)
-        return commands, variables
-
-    @property
-    def expanded(self) -> list[Command]:
-        """The commands, with the variables put in that plain assignments set."""
-        return self._expanded[0]
+        return commands
 
     @cached_property
     def documents(self) -> frozenset[int]:
@@ -302,14 +298,6 @@ class Script:
                     key, equals, value = part.partition("=")
                     text = value if equals and key.strip() == name else text
         return text
-
-    def expand(self, text: str) -> str:
-        """`text` with the variables put in whose last value is known."""
-
-        def put(match: re.Match[str]) -> str:
-            return self._expanded[1].tell(match[0]) or match[0]
-
-        return re.sub(r"\$\w+|\$\{\w+(:?-[^{}]*)?\}", put, text, flags=re.ASCII)
 
     @property
     def nodes(self) -> int | None:

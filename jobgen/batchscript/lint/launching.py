@@ -37,7 +37,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             or (script.scheduler and script.nodes == 1)
         ):
             continue
-        count = script.expand(agent.value("--nnodes") or "") if agent else ""
+        count = (agent.value("--nnodes") or "") if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
         python = launch.started.name.startswith("python") and not find_agent(program)
         python = python and not launched and any(word.text.endswith(".py") for word in program)
@@ -83,7 +83,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         agent = launch.torchrun
         word = agent.options.get("--nnodes") if agent else None
-        count = script.expand(word.text) if word else ""
+        count = word.text if word else ""
         # One of several jobs that meet has a rank of its own; 1 is told by missing-nnodes.
         ranked = agent and re.fullmatch(r"[1-9]\d*", agent.value("--node-rank") or "")
         if ranked or _is_inner(launch) or not nodes or not word:
@@ -115,8 +115,7 @@ def _count_tasks(script: Script, srun: Launcher) -> tuple[int | None, int | None
     """How many nodes srun takes, and how many tasks it starts on all; None where that is open."""
 
     def number(text: str | None) -> int | None:
-        text = script.expand(text or "")
-        return int(text) if re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) else None
+        return int(text) if re.fullmatch(r"[1-9]\d{0,5}", text or "", re.ASCII) else None
 
     if any(option[0] == "$" for option, _ in srun.options):
         return None, None
