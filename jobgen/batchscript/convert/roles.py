@@ -15,7 +15,7 @@ from jobgen.batchscript.convert.straight import NotStraightError, group_commands
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, follow, list_names
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.roles import SERVICE
+from jobgen.batchscript.lint.rendezvous import SERVICE
 from jobgen.batchscript.purposes import HEADS, PRINTS
 from jobgen.batchscript.reader import Script
 

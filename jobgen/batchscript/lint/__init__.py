@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.lint import body, directives, launching, rendezvous, roles, sites
+from jobgen.batchscript.lint import body, directives, launching, rendezvous, sites
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = list_rules(directives, launching, rendezvous, roles, body, sites)
+RULES = list_rules(directives, launching, rendezvous, body, sites)
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.

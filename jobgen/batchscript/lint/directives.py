@@ -11,8 +11,6 @@ from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.schedulers import SCHEDULERS
 
-# Look like a space or a hyphen, and are none to any program.
-
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The lines of directives that the scheduler reads, once each, as they stand in the file."""

@@ -49,49 +49,33 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
                 return
 
 
-@rule("missing-nnodes", "torchrun on several nodes without --nnodes", TORCHRUN)
-def _find_each_alone(script: Script) -> Iterator[Fault]:
-    """Without --nnodes an agent is for one node: every node trains the same model alone, or all
-    but one agent fail to join the first.
-
-    Fix: add --nnodes, and the first node's address by --rdzv-endpoint
-    """
-    nodes = script.nodes
-    names_them = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
-    if nodes in (None, 0, 1) or names_them:
-        return
-    for launch in script.launches:
-        agent, launchers = launch.torchrun, launch.started.launchers
-        if agent is None or not launchers:
-            continue
-        open_ = agent.program[:1] and agent.program[0].text[:1] in ("$", "@", "{")
-        chosen = [launcher.value("-N", "--nodes", "-w", "--nodelist") for launcher in launchers]
-        unknown = any(option[0] == "$" for launcher in launchers for option, _ in launcher.options)
-        one = any(value is not None and value != str(nodes) for value in chosen)
-        if not (open_ or unknown or one or any(_count_tasks(script, x)[1] == 1 for x in launchers)):
-            message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
-            yield Fault(launch.place.line, launch.place.column, message)
-
-
 @rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
-    """An agent waits until as many nodes have joined as --nnodes says, and takes no more.
+    """An agent waits until as many nodes have joined as --nnodes says, and takes no more. Without
+    --nnodes it is for one node: every node trains the same model alone.
 
-    Fix: write --nnodes=$SLURM_NNODES, or the number of the directives
+    Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    nodes = script.nodes
+    nodes = script.nodes or 0
+    told = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
     for launch in script.launches:
-        agent = launch.torchrun
-        word = agent.options.get("--nnodes") if agent else None
-        count = word.text if word else ""
-        # One of several jobs that meet has a rank of its own; 1 is told by missing-nnodes.
-        ranked = agent and re.fullmatch(r"[1-9]\d*", agent.value("--node-rank") or "")
-        if ranked or _is_inner(launch) or not nodes or not word:
+        agent, launchers = launch.torchrun, launch.started.launchers
+        if not agent or not nodes:
             continue
-        if re.fullmatch(r"\d{1,5}", count, re.ASCII) and int(count) not in (1, nodes):
-            waits = "waits forever for the others" if int(count) > nodes else "leaves nodes idle"
+        word = agent.options.get("--nnodes")
+        count = int(word.text) if word and re.fullmatch(r"\d{1,5}", word.text, re.ASCII) else 1
+        # One of several jobs that meet has a rank of its own.
+        ranked = re.fullmatch(r"[1-9]\d*", agent.value("--node-rank") or "")
+        open_ = agent.program[:1] and agent.program[0].text[:1] in ("$", "@", "{")
+        counts = [_count_tasks(script, item) for item in launchers]
+        each = all(taken == nodes and tasks != 1 for taken, tasks in counts)
+        if word and count not in (1, nodes) and not ranked and not _is_inner(launch):
+            waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
             message = f"--nnodes is {count}, the job has {nodes} nodes: it {waits}"
             yield Fault(word.line, word.column, message)
+        elif nodes > 1 and launchers and each and not told and not open_:
+            message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
+            yield Fault(launch.place.line, launch.place.column, message)
 
 
 @rule("two-agents", "Several torchrun agents a node", TORCHRUN)

@@ -1,4 +1,4 @@
-"""Rules on how nodes find each other: node lists, addresses, ports, ranks."""
+"""Rules on how nodes and programs find each other: addresses, ports, servers, a Ray."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.lint.rule import PBS_RESOURCES, TORCHRUN, Fault, rule
+from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
+_RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
+# What others connect to.
+SERVICE = re.compile(
+    r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
+)
+# What asks whether something is there; a script that has it needs no rule on sleeping.
+_ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
+_PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|exact|overlap|het-group|exclude)(=.*)?")
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
-# What others connect to, and its port.
-_SERVICE = re.compile(
-    r"(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
+_PORT_OF = re.compile(
+    rf"(?:{SERVICE.pattern}).*?--port[= ](\d+)\b"
     r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
@@ -54,7 +61,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         text = " ".join(word.text for word in launch.started.program)
         inner = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
-        if not inner and (match := _SERVICE.search(text)):
+        if not inner and (match := _PORT_OF.search(text)):
             words.append(Word(match[1] or match["port"], launch.place.line, launch.place.column))
     seen = {"0"}
     for word in words:
@@ -82,3 +89,59 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
+
+
+@rule("sleep-until-ready", "A server that is given some seconds to start", _RAY)
+def _find_sleep(script: Script) -> Iterator[Fault]:
+    """A slow file system or a large model takes longer, and then the client fails; a server that
+    has died is not noticed at all.
+
+    Fix: ask until it answers, with a limit, and look whether it still runs; ready does so in a
+    jobgen spec with roles
+    """
+    if _ASKS.search(script.text):
+        return
+    started = False
+    for command in script.commands:
+        texts = command.texts
+        serves = command.name not in ("echo", "printf") and SERVICE.search(" ".join(texts))
+        started = started or (bool(serves) and command.end == "&")
+        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
+            message = f"whether the server is up after {texts[-1]} s is not known"
+            yield Fault(command.place.line, command.place.column, message)
+            return
+
+
+@rule("step-takes-all", "A step in the background beside others", SRUN)
+def _find_beside(script: Script) -> Iterator[Fault]:
+    """Without --exact or --overlap a step has all CPUs and memory of its nodes: the next step
+    waits until it ends, which a server never does.
+
+    Fix: add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w
+    """
+    steps = [command for command in script.commands if command.name == "srun"]
+    loose = [
+        command
+        for command in steps
+        if command.end == "&"
+        and not any(block.opener == "if" for block in command.blocks)
+        and not any(map(_PLACED.fullmatch, command.texts))
+    ]
+    if loose and len(steps) > 1:
+        message = "an srun in the background takes all of the job, and the next one waits for it"
+        yield Fault(loose[0].place.line, loose[0].place.column, message)
+
+
+@rule("worker-on-head", "A Ray worker beside the head", _RAY)
+def _find_worker_on_head(script: Script) -> Iterator[Fault]:
+    """The head's node then counts twice, and the last node of the job idles.
+
+    Fix: begin the loop at 1
+    """
+    if not re.search(r"ray start\b[^\n]*--head", script.text):
+        return
+    loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
+    worker = r"(?:(?!^\s*done\b|--head).)*?ray start\b(?:(?!^\s*done\b|--head).)*?--address"
+    if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
+        line = script.text.count("\n", 0, match.start()) + 1
+        yield Fault(line, 1, "the workers begin at node 0, where the head is")
