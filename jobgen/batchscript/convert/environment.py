@@ -218,9 +218,12 @@ class Prelude:
             raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
         self.exported |= set(map(_name, words))
         own = [word for word in words if not self._is_told(word, statement)]
-        if all(self._hoists(word, statement) for word in own):
-            for word in own:
-                self._export(word, statement)
+        values = {_name(word): self._hoist(word, statement) for word in own}
+        if None not in values.values():
+            for name, value in values.items():
+                self.variables.pop(name, None)
+                self.variables[name] = value
+                self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)
             return
         if len(own) < len(words):
             raise NotStraightError(statement.line, "several values are set in one line")
@@ -228,24 +231,23 @@ class Prelude:
             self.variables.pop(_name(word), None)
         self._keep(statement)
 
-    def _hoists(self, word: Word, statement: Statement) -> bool:
-        """Whether a variable can be said by a key of the spec."""
+    def _hoist(self, word: Word, statement: Statement) -> Any:
+        """Return what a key of the spec says for a variable; None where only bash can set it."""
         name, _, raw = word.raw.partition("=")
         taken = name.endswith("+") or re.fullmatch(TAKEN, name)
-        if taken or name in self.reader.variables.loose:
-            return False
-        if self.phase > 2 and (self.touched or _PATHS.fullmatch(name)):
-            return False
-        try:
-            text, expands = self._read_value(raw, statement.line)
-        except NotStraightError:
-            return False
-        return not (expands and self.moved and "PWD" in list_names(text))
-
-    def _read_value(self, raw: str, line: int) -> tuple[str, bool]:
-        known = set(self.variables) | {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
+        taken = taken or name in self.reader.variables.loose
+        if taken or (self.phase > 2 and (self.touched or _PATHS.fullmatch(name))):
+            return None
+        known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
-        return self.reader.read_field(field, line, assigned=True, free=known)
+        try:
+            text, expands = self.reader.read_field(
+                field, statement.line, assigned=True, free=known
+            )
+        except NotStraightError:
+            return None
+        lost = expands and self.moved and "PWD" in list_names(text)
+        return None if lost else make_value(text, expands)
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen, or nothing at all, says this variable."""
@@ -267,13 +269,6 @@ class Prelude:
             raise NotStraightError(statement.line, message)
         self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
         return True
-
-    def _export(self, word: Word, statement: Statement) -> None:
-        name, _, raw = word.raw.partition("=")
-        value = make_value(*self._read_value(raw, statement.line))
-        self.variables.pop(name, None)
-        self.variables[name] = value
-        self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""

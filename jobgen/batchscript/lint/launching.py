@@ -99,7 +99,7 @@ def _count_tasks(script: Script, srun: Launcher) -> tuple[int | None, int | None
     """How many nodes srun takes, and how many tasks it starts on all; None where that is open."""
 
     def number(text: str | None) -> int | None:
-        return int(text) if re.fullmatch(r"[1-9]\d{0,5}", text or "", re.ASCII) else None
+        return int(text) if text and re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) else None
 
     if any(option[0] == "$" for option, _ in srun.options):
         return None, None
