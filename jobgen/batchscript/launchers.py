@@ -169,18 +169,13 @@ def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[
 
 
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
-_OPTIONS_NAME = re.compile(r"ARG|OPT|FLAG|PARAM|CONF|EXTRA|BIND|SETTING", re.IGNORECASE)
-_PROGRAMS = ("bash", "sh", "torchrun", "accelerate", "deepspeed", "composer", *CONTAINERS)
 
 
 def _is_option(words: tuple[Word, ...], index: int) -> bool:
     """Whether a word is an option, or a variable whose name says that it holds some."""
-    text, later = words[index].text, [word.text for word in words[index + 1 :]]
-    if match := _VARIABLE.fullmatch(text):
-        names = [word.rpartition("/")[2] for word in later]
-        program = any(name in _PROGRAMS or re.match(r"python[\d.]*$", name) for name in names)
-        named = bool(_OPTIONS_NAME.search(match[1] or match[2] or "")) and later != []
-        return named or (later != [] and later[0][:1] == "-" and program)
+    text = words[index].text
+    if _VARIABLE.fullmatch(text):
+        return index + 1 < len(words)
     return len(text) > 1 and text[0] == "-"
 
 

@@ -234,16 +234,17 @@ class Prelude:
     def _hoist(self, word: Word, statement: Statement) -> Any:
         """Return what a key of the spec says for a variable; None where only bash can set it."""
         name, _, raw = word.raw.partition("=")
-        taken = name.endswith("+") or re.fullmatch(TAKEN, name)
-        taken = taken or name in self.reader.variables.loose
-        if taken or (self.phase > 2 and (self.touched or _PATHS.fullmatch(name))):
+        loose = name.endswith("+") or name in self.reader.variables.loose
+        if (
+            loose
+            or re.fullmatch(TAKEN, name)
+            or (self.phase > 2 and (self.touched or _PATHS.fullmatch(name)))
+        ):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
         try:
-            text, expands = self.reader.read_field(
-                field, statement.line, assigned=True, free=known
-            )
+            text, expands = self.reader.read_field(field, statement.line, assigned=True, free=known)
         except NotStraightError:
             return None
         lost = expands and self.moved and "PWD" in list_names(text)
