@@ -271,12 +271,9 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
     program, inner, strings = started.program, list[Command](), list[Word]()
     shell = started.name in ("bash", "sh")
-    far = started.launchers and started.launchers[-1].name in ("ssh", "pdsh", "clush")
     if shell:
         flags = [i for i, word in enumerate(program[:-1]) if re.fullmatch(r"-[a-z]*c", word.text)]
         strings += [program[i + 1] for i in flags[:1]]
-    elif far and len(program) == 1 and re.search(r"\s", program[0].text):
-        strings.append(program[0])
     for word in strings:
         inside, text = (*command.inside, "string"), read_string(word)
         inner += parse(text, line=word.line, column=word.column + 1, inside=inside)

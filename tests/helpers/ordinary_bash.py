@@ -22,6 +22,7 @@ PIECES = {
     "case": ('case "$USER" in python) X=a;; me|you) X=b;; esac', "--x $X"),
     "condition": ("if [ -d $HOME ]; then mkdir -p out; X=1; fi", "--x 1"),
     "appended": ('OPTS="--a 1"\nOPTS+=" --b 2"\nOPTS="$OPTS --c"', "$OPTS"),
+    "lists": ("mkdir -p out && cd out; X=1; ls && ls x || X=2", "--x $X"),
     "folder": ("mkdir -p out\ncd out", "--here"),
     "group": ("{\ndate\n} > log.txt", ""),
     "modules": ("module purge\nmodule load a/1 b\nmodule load c", ""),

@@ -148,39 +148,21 @@ def _read_group(script: Script, group: list[Command], functions: set[str]) -> It
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, kinds), tuple(group), text)
         return
-    parts = _split_list(group, kinds)
-    for part in parts:
-        own = text if len(parts) == 1 else " ".join(_write(command) for command in part)
-        of_part = [kinds[group.index(command)] for command in part]
-        if len(part) == 1:
-            and_ = " || exit" if part[0].end == "&&" and of_part != ["launch"] else ""
-            yield Statement(of_part[0], (part[0],), own + and_)
-        else:
-            kind = "launch" if "launch" in of_part else _classify_all(of_part)
-            yield Statement(kind, tuple(part), own)
-
-
-def _split_list(group: list[Command], kinds: list[str]) -> list[list[Command]]:
-    """Commands of a line that run one after the other, as in separate lines.
-
-    `a && program` does so too, where the script ends if `a` fails.
-    """
-    if any(command.heredocs for command in group):
-        return [group]
-    at = kinds.index("launch") if kinds.count("launch") == 1 else -1
-    chain = at >= 0 and not set(kinds[at + 1 :]) - {"prints"}
-    chain = chain and not {item.end for item in group} - {"&&", ";", "\n"}
     parts: list[list[Command]] = [[]]
     for command in group:
         parts[-1].append(command)
-        if command.end in ((";", "\n", "&&") if chain else (";", "\n")):
+        if command.end in (";", "\n") and not any(item.heredocs for item in group):
             parts.append([])
-    return [part for part in parts if part]
+    for part in filter(None, parts):
+        own = text if part == group else " ".join(map(_write, part))
+        of_part = [kinds[group.index(command)] for command in part]
+        several = "launch" if "launch" in of_part else _classify_all(of_part)
+        yield Statement(several if len(part) > 1 else of_part[0], tuple(part), own)
 
 
 def _write(command: Command) -> str:
     words = [word.raw for word in command.all_words]
-    ends = [command.end] if command.end in ("|", "|&", "||", "&") else []
+    ends = [command.end] if command.end in ("|", "|&", "||", "&&", "&") else []
     return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
 
 
