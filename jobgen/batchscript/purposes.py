@@ -40,3 +40,7 @@ PREPARING = FILTERS | _list_words(
     " azcopy docker enroot chown nc lsof ping openssl mpstat dcgmi nvidia-cuda-mps-control"
     " huggingface-cli hf wandb tensorboard vmstat iostat mail mailx sendmail"
 )
+# Files that make an environment, and touch no variable of the script.
+FAMILIAR = re.compile(
+    r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
+)

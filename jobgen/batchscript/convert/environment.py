@@ -23,13 +23,10 @@ from jobgen.batchscript.expand import (
     follow,
     list_names,
 )
+from jobgen.batchscript.purposes import FAMILIAR
 from jobgen.batchscript.reader import Request
 from jobgen.spec.value_types import TAKEN
 
-# Files that make an environment, and touch no variable of the script.
-_FAMILIAR = re.compile(
-    r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
-)
 # What a job or its modules export already: a plain assignment changes what programs see.
 _EXPORTED = re.compile(
     r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
@@ -315,7 +312,7 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
     for command in statement.commands:
         if statement.kind in ("assigns", "export"):
             follow(command, variables)
-        elif command.name in ("source", ".", "eval") and not _FAMILIAR.search(
+        elif command.name in ("source", ".", "eval") and not FAMILIAR.search(
             " ".join(command.texts[1:2])
         ):
             variables.forget(variables.assigned)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from jobgen import process
-from jobgen.batchscript.launchers import Started, read_torchrun, unwrap
+from jobgen.batchscript.launchers import Started, find_agent, read_torchrun, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
-from jobgen.batchscript.purposes import HARMLESS, REPEATABLE
+from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, REPEATABLE
 from jobgen.batchscript.readable import find_place, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.errors import Position, SpecError
@@ -25,8 +26,6 @@ _KEEPS_STATUS = re.compile(
     r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
     re.MULTILINE,
 )
-# Files that make an environment, and stay where they are.
-_ENVIRONMENTS = re.compile(r"activate|conda|mamba|profile|rc$|module|lmod|setvars|spack")
 # One of its warnings is a fault in every script: a flag taken for a command.
 _MORE = (2215,)
 # What bash itself is asked about, by another rule; and three that are a matter of style: words that
@@ -97,7 +96,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         command, started = launch.command, launch.started
         moves = command.name in ("cd", "pushd", "source", ".")
-        if moves and not _ENVIRONMENTS.search(" ".join(command.texts)):
+        if moves and not FAMILIAR.search(" ".join(command.texts)):
             return
         words = started.program[: 4 if started.name.startswith("python") else 1]
         for word in () if started.name in HARMLESS | REPEATABLE else words:
@@ -132,7 +131,7 @@ def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
     python = started.name.startswith("python") and len(started.program) > 1
     launched = started.launchers and TRAINS.fullmatch(started.name)
-    return bool(launched or python or read_torchrun(started.program))
+    return bool(launched or python or read_torchrun(started.program) or find_agent(started.program))
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)
@@ -160,6 +159,21 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         after = later[-1]
         message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
         yield Fault(command.place.line, command.place.column, message)
+
+
+@rule("tee-status", "An exit code lost in a pipe", BASH)
+def _find_tee(script: Script) -> Iterator[Fault]:
+    """The exit code of a pipe is that of its last command, and tee's is 0.
+
+    Fix: write set -o pipefail before it
+    """
+    if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
+        return
+    for command, following in pairwise(script.expanded):
+        piped = command.end in ("|", "|&") and following.name == "tee"
+        if piped and any(_matters(started) for started, _ in unwrap_nested(command)):
+            message = f"the exit code of {command.name} is lost: tee's counts"
+            yield Fault(command.place.line, command.place.column, message)
 
 
 @rule("secret", "A secret in the script", BASH)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwrap
-from jobgen.batchscript.lint.rule import BASH, SRUN, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.reader import LaunchCommand, Script
 
 _OTHER_WAYS = re.compile(r"NODEFILE|NODELIST|hostfile|\b(pdsh|ssh|parallel|ray|dask)\b")
-_MATTER = {"torchrun", "srun", "mpirun", "mpiexec", "pbsdsh", "accelerate", "deepspeed"}
 
 
 def _is_inner(launch: LaunchCommand) -> bool:
@@ -185,38 +183,8 @@ def _find_early(script: Script) -> Iterator[Fault]:
         launched = any(launcher.name == "srun" for launcher in unwrap(command.words).launchers)
         words = command.words if launched else tuple(word for _, word, _ in command.variables())
         for word in words:
-            match = pattern.search(_INNER.sub(_hide_quoted, word.active))
+            match = pattern.search(re.sub(r"'[^']*'", "", word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 fix = "" if launched else "set it inside what srun starts: srun bash -c 'NAME=$...'"
                 yield Fault(word.line, word.column, message, fix=fix)
-
-
-_INNER = re.compile(r"\$\([^()]*(\([^()]*\)[^()]*)*\)|`[^`]*`")
-
-
-def _hide_quoted(inner: re.Match[str]) -> str:
-    """A command in a word, without what is in single quotes there."""
-    return re.sub(r"'[^']*'", "", inner[0])
-
-
-@rule("tee-status", "An exit code lost in a pipe", BASH)
-def _find_tee(script: Script) -> Iterator[Fault]:
-    """The exit code of a pipe is that of its last command, and tee's is 0.
-
-    Fix: write set -o pipefail before it
-    """
-    if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
-        return
-    commands = script.commands
-    agents = {
-        launch.command.line
-        for launch in script.launches
-        if launch.torchrun or launch.started.launchers or launch.started.name in _MATTER
-    }
-    for command, following in pairwise(commands):
-        matters = command.name in _MATTER or command.name.startswith("python")
-        matters = matters or command.line in agents
-        if matters and command.end in ("|", "|&") and following.name == "tee":
-            message = f"the exit code of {command.name} is lost: tee's counts"
-            yield Fault(command.place.line, command.place.column, message)
