@@ -33,6 +33,7 @@ for ((i = 1; i < SLURM_JOB_NUM_NODES; i++)); do
     srun -N 1 -n 1 -w "${nodes[i]}" ray start --address "$ip_head" --num-cpus 32 --block &
     sleep 5
 done
+until ray status | grep -q "2 node"; do sleep 2; done
 """
 SPREAD = {"mode": "direct", "processes_per_node": 1}
 
@@ -275,6 +276,7 @@ def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None
         ("python t.py --address $ip_head", "$ip_head is of the lines that start Ray"),
         ("RAY_ADDRESS=$ip:8265 ray job submit -- python t.py", "$ip is of the lines that start"),
         ("srun -N 2 -w $head python t.py", "$head is of the lines that start Ray"),
+        ('srun -n 1 -w "$head" python t.py | tee log', "$head is of the lines that start Ray"),
         ("python a.py\npython b.py", "several programs run one after the other"),
         ("torchrun --nproc-per-node 4 t.py", "torchrun starts the program on Ray's nodes"),
     ],

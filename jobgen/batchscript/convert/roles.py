@@ -20,7 +20,7 @@ from jobgen.batchscript.purposes import HEADS, PRINTS
 from jobgen.batchscript.reader import Script
 
 # What stands around such programs: asking, waiting, and looking for addresses.
-_AROUND = HEADS | PRINTS | {"", "export", "declare", "let", "read", "wait", "curl", "kill"}
+_AROUND = HEADS | PRINTS | {"", "export", "declare", "let", "read", "wait", "curl", "kill", "grep"}
 _KNOWN = re.compile(
     r"--(block|head|address|node-ip-address|port|redis-password|nodes|ntasks|nodelist|overlap)\b"
 )
@@ -66,8 +66,10 @@ def drop_ray(script: Script, draft: Draft) -> Script | None:
             _write(group, lines, "")
         elif list_names(_show(group)) & sets:
             alone = _ONE_TASK.sub("", _show(group))
-            if seen := list_names(alone) & sets:
-                reason = f"${min(seen)} is of the lines that start Ray, and its address differs"
+            seen = list_names(alone) & sets
+            if seen or len(group) > 1 or group[0].heredocs or group[0].end not in ("\n", ";"):
+                name = min(seen or list_names(_show(group)) & sets)
+                reason = f"${name} is of the lines that start Ray, and its address differs"
                 raise NotStraightError(group[0].place.line, reason)
             _write(group, lines, alone)
     return Script(script.path, "\n".join(lines))
@@ -181,6 +183,8 @@ def _read_steps(script: Script, total: int, draft: Draft) -> tuple[list[Step], l
         if step and started.program and started.name not in PRINTS:
             steps.append(Step(group[0], expanded[0], total))
         elif steps and {x.name for x in group} <= _AROUND and _WAITS.search(text):
+            if _list_set(group) and not text.endswith("=$!"):
+                raise NotStraightError(group[0].place.line, "a variable is set while it waits")
             web = re.search(r"//[^\s/]+:\d+(/\S*)", text)
             if "sleep" in text and web and steps[-1].port:
                 steps[-1].values["ready"] = {"http": web[1]}
