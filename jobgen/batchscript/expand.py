@@ -17,14 +17,15 @@ from jobgen.batchscript.bash import (
 )
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
+_PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*])\}?", re.ASCII)
+_NEEDED = re.compile(r"\$\{([1-9]):?\?.*\}", re.DOTALL)
 _INDEX = r"[^][]*(?:\[@\])?[^][]*"
 _ELEMENT = re.compile(
     rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\](?::([^:]+))?(?::([^:]+))?\}}",
     re.ASCII,
 )
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
-_ARGUMENT = re.compile(r"\$\{[1-9]:?[-=](\w*)\}", re.ASCII)
+_ARGUMENT = re.compile(r"\$\{[1-9]:?[-=]([\w./:-]*)\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 # The path of what starts programs is its name as well; that of another command may be an argument.
@@ -113,7 +114,9 @@ class PlainVariables:
     def _is_settled(self, text: str, name: str) -> bool:
         """Whether a live part is a variable that stays as it is until an assignment says so."""
         match = _PLAIN.fullmatch(text)
-        return match is not None and match[1] not in self.loose | _MOVING | {name}
+        if match is None or not NAME.fullmatch(match[1]):
+            return False
+        return match[1] not in self.loose | _MOVING | {name}
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""
@@ -130,6 +133,8 @@ class PlainVariables:
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
         fields: list[list[Segment]] = [[]]
+        if word.text in ("$@", "${@}") and "@" in self.values:  # no argument is no word
+            return []
         for segment in word.segments:
             values = self._resolve(segment) if segment.live else None
             if values is None:
@@ -146,7 +151,7 @@ class PlainVariables:
     def _resolve(self, segment: Segment) -> tuple[Field, ...] | None:
         """The fields of one live segment; None where only the job knows them."""
         text = segment.text
-        if match := _PLAIN.fullmatch(text) or _DEFAULT.fullmatch(text):
+        if match := _PLAIN.fullmatch(text) or _NEEDED.fullmatch(text) or _DEFAULT.fullmatch(text):
             fields = self.values.get(match[1])
             if fields is None or (match.re is _DEFAULT and not any(map(tell_field, fields))):
                 return None

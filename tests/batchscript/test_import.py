@@ -178,6 +178,22 @@ def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
 
 
+def test_an_argument_of_the_script_is_a_place_to_fill_in() -> None:
+    body = """\
+if [ "$#" -lt 2 ]; then
+    echo "Usage: sbatch $0 MODEL SEED"
+    exit 1
+fi
+MODEL=$1
+srun python t.py --model models/$MODEL --seed "${2:?a seed}" --name '$3' $@"""
+    imported = import_body(body, EACH_GPU)
+    assert yaml.safe_load(imported.yaml)["run"]["args"] == (
+        ["--model", "models/<1>", "--seed", "<2>", "--name", "$3"]
+    )
+    lost = [left.text for left in imported.left if left.kind == "lost"]
+    assert lost == ['"$#"', "MODEL=$1", '"${2:?a seed}"', "$@"]
+
+
 def test_a_launch_inside_a_string_is_taken_out_of_its_shell() -> None:
     body = """\
 H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
@@ -219,14 +235,16 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("cp -r data /tmp\nsrun python t.py", EACH_GPU, "would run on every node"),
         ("srun python t.py", "#SBATCH --ntasks=8 --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
-        ("python t.py $1", ONE_GPU, "the script takes arguments"),
+        ("python $1", ONE_GPU, "the script takes arguments"),
+        ("srun torchrun --nnodes=2 --nproc-per-node=4 $1 --lr 1", TWO_NODES, "takes arguments"),
+        ("python t.py --lr $@", ONE_GPU, "the script takes arguments"),
         ("python t.py *.npy", ONE_GPU, ""),
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
         ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
         ("srun bash run.sh", EACH_GPU, "'bash' is left to bash"),
         ("srun accelerate launch t.py", EACH_GPU, "'accelerate' is left to bash"),
-        ("python $@", ONE_GPU, "the script takes arguments"),
+        ("python $@", ONE_GPU, "no program was found"),
         ("X=${1:-a}\nmkdir -p $X\npython t.py", ONE_GPU, "the script takes arguments"),
         (f"python t.py '{'a b ' * 60}'", ONE_GPU, "a value is longer than a line"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),

@@ -15,6 +15,7 @@ from jobgen.batchscript.convert.straight import (
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS
 from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Request, Script
 
@@ -73,7 +74,7 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
     for word in (word for item in script.commands if not item.function for word in item.all_words):
         if takes_arguments(word.active):
-            draft.lose(word.line, word.raw, "an argument of the script; write those in run.args")
+            draft.lose(word.line, word.raw, "of the script's arguments; write what they are")
     for name in sorted(reader.asked.union(*(before.asked for before in readers))):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
@@ -116,6 +117,8 @@ def _list_words(statement: Statement) -> list[str]:
 def _follow_all(script: Script, before: list[Statement]) -> tuple[Reader, list[Reader]]:
     """Return the variables at the launch, and those before each statement."""
     reader, readers = Reader(script.make_variables(), sourced=False), []
+    places = PlainVariables({number: f"<{number}>" for number in "123456789"})
+    reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
     for statement in before:
         readers.append(Reader(reader.variables.copy(), sourced=reader.sourced))
         follow_statement(statement, reader)

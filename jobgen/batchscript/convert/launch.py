@@ -102,8 +102,10 @@ def read_launch(
     started, several = line.started, shape.nodes > 1
     launchers = [launcher.name for launcher in started.launchers]
     name = launchers[0] if launchers else "it"
-    if not started.program:
+    if not started.program or [word.text for word in started.program] in (["python"], ["python3"]):
         raise line.refuse("no program was found")
+    if takes_arguments(statement.text) and started.program[-1].text[:1] == "-":
+        raise line.refuse("the script takes arguments")
     if len(launchers) > 1:
         raise line.refuse("a launcher starts another")
     if name == "srun":
@@ -124,12 +126,6 @@ def read_launch(
 def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Started]:
     """Return the command that starts the program, out of the shell that may run it."""
     command = expand_command(statement.first, reader.variables)
-    if takes_arguments(command.words[-1].text):  # of which a job has none
-        command = command._replace(words=command.words[:-1])
-        program = unwrap(command.words).program
-        agent = read_torchrun(program)
-        if len(agent.program if agent else program[1:]) < 1 or program[-1].text[0] == "-":
-            raise NotStraightError(statement.line, "the script takes arguments")
     started = unwrap(command.words)
     inner = list_inner(started, command) if started.launchers or command.name == "eval" else []
     plain = not started.assignments and not started.wrapper and not command.heredocs
@@ -289,6 +285,7 @@ class _Line:
         if (
             len(text) > _LONGEST_LINE
             or re.search(r"[\n#]|SLURM_(PROCID|LOCALID|NODEID)", text)
+            or takes_arguments(text)
             or own & self.reader.variables.arrays
             or (functions and calls)
             or any(unwrap(item.words).launchers for item in self.statement.commands)
@@ -349,6 +346,13 @@ class _Line:
         return [make_value(*self.reader.read_word(word, after)) for word, after in pairs]
 
     def _finish(self, mode: str, values: dict[str, Any]) -> LaunchedProgram:
+        named = [
+            values.get("run.script"),
+            values.get("run.module"),
+            values.get("run.command", [])[:2],
+        ]
+        if re.search("<[1-9]>", str(named)):
+            raise self.refuse("the script takes arguments")
         variables = []
         for word in (*self.command.assignments, *self.started.assignments):
             name, _, raw = word.raw.partition("=")

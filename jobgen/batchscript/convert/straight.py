@@ -40,8 +40,8 @@ _ASKS = re.compile(
     re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
-_DEFAULT = re.compile(r"\$\{[1-9]:?[-=]\w*\}")
-_ALL_ARGUMENTS = re.compile(r'"?\$(\{[@*]\}|[@*])"?')
+# An argument, or its default, that a spec can say.
+_PLAIN_ARGUMENT = re.compile(r"\$[1-9@*]|\$\{[1-9](:?([-=][\w./:-]*|\?[^{}]*))?\}|\$\{[@*]\}")
 # Modules and files by which Python makes an environment.
 _MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
 _LISTS = re.compile(
@@ -124,9 +124,8 @@ def _check_command(command: Command) -> None:
             raise NotStraightError(line, "only bash knows which variable ${!...} is")
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
-        every = word is command.words[-1] if command.words else False
-        every = every and bool(_ALL_ARGUMENTS.fullmatch(word.raw))
-        if not command.function and not every and takes_arguments(_DEFAULT.sub("", word.active)):
+        left = command.function or command.name in ("[", "[[", "test")
+        if not left and takes_arguments(_PLAIN_ARGUMENT.sub("", word.active)):
             raise NotStraightError(line, "the script takes arguments")
 
 
@@ -172,6 +171,9 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
     ends = [item for item in group if not item.blocks]
     inner = [kind for kind, item in within if item.name not in HEADS and not _fails(item)]
+    asks = group[0].name in ("[", "[[") and any(takes_arguments(x.active) for x in group[0].words)
+    if asks and set(inner) <= {"prints", "ends"} and len(inner) < len(within):
+        return "prints"  # how it is to be called
     if "ends" in inner and "launch" not in inner:
         raise NotStraightError(line, "a condition ends the script before its program")
     if set(inner) & {"launch", "ends", "sets"}:
