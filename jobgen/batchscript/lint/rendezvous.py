@@ -132,6 +132,22 @@ def _find_beside(script: Script) -> Iterator[Fault]:
         yield Fault(loose[0].place.line, loose[0].place.column, message)
 
 
+@rule("step-in-turn", "Agents that start one after the other", SRUN)
+def _find_in_turn(script: Script) -> Iterator[Fault]:
+    """srun waits for the end of what it starts, and an agent waits for all others: the first one
+    never ends, and the next never starts.
+
+    Fix: write & at its end, and wait after the loop
+    """
+    for command in script.commands:
+        openers = {block.opener for block in command.blocks}
+        ranked = any(re.match(r"--(node|machine)[-_]rank\b", text) for text in command.texts)
+        waits = command.name == "srun" and command.end in ("\n", ";")
+        if ranked and waits and openers & {"for", "while"} and not openers & {"(", "{"}:
+            message = "an agent waits for those of the next turns of this loop"
+            yield Fault(command.place.line, command.place.column, message)
+
+
 @rule("worker-on-head", "A Ray worker beside the head", _RAY)
 def _find_worker_on_head(script: Script) -> Iterator[Fault]:
     """The head's node then counts twice, and the last node of the job idles.
