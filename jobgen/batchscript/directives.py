@@ -131,6 +131,8 @@ def _take(
     elif key == "name":
         draft.put("name", re.sub(r"[^A-Za-z0-9._-]+", "-", item.value).strip("-._")[:100])
         draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
+    elif item.option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
+        draft.setup([f"cd {shlex.quote(item.value)}"])
     elif (item.option, item.value) in _EXCLUSIVE:
         draft.put("resources.exclusive", True)
     else:

@@ -25,6 +25,7 @@ _TEMPLATE = re.compile(
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
 _OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
 _SUBMITTERS = ("sbatch", "qsub")
+_SUBMITS = re.compile(r"(\$\(|`)\s*(sbatch|qsub)\b")
 
 
 class ImportRefusedError(SpecError):
@@ -75,9 +76,13 @@ def refuse_unreadable(script: Script) -> None:
         if item.option in ("hetjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
-    submits = [item for item in script.commands if item.name in _SUBMITTERS]
+    submits = [
+        item
+        for item in script.commands
+        if item.name in _SUBMITTERS or any(_SUBMITS.match(word.active) for word in item.all_words)
+    ]
     if submits and not read:
-        message = f"this script submits others by {submits[0].name}, and is not a job itself"
+        message = "this script submits others, and is not a job itself"
         raise ImportRefusedError(script, submits[0].line, message, "import what it submits")
     if find_shell(script) in ("bash", "sh", "dash", "ksh"):
         try:

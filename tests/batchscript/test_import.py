@@ -194,6 +194,23 @@ srun python t.py --model models/$MODEL --seed "${2:?a seed}" --name '$3' $@"""
     assert lost == ['"$#"', "MODEL=$1", '"${2:?a seed}"', "$@"]
 
 
+@pytest.mark.parametrize(
+    ("early", "main", "script"),
+    [
+        ("python prep.py --n $(date +%s)", "torchrun --nproc-per-node=1 t.py", "t.py"),
+        ("python - <<EOF\nimport torch\nEOF", "python t.py", None),
+        ("module load a\npip install x", "python setup.py install", "setup.py"),
+    ],
+)
+def test_what_gets_things_ready_on_one_node_is_the_setup(
+    early: str, main: str, script: str | None
+) -> None:
+    spec = spec_of(f"{early}\n{main}", ONE_GPU)
+    assert early.splitlines()[-1] in spec["environment"]["setup"]
+    assert spec["run"].get("script") == script
+    assert "several" in kept("python prep.py\nsrun python t.py", EACH_GPU)
+
+
 def test_a_launch_inside_a_string_is_taken_out_of_its_shell() -> None:
     body = """\
 H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
@@ -417,6 +434,18 @@ def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
     assert "environment" not in second
 
 
+def test_the_folder_that_torque_is_told_is_that_of_the_body() -> None:
+    spec = yaml.safe_load(import_pbs("#PBS -d /a b\npython t.py").yaml)
+    assert spec["environment"]["setup"] == "cd /a\n"
+    assert "directives" not in spec
+
+
+def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None:
+    imported = import_pbs("#PBS -l storage=<yours>\nmpirun a\nmpirun b")
+    assert "directives" not in yaml.safe_load(imported.yaml)
+    assert [left.kind for left in imported.left] == ["lost"]
+
+
 def test_indices_of_an_array_are_those_of_the_script() -> None:
     for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7", "9", 1)):
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
@@ -475,7 +504,8 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script('python t.py "open'), "bash cannot read the script"),
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
-        (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others by sbatch"),
+        (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others"),
+        (Script("all.sh", "for i in 1 2; do id=$(qsub job$i.pbs); done\n"), "submits others"),
     ],
 )
 def test_what_is_not_a_job_is_refused(script: Script, reason: str) -> None:

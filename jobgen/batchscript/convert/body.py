@@ -12,6 +12,7 @@ from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import read_torchrun, unwrap
 from jobgen.batchscript.lint import check
+from jobgen.batchscript.readable import find_place
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.plan.resolve import resolve
@@ -101,7 +102,8 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     for item in script.directives:
         shapes = _SHAPES[scheduler].fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
-        if item.read and shapes and not timed and (item.option, item.value) not in rendered_options:
+        said = timed or find_place(item) or (item.option, item.value) in rendered_options
+        if item.read and shapes and not said:
             yield item
 
 

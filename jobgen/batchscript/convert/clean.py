@@ -16,6 +16,8 @@ from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
+from jobgen.batchscript.purposes import PREPARING
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Request, Script
 
@@ -34,7 +36,7 @@ def write_clean(script: Script, draft: Draft) -> None:
     for item in script.directives:
         unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
         unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
-        if item.read and (item.option == "--signal" or unsaid):
+        if item.read and (item.option in ("--signal", "-d") or unsaid):
             raise NotStraightError(item.line, f"{item.text} is for the script itself")
     parts = split_roles(script, draft)
     if not parts:
@@ -51,7 +53,7 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
     without = drop_ray(script, draft)
     script = without or script
     statements = read_statements(script)
-    before, launch, after = _split(script, statements)
+    before, launch, after = _split(script, statements, draft.values.get("resources.nodes", 1))
     _check_after(after)
     shape = read_shape(script, draft)
     if without:
@@ -88,17 +90,37 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
 
 
 def _split(
-    script: Script, statements: list[Statement]
+    script: Script, statements: list[Statement], nodes: int
 ) -> tuple[list[Statement], Statement, list[Statement]]:
-    launches = [index for index, item in enumerate(statements) if item.kind == "launch"]
+    kinds = [statement.kind for statement in statements]
+    launches = [index for index, kind in enumerate(kinds) if kind == "launch"]
+    if not launches and nodes == 1:  # an installation, or a download
+        named = [item.first.name for item in statements]
+        own = [name in PREPARING or name.startswith("python") for name in named]
+        launches = [index for index, kind in enumerate(kinds) if kind == "once" and own[index]]
     if not launches:
         last = statements[-1].line if statements else script.body_line
         raise NotStraightError(last, "no program was found")
-    if len(launches) > 1:
-        line = statements[launches[1]].line
-        raise NotStraightError(line, "several programs run one after the other")
     at = launches[-1]
-    return statements[:at], statements[at], statements[at + 1 :]
+    before = list(statements[:at])
+    for index, statement in enumerate(before):
+        if statement.kind == "launch":
+            if nodes > 1 or not _prepares(statement, statements[at]):
+                line = statements[kinds.index("launch", index + 1)].line
+                raise NotStraightError(line, "several programs run one after the other")
+            before[index] = statement._replace(kind="once")
+    return before, statements[at], statements[at + 1 :]
+
+
+def _prepares(early: Statement, main: Statement) -> bool:
+    """Whether a program only gets things ready for another, which a launcher starts."""
+    launched = [
+        bool(started.launchers or read_torchrun(started.program) or find_agent(started.program))
+        for started in (unwrap(early.first.words), unwrap(main.first.words))
+    ]
+    asks = early.first.name.startswith("python") and early.first.texts[1] in ("-", "-c")
+    alone = len(early.commands) == 1 and early.first.end != "&"
+    return alone and not launched[0] and (launched[1] or asks)
 
 
 def _check_after(after: list[Statement]) -> None:

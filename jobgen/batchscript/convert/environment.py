@@ -43,7 +43,8 @@ _OF_SRUN = re.compile(r"SRUN_\w+|SLURM_(CPU_BIND|MPI_TYPE|KILL_BAD_EXIT|EXPORT_E
 _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
 # The same on every node of a job.
 _STEADY = re.compile(
-    r"(pwd|whoami|id -un|dirname .*|basename .*|realpath .*|readlink -f .*|which \S+|cat [^|]*)"
+    r"(pwd|whoami|id -un|dirname .*|basename .*|realpath .*|readlink -f .*|which \S+|cat [^|]*"
+    r"|scontrol show hostnames?( \"?\$\w+\"?)?( *\| *(head -n? ?1|wc -l))?)"
 )
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
@@ -89,8 +90,13 @@ class Prelude:
 
     @property
     def alone(self) -> bool:
-        """Whether one process runs, so that all before it runs once."""
+        """Whether one process runs."""
         return self.launch.mode == "plain"
+
+    @property
+    def once(self) -> bool:
+        """Whether the setup runs once: for one process, or for the agent of one node."""
+        return self.alone or (self.launch.mode == "torchrun" and self.shape.nodes == 1)
 
     def take(self, statement: Statement, reader: Reader) -> None:
         """Take over one statement; `reader` has the variables as they are there."""
@@ -100,7 +106,7 @@ class Prelude:
             take(statement)
         elif statement.kind == "ends":
             raise NotStraightError(statement.line, f"'{statement.text}' stands before the program")
-        elif statement.kind == "repeats" or self.alone:
+        elif statement.kind == "repeats" or self.once:
             self._keep(statement)
         else:
             raise NotStraightError(statement.line, "a command would run on every node")
@@ -277,7 +283,7 @@ class Prelude:
         unset = {word.text for item in own if item.name == "unset" for word in item.words}
         if unset & (self.launch.names | self.needed):
             raise NotStraightError(statement.line, "'unset' of a variable is left to bash")
-        for word in words if not self.alone else ():
+        for word in words if not self.once else ():
             inner = list_substituted(word.raw)
             changes = re.search(r"\$\{?(RANDOM|SECONDS|BASHPID)|\$\$", word.active)
             if changes or not all(_STEADY.fullmatch(text.strip()) for text in inner):
