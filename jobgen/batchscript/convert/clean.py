@@ -23,7 +23,7 @@ from jobgen.batchscript.reader import Request, Script
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
-_LONGEST = 40  # lines of a spec
+_LONGEST = 45  # lines of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
 # Kinds of statements that do nothing for anybody after the program has ended.
 _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
