@@ -114,7 +114,7 @@ def settle(script: Script, draft: Draft) -> None:
     rest = _settle_mail(read, script.target, draft)
     rest = [item for item in rest if not _take(item, keys, draft)]
     for item in read if "JOBGEN_TASK" in draft.values.get("environment.setup", "") else ():
-        if "%a" in item.value or "array_index" in item.value:
+        if re.search(r"%\d*a|array_index", item.value):
             draft.check(item.line, item.text, "counts the tasks from 0, as jobgen does")
     settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
     for item in settle_rest(script, rest, draft, profile):

@@ -12,7 +12,7 @@ _SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
 # Places that a generator or a reader of the manual is to fill in.
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
-    r"|@[A-Z_]+@|\[[A-Z][A-Z_ ]+\]"
+    r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
     r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b",
     re.IGNORECASE,
 )
@@ -73,7 +73,7 @@ def refuse_unreadable(script: Script) -> None:
             message = f"{item.text} belongs to NQSV, not to PBS"
             raise ImportRefusedError(script, item.line, message)
     for item in read:
-        if item.option in ("hetjob", ":"):
+        if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
     submits = [

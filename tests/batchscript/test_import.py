@@ -441,9 +441,9 @@ def test_the_folder_that_torque_is_told_is_that_of_the_body() -> None:
 
 
 def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None:
-    imported = import_pbs("#PBS -l storage=<yours>\nmpirun a\nmpirun b")
+    imported = import_pbs("#PBS -l storage=<yours>\n#PBS -l select=@NODES\nmpirun a\nmpirun b")
     assert "directives" not in yaml.safe_load(imported.yaml)
-    assert [left.kind for left in imported.left] == ["lost"]
+    assert [left.kind for left in imported.left] == ["lost", "lost"]
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:
@@ -504,6 +504,7 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script('python t.py "open'), "bash cannot read the script"),
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
+        (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH packjob"), "a heterogeneous job"),
         (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others"),
         (Script("all.sh", "for i in 1 2; do id=$(qsub job$i.pbs); done\n"), "submits others"),
     ],
@@ -519,9 +520,9 @@ def test_qsub_wants_no_blank_before_an_option() -> None:
 
 def test_logs_that_are_named_by_the_index_are_named_otherwise() -> None:
     for tasks, kinds in (("0-3", []), ("4-7", ["check"])):
-        asked = (ONE_GPU, f"#SBATCH --array={tasks}", "#SBATCH --output=log-%A_%a.txt")
+        asked = (ONE_GPU, f"#SBATCH --array={tasks}", "#SBATCH --output=log-%A_%3a.txt")
         imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *asked)
-        assert [left.kind for left in imported.left if "%a" in left.text] == kinds
+        assert [left.kind for left in imported.left if "a.txt" in left.text] == kinds
 
 
 def test_a_place_to_fill_in_may_hold_blanks() -> None:

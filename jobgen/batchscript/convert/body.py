@@ -102,8 +102,8 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     for item in script.directives:
         shapes = _SHAPES[scheduler].fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
-        said = timed or find_place(item) or (item.option, item.value) in rendered_options
-        if item.read and shapes and not said:
+        plain = timed or find_place(item) or (item.option, item.value) in rendered_options
+        if item.read and shapes and not plain:
             yield item
 
 

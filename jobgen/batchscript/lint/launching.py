@@ -55,7 +55,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
     nodes = script.nodes or 0
-    told = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
+    exported = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
     for launch in script.launches:
         agent, launchers = launch.torchrun, launch.started.launchers
         if not agent or not nodes:
@@ -71,7 +71,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
             waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
             message = f"--nnodes is {count}, the job has {nodes} nodes: it {waits}"
             yield Fault(word.line, word.column, message)
-        elif nodes > 1 and launchers and each and not told and not open_:
+        elif nodes > 1 and launchers and each and not exported and not open_:
             message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
             yield Fault(launch.place.line, launch.place.column, message)
 
