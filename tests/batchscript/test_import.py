@@ -253,6 +253,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun python t.py", "#SBATCH --ntasks=8 --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the script takes arguments"),
+        ("cat > c <<EOF\n$1\nEOF\npython t.py c", ONE_GPU, "the script takes arguments"),
         ("srun torchrun --nnodes=2 --nproc-per-node=4 $1 --lr 1", TWO_NODES, "takes arguments"),
         ("python t.py --lr $@", ONE_GPU, "the script takes arguments"),
         ("python t.py *.npy", ONE_GPU, ""),

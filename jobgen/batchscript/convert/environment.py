@@ -278,7 +278,8 @@ class Prelude:
         """Raise where a value is another on every node, and more than one process sees it."""
         words = [word for item in statement.commands for word in item.all_words]
         own = [item for item in statement.commands if not item.function]
-        if any(takes_arguments(word.active) for item in own for word in item.all_words):
+        texts = [word.active for item in own for word in item.all_words]
+        if any(map(takes_arguments, texts + [doc.body for item in own for doc in item.heredocs])):
             raise NotStraightError(statement.line, "the script takes arguments")
         unset = {word.text for item in own if item.name == "unset" for word in item.words}
         if unset & (self.launch.names | self.needed):

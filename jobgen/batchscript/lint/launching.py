@@ -38,7 +38,8 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         count = (agent.value("--nnodes") or "") if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
         python = launch.started.name.startswith("python") and not find_agent(program)
-        python = python and not launched and any(word.text.endswith(".py") for word in program)
+        names = [word.text for word in program if word.text.endswith(".py")]
+        python = python and not launched and names not in ([], ["setup.py"])
         if several or (not count and nodes > 1 and (agent or python)):
             of = count if count.isdigit() else nodes if nodes > 1 else "several"
             message = f"{'torchrun' if agent else 'this'} starts on the first of {of} nodes alone"
