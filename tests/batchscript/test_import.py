@@ -102,6 +102,12 @@ run:
         ("srun -n 2 python -m a.b", EACH_GPU, {"module": "a.b"}, SPREAD),
         ("torchrun --nproc-per-node=1 t.py", ONE_GPU, {"script": "t.py"}, None),
         (
+            "uv run torchrun --nproc-per-node=1 t.py",
+            ONE_GPU,
+            {"command": ["uv", "run", "python3", "t.py"]},
+            None,
+        ),
+        (
             "torchrun --nproc-per-node=gpu --log_dir x t.py",
             ONE_GPU,
             {"command": ["torchrun", "--nproc-per-node=gpu", "--log_dir", "x", "t.py"]},

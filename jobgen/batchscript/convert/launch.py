@@ -224,8 +224,11 @@ class _Line:
         text, expands = self.reader.read_word(first)
         if expands and torchrun.module:
             raise self.refuse("only bash knows which module it is")
-        if not torchrun.module and (self.moved or self._names_own(text)):
-            values["run.command"] = ["python3", make_value(text, expands), *self._read_words(rest)]
+        runner = [word.text for word in self.started.runner]  # which has an environment of its own
+        if runner or (not torchrun.module and (self.moved or self._names_own(text))):
+            python = [*runner, "python3", *(["-m"] if torchrun.module else [])]
+            read = [make_value(text, expands), *self._read_words(rest)]
+            values["run.command"] = python + read
         else:
             values["run.module" if torchrun.module else "run.script"] = text
             values |= self._make_arguments(rest)
