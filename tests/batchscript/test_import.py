@@ -102,6 +102,12 @@ run:
         ("srun -n 2 python -m a.b", EACH_GPU, {"module": "a.b"}, SPREAD),
         ("torchrun --nproc-per-node=1 t.py", ONE_GPU, {"script": "t.py"}, None),
         (
+            "$HOME/v/bin/torchrun --nproc-per-node=1 t.py",
+            ONE_GPU,
+            {"command": [{"value": "$HOME/v/bin/python3", "expand": True}, "t.py"]},
+            None,
+        ),
+        (
             "uv run torchrun --nproc-per-node=1 t.py",
             ONE_GPU,
             {"command": ["uv", "run", "python3", "t.py"]},

@@ -224,11 +224,13 @@ class _Line:
         text, expands = self.reader.read_word(first)
         if expands and torchrun.module:
             raise self.refuse("only bash knows which module it is")
-        runner = [word.text for word in self.started.runner]  # which has an environment of its own
-        if runner or (not torchrun.module and (self.moved or self._names_own(text))):
-            python = [*runner, "python3", *(["-m"] if torchrun.module else [])]
-            read = [make_value(text, expands), *self._read_words(rest)]
-            values["run.command"] = python + read
+        agent = self.started.program[0]  # whose folder, as a runner, has an environment
+        python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
+        starts = self._read_words([*self.started.runner, python])
+        other = starts not in (["python3"], ["python"])
+        if other or (not torchrun.module and (self.moved or self._names_own(text))):
+            starts += ["-m"] if torchrun.module else []
+            values["run.command"] = [*starts, make_value(text, expands), *self._read_words(rest)]
         else:
             values["run.module" if torchrun.module else "run.script"] = text
             values |= self._make_arguments(rest)
