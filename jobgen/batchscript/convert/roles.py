@@ -21,13 +21,6 @@ from jobgen.batchscript.reader import Script
 
 # What stands around such programs: asking, waiting, and looking for addresses.
 _AROUND = HEADS | PRINTS | {"", "export", "declare", "let", "read", "wait", "curl", "kill", "grep"}
-_KNOWN = re.compile(
-    r"--(block|head|address|node-ip-address|port|redis-password|nodes|ntasks|nodelist|overlap)\b"
-)
-_ONE_TASK = re.compile(
-    r"^srun(\s+(--overlap|--exact|-u|(-N|--nodes|-n|--ntasks|--ntasks-per-node)[ =]?1"
-    r"|(-w|--nodelist)[ =]?[\"$\w{}\[\]]+))+\s+(?=[^\s-])"
-)
 _PLACES = {"-w", "--nodelist", "-N", "--nodes", "--overlap", "--exact"}
 _WAITS = re.compile(r"\b(kill|wait|sleep)\b|\$!")
 _LIST = r"scontrol show hostnames?\b[^|)`\n]*"
@@ -47,9 +40,8 @@ def drop_ray(script: Script, draft: Draft) -> Script | None:
     for item in (item for group in dropped for item in group):
         if item.name not in _AROUND and not _is_ray(item):
             raise NotStraightError(item.place.line, "more than Ray starts where Ray does")
-        for word in item.words if _is_ray(item) else ():
-            if word.text[:2] == "--" and not _KNOWN.match(word.text):
-                draft.check(word.line, word.raw, "is not said to Ray, which has all of the job")
+        if "--head" in item.texts:
+            draft.check(item.place.line, _show([item]), "here Ray has all CPUs and GPUs of the job")
     used, sets = list_names(text), set[str]()
     for group in reversed(around):  # what Ray's lines need
         if _list_set(group) & used:
@@ -64,14 +56,9 @@ def drop_ray(script: Script, draft: Draft) -> Script | None:
     for group in groups:
         if group in dropped:
             _write(group, lines, "")
-        elif list_names(_show(group)) & sets:
-            alone = _ONE_TASK.sub("", _show(group))
-            seen = list_names(alone) & sets
-            if seen or len(group) > 1 or group[0].heredocs or group[0].end not in ("\n", ";"):
-                name = min(seen or list_names(_show(group)) & sets)
-                reason = f"${name} is of the lines that start Ray, and its address differs"
-                raise NotStraightError(group[0].place.line, reason)
-            _write(group, lines, alone)
+        elif seen := list_names(_show(group)) & sets:
+            reason = f"${min(seen)} is of the lines that start Ray, and its address differs"
+            raise NotStraightError(group[0].place.line, reason)
     return Script(script.path, "\n".join(lines))
 
 
