@@ -16,6 +16,7 @@ from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_ranks
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.matching import (
     CAUSES,
     Explained,
@@ -79,7 +80,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     if state.name == "done":
         if state.reason == status.APART:
             return _name_cause(about, (missing.APART, None), evidence)
-        return about._replace(cause="healthy", title=state.reason or "it ended well")
+        return _judge_done(about, state, evidence)
     word = Line(Path(job.scheduler), 0, state.described)
     # What a job that waits has left is of an earlier start.
     output = evidence.script() if state.name != "queued" else []
@@ -105,6 +106,19 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     if first is None:
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
+
+
+def _judge_done(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
+    """Of a job whose commands all left with 0: well, unless several ended as they lost another."""
+    _, ended = _explain_all(evidence)
+    lost = [one for one in ended if one.raised and one.cause.symptom]
+    if len(lost) > 1 and (first := _find_hidden(lost, ended)):
+        about = _name_first(about, first, lost, [], evidence)
+    elif len(lost) > 1 and missing.find_absent(evidence, lost):
+        about = _judge_consequences(about, evidence, lost, [])
+    else:
+        return about._replace(cause="healthy", title=state.reason or "it ended well")
+    return about._replace(title=f"{about.title}; its command hid that by exit code 0")
 
 
 def _list_slow(evidence: Evidence) -> tuple[str, ...]:
@@ -177,7 +191,8 @@ def _name_first(
         for one in (*failures, *stopped)
         if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
     ]
-    if not first.cause.waits and stall.suspect_by_name(evidence, waited):
+    timed = len(alike) > 1 and first.line and TIMED.match(first.line.text)  # each by its timer
+    if not first.cause.waits and (timed or stall.suspect_by_name(evidence, waited)):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:

@@ -24,6 +24,7 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
+_QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )by (/.*)")  # whose end follows
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 # How a node's log begins with each start of the job.
 _STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
@@ -136,6 +137,9 @@ class Evidence:
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
         lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
+        named = (path for line in lines if (path := _QUOTES.match(line.text)))
+        quoted = {line.text for path in named for line in read_lines(Path(path[1]))}
+        lines = [line for line in lines if line.text not in quoted]
         return lines + list(read_lines(self._file("launcher.log")))
 
     def all_output(self) -> list[Line]:
@@ -311,6 +315,12 @@ class Evidence:
     def _first(self) -> list[str]:
         """The first failure on record: the node's number, the code, and the rank where known."""
         return read_words(self._file("failed"))
+
+    @property
+    def first_node(self) -> str | None:
+        """The node whose agent is on record as the first to fail, with no process of it."""
+        nodes = [node for index, node in enumerate(self.nodes) if self._first()[:1] == [str(index)]]
+        return nodes[0] if nodes and len(self._first()) == 2 else None
 
     def _file(self, name: str) -> Path:
         return (self.attempt or self.run_dir / "attempts" / "none") / name

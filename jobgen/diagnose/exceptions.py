@@ -31,6 +31,9 @@ LOGGED = re.compile(
     r"|[IWEF]\d{4} |wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
     re.IGNORECASE,
 )
+#: how a process begins its stacks whose own timer of Python is over, and ends it
+TIMED = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!$")
+_THREAD = re.compile(r"(Current t|T)hread 0x")
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
@@ -173,11 +176,19 @@ def _ends_message(lines: Sequence[Line], at: int) -> bool:
 
 
 def find_crash(lines: Sequence[Line]) -> str:
-    """Return where in the program a process was when it crashed, by Python's own fault handler."""
-    crashed = (at for at, line in enumerate(lines) if line.text.startswith("Fatal Python error: "))
+    """Return where a process was when it crashed or its time was over, by Python's fault handler.
+
+    Of several threads it is the current one, or the last, which is the program's first.
+    """
+    crashed = (
+        at
+        for at, line in enumerate(lines)
+        if line.text.startswith("Fatal Python error: ") or TIMED.match(line.text)
+    )
     frames = lines[next(crashed, len(lines)) :]
-    begins = (at for at, line in enumerate(frames) if line.text.startswith("Current thread 0x"))
-    frames = frames[next(begins, len(frames)) + 1 :]
+    threads = [at for at, line in enumerate(frames) if _THREAD.match(line.text)]
+    current = (at for at in threads if frames[at].text.startswith("Current"))
+    frames = frames[next(current, max(threads, default=len(frames))) + 1 :]
     ends = (at for at, line in enumerate(frames) if not line.text.startswith("  File "))
     return _find_place(frames[: next(ends, len(frames))][::-1])
 

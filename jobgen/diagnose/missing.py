@@ -10,7 +10,7 @@ import socket
 
 from jobgen.diagnose import matching
 from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
-from jobgen.diagnose.ending import select_telling
+from jobgen.diagnose.ending import is_of_exits, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, Match, find_cause
 from jobgen.diagnose.reading import Line
@@ -54,7 +54,16 @@ APART = Cause(
     "if they are to work together, look whether the program calls init_process_group, or tells its "
     "library of RANK, WORLD_SIZE and MASTER_ADDR",
 )
+STOPPED = Cause(
+    "exit -15",
+    RANK,
+    "",
+    "something other than the job's script stopped its agent (SIGTERM)",
+    "look for who sent it: the program itself, a preemption, an administrator",
+    fault="unknown",
+)
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
+_SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15$")
 _SCHEDULERS_RANK = re.compile(r"\b(SLURM_PROCID|PMIX?_RANK|OMPI_COMM_WORLD_RANK|PALS_RANKID)\b")
 _PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
 _MOST_BYTES = 1 << 20
@@ -73,6 +82,10 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     """Return who was lost by those in `failures`; None where that cannot be told."""
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}
     codes = evidence.exit_codes()
+    if stopped := evidence.first_node:
+        line = evidence.last_word(stopped)
+        if line and _SIGNALLED.search(line.text):
+            return Absent(STOPPED, stopped, None, line)
     for node in evidence.unended_nodes():
         ranks = {rank for rank, place in evidence.ranks.items() if place == node}
         # Where the launcher has killed its agent, that or its processes noticed something before.
@@ -94,7 +107,9 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     if len(left) != 1:
         return None
     ((rank, node),) = left.items()
-    last = select_telling(evidence.read_log(node, rank))
+    log = evidence.read_log(node, rank)
+    errors = [line for line in log if line.file.suffix == ".err" and not is_of_exits(line)]
+    last = errors[-1:] or select_telling(log)
     return Absent(LEFT_EARLY, node, rank, last[0] if last else None)
 
 

@@ -213,8 +213,7 @@ def _is_raised(one: Explained) -> bool:
 
 
 def _shorten(one: Explained) -> str:
-    place = one.place
-    return os.path.basename(place.partition(", in ")[0])
+    return os.path.basename(one.place.partition(", in ")[0])
 
 
 def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
