@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers" / "programs"))
 
 import cluster_fixtures as clusters
 import guests
+import latecomers
 import others
 import pilgrims
 import reported
@@ -809,7 +810,7 @@ def take_others() -> list[Planted]:
     """The programs of others, which know what is true of them."""
     of = {
         name: module
-        for module in (guests, pilgrims, reported, strangers, travellers)
+        for module in (guests, latecomers, pilgrims, reported, strangers, travellers)
         for name in module.NAMES
     }
     faults = []
