@@ -17,6 +17,7 @@ from typing import Literal, get_args, get_origin
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
+RESTART = ROOT / "templates" / "runtime" / "restart.sh"
 sys.path.insert(0, str(ROOT))
 
 from jobgen import __version__
@@ -623,23 +624,35 @@ def shared() -> Iterator[tuple[str, str]]:
 
 
 def write_faults() -> str:
-    """What the verdict of a script goes by: rows of a verdict, a cause and a pattern.
+    """The file with what the verdict of a script goes by: rows of a verdict, a cause and a pattern.
 
-    What is in no row is the program's fault, if the program says a word at all. What one node may
-    lack counts as the program's.
+    A row of the program is for the last error of a process alone. What is in no row is unknown.
     """
     rows: dict[str, list[str]] = {
         "restart preflight": ["preflight: [^ :]+: "],
         "unknown waited": [],
-        "unknown ambiguous": ["^ *exitcode *: -[679]\\b"],  # killed, aborted, bad memory access
+        "unknown ambiguous": [r"^ *exitcode *: -\d", program.DOUBTFUL],
+        "stop program": [program.EXCEPTION.pattern],
     }
     for cause in CAUSES:
         if head := _find_verdict(cause):
             rows.setdefault(head, []).extend(_split_pattern(cause.pattern))
-    order = ("restart", "stop", "unknown")
-    heads = sorted(rows, key=lambda head: order.index(head.split()[0]))
+    order = (
+        "preflight",
+        "launch-failed",
+        "node-lost",
+        "gpu-error",
+        "file-system",
+        "network-hardware",
+        "out-of-memory",
+        "waited",
+        "ambiguous",
+        "program",
+    )
+    heads = sorted(rows, key=lambda head: order.index(head.split()[1]))
     lines = [f"{head} {'|'.join(dict.fromkeys(rows[head]))}" for head in heads]
-    return "FAULTS='" + "\n".join(lines) + "'    # made by docs/generate.py\n"
+    end = "'    # made by docs/generate.py\n"
+    return "FAULTS='" + "\n".join(lines) + end + RESTART.read_text(encoding="utf-8").split(end)[1]
 
 
 # What one row tells of: the verdict's own name, and the causes.
@@ -652,16 +665,19 @@ _KINDS = {
 
 
 def _find_verdict(cause: Cause) -> str:
-    """The verdict, and why, by what a process or agent says; empty if it is the program's."""
+    """The verdict, and why, by what a process or agent says; empty if it says nothing of either."""
     if not {"rank", "agent"} & {*cause.where} or cause.symptom or "preflight" in cause.pattern:
         return ""
     kind = _KINDS.get(cause.id, cause.id)
+    if kind == "out-of-memory":
+        return f"stop {kind}"
     if cause.fault == "machine" and cause.id != "port-in-use":  # each start has another port
         return f"restart {kind}"
-    of_program = cause.per_node and cause in program.CAUSES  # what most often all nodes lack
-    if cause.id == "port-in-use" or (cause.fault == "unknown" and not cause.own and not of_program):
-        return "unknown waited" if cause.waits else "unknown ambiguous"
-    return f"stop {kind}" if "scheduler" in cause.where or kind == "out-of-memory" else ""
+    if cause in program.CAUSES and (cause.fault == "program" or cause.per_node):
+        return "stop program"  # what most often all nodes lack
+    if cause.own or cause.fault == "program":
+        return ""
+    return "unknown waited" if cause.waits else "unknown ambiguous"
 
 
 def _split_pattern(pattern: str) -> list[str]:
@@ -691,4 +707,4 @@ if __name__ == "__main__":
         for name, write in PAGES.items():
             (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")
         (ROOT / "SKILL.md").write_text(skill(), encoding="utf-8")
-        (ROOT / "templates" / "runtime" / "faults.sh").write_text(write_faults(), encoding="utf-8")
+        RESTART.write_text(write_faults(), encoding="utf-8")

@@ -31,7 +31,7 @@ def test_the_pages_are_what_the_program_says(generate: ModuleType) -> None:
     for name, write in generate.PAGES.items():
         assert (ROOT / "docs" / "reference" / name).read_text() == write(), name
     assert (ROOT / "SKILL.md").read_text() == generate.skill()
-    assert (ROOT / "templates/runtime/faults.sh").read_text() == generate.write_faults()
+    assert (ROOT / "templates/runtime/restart.sh").read_text() == generate.write_faults()
 
 
 def test_every_key_of_a_spec_is_on_its_page(generate: ModuleType) -> None:

@@ -43,6 +43,7 @@ CAUSES = (
         "the program wants something from the internet, which this node cannot reach",
         "fetch it on a login node first, and set HF_HUB_OFFLINE=1 or the like in "
         "environment.variables; some sites have a proxy",
+        fault="unknown",
     ),
     Cause(
         "module-missing",
@@ -174,7 +175,8 @@ CAUSES = (
         "gpu-missing",
         ALL,
         r"no CUDA-capable device is detected|No (CUDA|HIP) GPUs are available"
-        r"|invalid device ordinal|[Nn]o devices were found|needs \d+ GPUs?, (and )?sees",
+        r"|invalid device ordinal|[Nn]o devices were found|needs \d+ GPUs?, (and )?sees"
+        r"|^\s*assert .*(is_available|device_count)\(",
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",

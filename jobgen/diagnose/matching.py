@@ -112,7 +112,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     if not ending.chain:
         return _explain_exit(failure, ending)
     explained = _explain_exception(failure, ending.chain)
-    referring = explained.cause is EXCEPTION and REFERS.search(ending.words)
+    referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
         if match and not match[0].vague and not match[0].symptom:
@@ -150,7 +150,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     if last.words == "KeyboardInterrupt" and (why := _find_interrupter(failure, last)):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
     return Explained(
-        failure, *(match or (EXCEPTION, last.message[0])), last, tail, words, last.place
+        failure, *(match or (program.EXCEPTION, last.message[0])), last, tail, words, last.place
     )
 
 
@@ -172,9 +172,6 @@ def _find_known(raised: Raised) -> Match | None:
     if match and (match[0].symptom or match[0].of_group):
         return match if raised.of_group else None
     return match
-
-
-EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
 
 
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:

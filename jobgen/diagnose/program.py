@@ -34,6 +34,40 @@ TIMEOUT = Cause(
     fault="unknown",
 )
 
+# How Python says what has ended a process. The first types come of nothing but the program's own
+# words; others may tell of the machine, and then nobody can tell whose the fault is.
+_RAISED = r"^(?:\[rank\d+\]: ?)?"
+_OWN_TYPE = (
+    r"[\w.]*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented"
+    r"|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|Config\w*)Error\b"
+)
+_OTHER_TYPE = rf"(?!{_OWN_TYPE})[\w.]*(?:Error|Exception|Failure|Timeout\w*): ?.*"
+EXCEPTION = Cause(
+    "exception",
+    (),
+    rf"{_RAISED}(?:{_OWN_TYPE}|[\w.]*(?:Value|Assertion|Import|FileNotFound|NotADirectory"
+    rf"|IsADirectory|FileExists|Permission)Error\b|{_OTHER_TYPE}(?i:expected|\bmust\b|should"
+    r"|can ?not|can.t|could ?n[o.]t (find|load)|no such|invalid|unsupported|unrecogni|unexpected"
+    r"|n[o.]t (found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled"
+    r"|been initialized|have|require)|mismatch|missing|require|shape|\bsizes?\b|dimension|dtype"
+    r"|tensor|argument|param|state_?dict|config|please|make sure|already|exceed|at (least|most)"
+    r"|too (large|many|long|short|few|small)|duplicate|undefined|grad|in-?place|backward|assert"
+    r"|trying to|attempt(ing|ed)? to|quota))",
+    "it raised an exception",
+    "look at the place above",
+)
+DOUBTFUL = (
+    rf"{_RAISED}(?!.*device-side assert){_OTHER_TYPE}(?i:nccl|gloo|\bucx|rdma|infiniband|socket"
+    r"|connect|network|\bhosts?\b|time[ds]?[ -]?out|unreachable|\bpeer|broken pipe|cudnn|cublas"
+    r"|cuda \w*( \w+)? ?(error|fail)|cuda_?error|_status_|\b(hip|driver|nvml|ecc|xid|hardware"
+    r"|nodes?|daemon|servers?|stale|killed|workers?|lost|died|signal)\b|\bI/O\b|input/output"
+    r"|(gpu|npu|device)s? (was |were |is |are )?(not |un)?(found|available|detected|busy)"
+    r"|\bno (\w+ )?(gpu|npu|device)|read-only|file ?system|unexpectedly|terminated|unavailable"
+    r"|temporar|retr(y|ies)|internal error|unknown error|unspecified|corrupt|truncat|checksum"
+    r"|unexpected (pos|eof|end)|shared memory|unable to (read|write|open|mmap)"
+    r"|\x27/(tmp|var|local|dev|proc|sys|run)\b|directory$)"
+)
+
 CAUSES = (
     TIMEOUT,
     Cause(

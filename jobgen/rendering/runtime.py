@@ -54,7 +54,6 @@ _FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("mpiexec", "mpiexec"),
         ("guard", "guarded"),
         ("roles", "roles"),
-        ("faults", "restart"),
         ("restart", "restart"),
     )
 )

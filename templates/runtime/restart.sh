@@ -1,4 +1,13 @@
-# After a failure: a verdict by the causes that jobgen diagnose knows, and another start.
+FAULTS='restart preflight preflight: [^ :]+: 
+restart launch-failed Task launch for \S+ failed on node (\S+?): |Could not run prolog|[Pp]rolog (error|hook failure|failed)|error launching .* on (\S+)|[Uu]nable to (create|contact) .*slurmstepd|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed|(srun|slurmstepd): .*Invalid user id|launch[ _]failed[ _]requeued[ _]held
+restart node-lost ^node lost( \(no sign of life from ([^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|Node failure on (\S+)|job killed: node \d+ \(([^)]+)\)|requested job die|Remote daemon: .* on node (\S+)|\bping (RPC timeout from|failed on) ([\w-]+)|nothing is heard from ([^\s;]+)|FAILED: (\S+) is lost: 
+restart gpu-error \bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST|GPU is lost|fallen off the bus|CUDA error: hardware stack error|Unable to determine the device handle|system not yet initialized|(?i:cuda_?error_?(system_?not_?ready|ecc_?uncorr|hardware_?stack|nvlink_?uncorr))|error in the Fabric Manager or NVSwitches|(all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable|Driver/library version mismatch
+restart file-system [Ss]tale (NFS )?file handle|Input/output error|[Tt]ransport endpoint|Remote I/O error|[Ee]rrno:? ?(5|107|108|116|121)\b
+restart network-hardware ibv_\w+ failed|NET/(IB|OFI).*(error|failed|No route)|fi_\w+ failed|Got completion .* with (error|status)|[Tt]ransport retry count(er)? exceeded|hfi units? (are|is) active|can.t open hfi unit
+stop out-of-memory OUT_OF_MEMORY|[Oo]ut [Oo]f [Mm]emory handler|[Dd]etected \d+ oom[-_]kill|job killed: (v?mem|pmem|pvmem) \S+ exceeded limit|Exceeded (job|step) memory limit|Memory cgroup out of memory|oom-kill:|(CUDA|HIP|XPU|NPU) out of memory|Cuda failure \d* ?.out of memory.|CUDA error: out of mem|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory|RESOURCE_EXHAUSTED: Out of memory|Free memory on device .* is less than desired|No available memory for the cache blocks|OOM when allocating tensor.*GPU|\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: can.t allocate memory|[Cc]annot allocate memory|std::bad_alloc
+unknown waited Timed out after \d+ seconds waiting for clients|Timed out initializing process group in store based barrier|Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out|not all of them arrived on time|Termination timeout for `|wait timeout after \d+ms|\b[Nn]o (step|progress) (for|in|since|within) [\d.]+ ?s
+unknown ambiguous ^ *exitcode *: -\d|^(?:\[rank\d+\]: ?)?(?!.*device-side assert)(?![\w.]*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|Config\w*)Error\b)[\w.]*(?:Error|Exception|Failure|Timeout\w*): ?.*(?i:nccl|gloo|\bucx|rdma|infiniband|socket|connect|network|\bhosts?\b|time[ds]?[ -]?out|unreachable|\bpeer|broken pipe|cudnn|cublas|cuda \w*( \w+)? ?(error|fail)|cuda_?error|_status_|\b(hip|driver|nvml|ecc|xid|hardware|nodes?|daemon|servers?|stale|killed|workers?|lost|died|signal)\b|\bI/O\b|input/output|(gpu|npu|device)s? (was |were |is |are )?(not |un)?(found|available|detected|busy)|\bno (\w+ )?(gpu|npu|device)|read-only|file ?system|unexpectedly|terminated|unavailable|temporar|retr(y|ies)|internal error|unknown error|unspecified|corrupt|truncat|checksum|unexpected (pos|eof|end)|shared memory|unable to (read|write|open|mmap)|\x27/(tmp|var|local|dev|proc|sys|run)\b|directory$)|EADDRINUSE|[Aa]ddress already in use|: line \d+:\s+\d+ Killed\s|Name or service not known|[Tt]emporary failure in name resolution|couldn.t connect to .https?://|Max retries exceeded with url|LocalEntryNotFoundError|huggingface_hub.*(Connect|Offline)|URLError|ProxyError|cannot create temp file for here-document: No space|No space left on device: .?/(tmp|var|local)\b|CUDA error: (unspecified launch failure|an illegal (memory access|instruction))|CUDA error: misaligned address|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error|(?i:CUDA).*: initialization error|no CUDA-capable device is detected|No (CUDA|HIP) GPUs are available|invalid device ordinal|[Nn]o devices were found|needs \d+ GPUs?, (and )?sees|^\s*assert .*(is_available|device_count)\(|client socket has (timed out|failed to connect)|No route to host|(connect|connection) to .*timed out|failed to connect to .*:\d+|[Cc]onnection refused|connectFullMesh failed|DataLoader worker .*(exited unexpectedly|is killed by signal)|NCCL error|NCCL WARN .*(failed|closed)
+stop program ^(?:\[rank\d+\]: ?)?(?:[\w.]*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|Config\w*)Error\b|[\w.]*(?:Value|Assertion|Import|FileNotFound|NotADirectory|IsADirectory|FileExists|Permission)Error\b|(?![\w.]*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|Config\w*)Error\b)[\w.]*(?:Error|Exception|Failure|Timeout\w*): ?.*(?i:expected|\bmust\b|should|can ?not|can.t|could ?n[o.]t (find|load)|no such|invalid|unsupported|unrecogni|unexpected|n[o.]t (found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled|been initialized|have|require)|mismatch|missing|require|shape|\bsizes?\b|dimension|dtype|tensor|argument|param|state_?dict|config|please|make sure|already|exceed|at (least|most)|too (large|many|long|short|few|small)|duplicate|undefined|grad|in-?place|backward|assert|trying to|attempt(ing|ed)? to|quota))|Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes|No space left on device|ENOSPC|basic_ios::clear: iostream error|unexpected pos \d+ vs \d+|[Dd]isk quota exceeded|[Tt]oo many open files|received 0 items of ancdata|can.t start new thread|pthread_create failed|RLIMIT_NPROC|fork: (retry: )?Resource temporarily unavailable|PermissionError|[Pp]ermission denied|Read-only file system|UnpicklingError(?!.*[Ww]eights.only)|PytorchStreamReader failed|BadZipFile|SafetensorError(?!: Error while ser)|: file too short|invalid ELF header|\bImportError\b(?!.*partially initialized module)|No module named|cannot open shared object file|operator \S+::\S+ does not exist|undefined symbol|version `?\w+_[\d.]+. not found|numpy\.dtype size changed|InductorError|BackendCompilerFailed|cannot find (ptxas|-l\w+)|Failed to find C compiler|Triton .*error|ptxas .*fatal|InvalidCxxCompiler|error: (unrecognized arguments|the following arguments are required|argument \S+:|ambiguous option)|[Nn]o such option|nknown command line flag|\(--help lists the flags\)|Error: (Invalid value|Missing option|Got unexpected)|unexpected keyword arg|command not found|can.t open file .|exec: .*not found|FileNotFoundError|No such file or directory|size mismatch for|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|was made with --|FloatingPointError|[Ll]oss (is|became|=|:|was)\s*.?(nan|inf)\b|NaN (or Inf )?(found|in|detected)|returned nan values|inconsistent with equivalent SLURM env variable'    # made by docs/generate.py
 export -n SECONDS    # of the allocation: an earlier start in it hands them on
 choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for the first KEPT
     job_number=$((10#$job_number + 3571 * attempt))    # for another port
@@ -8,47 +17,44 @@ choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for
     mapfile -t NODES < <(grep -xF -e "$chosen" <<<"$allocated")
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
-judge() {    # sets verdict, cause, rank, nodes, the line that they rest on, and good nodes' count
-    local log text pattern lines='' node last
-    local pre="([^ ':]+)'?: [^:]*No such file" post="No such file[a-z ]*: '([^']+)"
+judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, nodes, line, and good
+    local log text pattern lines='' said node last saved
+    local error='^(\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b|error: |not found|No such'
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ by\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
-    text=$(
-        sed "0,/ of start $attempt;/d;s/^ *//" "${file%/*}/agent.log" | grep -A 1 "^rank *: $rank\b"
+    text=$(sed "0,/ of start $attempt;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
         for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # since this start
             tail -c "+$((1 + 10#0$(sed -n "s|^$log ||p" "$attempt_dir/sizes")))" "$log" | tail -n 60
         done
-        echo "${lost:+jobgen: FAILED$reason}"
-    )
+        echo "${lost:+jobgen: FAILED$reason}")
     while [[ -z $lines ]] && read -r verdict cause pattern; do
-        lines=$(grep -P -e "$pattern" <<<"$text")
+        if [[ $cause == program ]]; then said=$(grep -E "$error" <<<"$text" | tail -n 1); fi
+        lines=$(grep -P -e "$pattern" <<<"${said-$text}")
     done <<<"$FAULTS"
-    verdict=${verdict:-stop} cause=${cause:-program} line=$(grep . <<<"${lines:-$text}" | tail -n 1)
-    if [[ $cause == program && -n ${peers-} && $file != */rank-* ]]; then
+    verdict=${verdict:-unknown} cause=${cause:-exit-$status}
+    line=$(grep . <<<"${lines:-$text}" | tail -n 1)
+    if [[ $cause =~ ^(exit|ambig|program) && -n ${peers-} && $file != */rank-* ]]; then
         verdict=restart cause=peer-lost line=$(grep Error "${peers[-1]}" | tail -n 1)
-    elif [[ -z $line || $cause:$reason == program:*/launcher.log ]] || ! grep -qP x <<<x; then
-        verdict=unknown cause=exit-$status
-    elif [[ $cause == program && ($line =~ $post || $line =~ $pre) && -e ${BASH_REMATCH[1]} ]]; then
-        verdict=unknown cause=hidden-file
     elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
         lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' | grep -owF -e "$chosen")
         nodes=$(sort -u <<<"${lines:-$nodes}" | xargs)
     elif [[ $cause == waited ]]; then    # for the node on which no rank has failed
         nodes=$(grep -vxF -f <(dirname "${peers[@]}" | xargs -n 1 basename) <<<"$chosen" | xargs)
+    elif [[ $line == *No\ such* && $line =~ .*[\ \'](/[^\':]+) && -e ${BASH_REMATCH[1]} ]]; then
+        verdict=unknown cause=hidden-file
     fi
     for node in $([[ $verdict != restart ]] || echo "$nodes"); do
         TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
     done
     { xargs -rn 1 <<<"$nodes"; cut -f 1 "$run_dir/bad-nodes"; } >"$run_dir/avoid"    # bad ones last
     good=$(grep -cvxF -e "$(cut -f 1 "$run_dir/bad-nodes")" <<<"$allocated")
+    saved=$(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -type f -newer "$attempt_dir/job")
     read -r -a last <"$run_dir/attempts/$((attempt - 1))/verdict"
     if (($(head -qn 1 "$run_dir"/attempts/*/verdict | grep -cE '^(restart|un)') >= RESTARTS)); then
         verdict=stop line+=" (after $RESTARTS restarts)"
-    elif [[ ($verdict:${last[0]} == unknown:unknown || "$cause $rank" == "${last[*]:1:2}") &&
-        $rank$verdict$nodes != -restart?* &&
-        -z $(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -type f -newer "$attempt_dir/job")
-        ]]; then
+    elif [[ -z $saved && $rank$verdict$nodes != -restart?* &&
+        ($verdict:${last[0]} == unknown:unknown || "$cause $rank" == "${last[*]:1:2}") ]]; then
         verdict=stop line+=" (again, and nothing was saved in between)"
     fi
     printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"
@@ -57,17 +63,13 @@ judge() {    # sets verdict, cause, rank, nodes, the line that they rest on, and
 start_again() {    # another start follows here, or elsewhere by the chain, or none
     [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] || return 0
     if ((status == 0)) || { has is_preempted && is_preempted; }; then return; fi
-    judge
-    if [[ $verdict == stop ]]; then return; fi
-    if ((good < ${#NODES[@]} || ${WALLTIME:-SECONDS + 9999} - SECONDS < NOTICE + 60)); then
-        say "this allocation has no node or no time left for another start"
-        lost=$(sort -u "$run_dir/avoid" | xargs)
-        return
-    fi
+    if judge; [[ $verdict == stop ]]; then return; fi
+    lost=$(sort -u "$run_dir/avoid" | xargs)    # for the chain
+    ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
+        { say "this allocation has no node or no time left for another start" && return; }
     say "start $((attempt + 1)) follows in this allocation"
     (word=continued && conclude 1)
-    grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | tr -dc '0-9\n' |
-        xargs -r kill -KILL
+    grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -KILL
     trap - TERM INT USR1 EXIT
     exec env -u JOBGEN_AGENT SECONDS="$SECONDS" ${first_job:+JOBGEN_CHAIN="$first_job"} \
         ${script_pid:+JOBGEN_SUBMIT_ID="$job_id"} bash "$this_script"

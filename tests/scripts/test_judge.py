@@ -8,7 +8,7 @@ from support import ROOT
 
 JUDGE = """
 set +eu
-for file in core $4 faults restart; do . "$1/$file.sh"; done
+for file in core $4 restart; do . "$1/$file.sh"; done
 RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2)
 chosen=$'n1\\nn2' reason='' lost=''
 status=1
@@ -75,6 +75,7 @@ def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str
 
 
 def test_a_file_that_is_missed_and_is_there_was_hidden_by_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "data.bin").touch()
     for number, said in enumerate(
         [
             "FileNotFoundError: [Errno 2] No such file or directory: '{}/data.bin'",
@@ -82,11 +83,9 @@ def test_a_file_that_is_missed_and_is_there_was_hidden_by_the_machine(tmp_path: 
             "run.sh: line 3: {}/data.bin: No such file or directory",
         ]
     ):
-        said = said.format(tmp_path)
-        assert judge(tmp_path / f"{number}", rank=said)[0][:2] == ["stop", "program"]
-        (tmp_path / "data.bin").touch()
-        assert judge(tmp_path / f"{number}-there", rank=said)[0][:2] == ["unknown", "hidden-file"]
-        (tmp_path / "data.bin").unlink()
+        missing, there = said.format("/no/where"), said.format(tmp_path)
+        assert judge(tmp_path / f"{number}", rank=missing)[0][:2] == ["stop", "program"]
+        assert judge(tmp_path / f"{number}-there", rank=there)[0][:2] == ["unknown", "hidden-file"]
 
 
 def test_the_only_node_leaves_no_word_of_its_own_and_its_program_is_judged(tmp_path: Path) -> None:
