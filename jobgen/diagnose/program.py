@@ -64,7 +64,7 @@ DOUBTFUL = (
     r"|(gpu|npu|device)s? (was |were |is |are )?(not |un)?(found|available|detected|busy)"
     r"|\bno (\w+ )?(gpu|npu|device)|read-only|file ?system|unexpectedly|terminated|unavailable"
     r"|temporar|retr(y|ies)|internal error|unknown error|unspecified|corrupt|truncat|checksum"
-    r"|unexpected (pos|eof|end)|shared memory|unable to (read|write|open|mmap)"
+    r"|unexpected (pos|eof|end)|\b\d+ bytes|shared memory|unable to (read|write|open|mmap)"
     r"|\x27/(tmp|var|local|dev|proc|sys|run)\b|directory$)"
 )
 
