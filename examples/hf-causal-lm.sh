@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 2d245cdd40ca ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest f9a9dd52d8fe ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -101,10 +101,10 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
     done
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out' \
-        "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' | grep -qE \
-        'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble'\
-'|another task|no (heartbeat|step) |times out|^TimeoutError: [^[]'
+    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
+'|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
+        grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
+'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
