@@ -119,13 +119,18 @@ def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False
     """Return what to do about a key that nothing is known of; unless `brief`, with those known."""
     stranger = _Stranger(key, Mapping(Position("")), path, cls, root, list)
     other = load_table()["defaults"].get(stranger.place, "") if stranger.is_in_job else ""
+    known = "" if brief else f"the choices are{_describe_keys(cls)}"
+    return "; ".join(filter(None, (fill(other, {"key": key}), known)))
+
+
+@cache
+def _describe_keys(cls: type) -> str:
+    """Return the keys of a record, a line each, with what each is for."""
     fields, rows = read_fields(cls), ""
     for name, field in fields.items():
         what = re.split(r"[.;](?:\s|$)|, (?:such|or|as)\b", field.description, maxsplit=1)[0]
         rows += f"\n    {name:{max(map(len, fields))}}  {what}"
-    return "; ".join(
-        filter(None, (fill(other, {"key": key}), f"the choices are{rows}" * (not brief)))
-    )
+    return rows
 
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
