@@ -36,12 +36,14 @@ from support import ROOT, Ended, jobgen
 
 from jobgen import process
 
+# By a variable, since a clone below /tmp would get a warning about a disk that nodes do not share.
+os.environ["TESTS_VENV"] = sys.prefix
 HELD = {"slurm": "#SBATCH --hold", "pbs": "#PBS -h"}
 
 
 def spec(folder: Path, scheduler: str, **more: object) -> None:
     content = {"name": "a", "scheduler": scheduler, "resources": {"walltime": "5m"}}
-    content |= {"run": {"command": ["true"]}, "environment": {"venv": sys.prefix}} | more
+    content |= {"run": {"command": ["true"]}, "environment": {"venv": "$TESTS_VENV"}} | more
     if scheduler in HELD:
         content["directives"] = [HELD[scheduler]]
     (folder / "job.yaml").write_text(json.dumps(content))
