@@ -258,21 +258,24 @@ def replace_process(argv: Sequence[str]) -> NoReturn:
         raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
 
 
-def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], object]) -> int:
+def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], bytes]) -> int:
     """Run a command that is given `sent`; pass on what it prints as it comes; return its exit code.
 
-    What it prints as errors goes where this process's do. Its standard input ends when this process
-    does. Raises SchedulerUnavailableError if there is no such command.
+    What `take` returns is sent in answer. What the command prints as errors goes where this
+    process's do. Its standard input ends when this process does. Raises SchedulerUnavailableError
+    if there is no such command.
     """
     try:
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            with suppress(BrokenPipeError):  # its exit code tells
-                process.stdin.write(sent)
-                process.stdin.flush()
-            while chunk := os.read(process.stdout.fileno(), 65536):
-                take(chunk)
+            while True:
+                with suppress(BrokenPipeError):  # its exit code tells
+                    process.stdin.write(sent)
+                    process.stdin.flush()
+                if not (chunk := os.read(process.stdout.fileno(), 65536)):
+                    break
+                sent = take(chunk)
             code = process.wait()
             with suppress(BrokenPipeError):
                 process.stdin.close()

@@ -41,6 +41,7 @@ fi
 if [[ $1 == submit ]]; then
     jobgen receive "$folder" || exit
     printf '\0jobgen has the files\n'
+    read -r || exit    # whoever has not read that line says that nothing was submitted
 fi
 if ! cd -- "$folder" 2>/dev/null; then
     echo "there is no folder $folder on $host; jobgen submit --host makes it" >&2
@@ -119,12 +120,15 @@ class _RemoteOutput:
         self._text = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def take(self, chunk: bytes) -> None:
-        """Pass on a chunk once it is known to be output of the command."""
+    def take(self, chunk: bytes) -> bytes:
+        """Pass on a chunk once it is known to be output of the command; return what to answer."""
         self._text += chunk
+        answer = b""
         while self.marks and self.marks[0] in self._text:
-            before, _, self._text = self._text.partition(self.marks.pop(0))
+            mark = self.marks.pop(0)
+            before, _, self._text = self._text.partition(mark)
             put_err(before.decode(errors="replace"), end="")
+            answer = b"\n" if mark == _SENT else b""
         if not self.marks:
             if self._keep is not None:
                 self._keep.append(self._text)
@@ -134,6 +138,7 @@ class _RemoteOutput:
                 sys.stdout.buffer.write(self._text)
             sys.stdout.flush()
             self._text = b""
+        return answer
 
     def end(self) -> None:
         """Pass on what came before any mark."""
