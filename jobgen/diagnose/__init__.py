@@ -85,9 +85,6 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     # What a job that waits has left is of an earlier start.
     output = evidence.script() if state.name != "queued" else []
     verdict = find_verdict([word, *output])
-    # A scheduler without a history has forgotten what it has deleted.
-    if (verdict and verdict[0].id == "cancelled") or state.name == "unknown":
-        verdict = missing.find_dependency(job) or verdict
     if state.name == "queued":
         if verdict:
             return _name_cause(about, verdict, evidence)

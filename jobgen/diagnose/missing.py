@@ -1,4 +1,4 @@
-"""Who is missing where all that failed have only lost another: a node, a rank that left, a job.
+"""Who is missing where all that failed have only lost another: a node, a rank that left.
 
 Nothing of it is a message: it follows from what has not been written.
 """
@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 import socket
 
-from jobgen.diagnose import matching
 from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
 from jobgen.diagnose.ending import is_of_exits, select_telling
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.matching import Explained, Match, find_cause
+from jobgen.diagnose.matching import Explained, find_cause
 from jobgen.diagnose.reading import Line
-from jobgen.jobs import run_folder, status
-from jobgen.jobs.record import JobRecord, read_left
+from jobgen.jobs import status
+from jobgen.jobs.record import read_left
 from jobgen.records import NamedTuple
-
-_DEPENDENCY = next(cause for cause in matching.CAUSES if cause.id == "dependency")
 
 LEFT_EARLY = Cause(
     "left-early",
@@ -152,14 +149,3 @@ def find_rank_mismatch(evidence: Evidence, failed: Explained) -> tuple[Cause, Li
         except OSError:
             return None
     return RANK_MISMATCH, store
-
-
-def find_dependency(job: JobRecord) -> Match | None:
-    """Return which of the jobs that `job` needs to end well did not, so that it was deleted."""
-    for kind, job_id in status.list_dependencies(job):
-        other = status.find_other(job, job_id) if kind == "afterok" else None
-        ended = run_folder.read_outcome(other) if other else None
-        if other and ended and ended[0] != "done":
-            last = run_folder.list_attempts(other.run_dir)[-1] / "outcome"
-            return _DEPENDENCY, Line(last, 1, f"job {other.id} {' '.join(map(str, ended))}")
-    return None

@@ -82,7 +82,8 @@ CAUSES = (
     Cause(
         "dependency",
         SCHEDULER,
-        r"DependencyNeverSatisfied|deleted as result of dependency|depend\w* .*never be satisfied",
+        r"DependencyNeverSatisfied|^\w+ \(([^;]*; )*it needed |deleted as result of dependency"
+        r"|depend\w* .*never be satisfied",
         "the job that it waits for failed, so it will never start",
         "cancel it, repair the first job, and submit both again; afterany waits for any end",
     ),

@@ -118,7 +118,9 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
             listed = any(answer.list_known(left, ended=False) for left in open_parts)
         state = _combine(states, wholes[number]) if job.tasks else states[0]
         tasks, starts = (tuple(states), 0) if job.tasks else ((), some[0].left.attempts)
-        statuses.append(JobStatus(job, _name_others(job, state), starts, tasks, listed))
+        begun = any(part.left.attempts for part in some)
+        state = _name_others(job, state, begun=begun)
+        statuses.append(JobStatus(job, state, starts, tasks, listed))
     silences = [
         answer.silence
         for name, answer in answers.items()
@@ -176,20 +178,29 @@ def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
     return None
 
 
-def _name_others(job: JobRecord, state: State) -> State:
-    """If a job waits for others, say which they are, and how they stand by their own records."""
-    if state.name != "queued" or not state.reason.startswith(DEPENDENT):
+def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
+    """Add which jobs a job waits for and how they stand, or which it needed to end well."""
+    if state.name == "queued" and state.reason.startswith(DEPENDENT):
+        others = [_describe_other(job, job_id) for _, job_id in list_dependencies(job)]
+        return state._replace(reason=f"it waits for {', '.join(others)}") if others else state
+    if state.name not in ("cancelled", "unknown") or begun:
         return state
-    words = []
-    for _, job_id in list_dependencies(job):
+    for job_id in (job_id for kind, job_id in list_dependencies(job) if kind == "afterok"):
         other = find_other(job, job_id)
-        if other is None:
-            words.append(f"job {job_id}")
-            continue
-        outcome = read_outcome(other)
-        begun = "running" if read_traces(other).attempts else "not begun"
-        words.append(f"{other.name} {other.id} ({outcome[0] if outcome else begun})")
-    return state._replace(reason=f"it waits for {', '.join(words)}") if words else state
+        ended = read_outcome(other) if other else None
+        if ended and ended[0] != "done":
+            words = [*filter(None, [state.reason]), f"it needed {_describe_other(job, job_id)}"]
+            return state._replace(reason="; ".join(words))
+    return state
+
+
+def _describe_other(job: JobRecord, job_id: str) -> str:
+    other = find_other(job, job_id)
+    if other is None:
+        return f"job {job_id}"
+    outcome = read_outcome(other)
+    begun = "running" if read_traces(other).attempts else "not begun"
+    return f"{other.name} {other.id} ({outcome[0] if outcome else begun})"
 
 
 # --- What the script has left ------------------------------------------------------------

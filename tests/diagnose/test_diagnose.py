@@ -5,7 +5,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from support import ROOT, jobgen
 from jobgen import schedulers
 from jobgen.diagnose import CAUSES, matching, missing, reading
 from jobgen.jobs import find
-from jobgen.jobs.record import JobRecord, open_left
+from jobgen.jobs.record import open_left
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
@@ -110,6 +109,8 @@ def test_what_the_script_itself_says_is_always_known() -> None:
         (State("failed", "FAILED JobLaunchFailure"), "output-folder"),
         (State("queued", "Can Never Run: Insufficient amount of resource"), "refused-resources"),
         (State("cancelled"), "cancelled"),
+        (State("cancelled", "it needed prepare 99 (failed)"), "dependency"),
+        (State("unknown", "it has not begun here; it needed first 9 (failed)"), "dependency"),
         (State("queued", "Resources"), "healthy"),
         (State("done"), "healthy"),
     ],
@@ -231,20 +232,6 @@ def test_a_node_that_went_silent_is_named_where_the_others_lost_it(run: Run) -> 
     run.write("logs/n2/agent.log", "jobgen: n2; the rendezvous is at\n", after=1)
     diagnosis = run.diagnose()
     assert (diagnosis.cause, diagnosis.node) == ("node-lost", "n2")
-
-
-def test_a_job_that_was_deleted_names_the_job_that_it_needed(tmp_path: Path) -> None:
-    other = Run(tmp_path)
-    other.job = JobRecord("99", "prepare", "slurm", str(tmp_path), 0.0, ("sbatch",))
-    other.job.save()
-    other.write("attempts/0/outcome", "failed 3\n")
-    run = Run(tmp_path)
-    run.job = replace(run.job, argv=("sbatch", "--dependency=afterok:99"))
-    run.job.save()
-    (run.job.run_dir / "attempts/0/nodes").unlink()
-    diagnosis = run.diagnose(State("cancelled"))
-    assert diagnosis.cause == "dependency"
-    assert any("job 99 failed 3" in line for line in diagnosis.evidence)
 
 
 def test_two_processes_that_take_the_schedulers_rank_are_told_from_a_port_in_use(run: Run) -> None:

@@ -665,6 +665,13 @@ def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
     record.write_text(record.read_text().replace('["x"]', f'["x", "{other}"]'))
     told = "it waits for second 6 (done), third 7 (not begun)\n"
     assert jobgen("status", "9") == (0, "queued\n", told)
+    attempt(job("8", name="fourth", kind=kind), "failed 3")
+    needs = "--dependency=afterok:8" if kind == "slurm" else "depend=afterok:8"
+    record.write_text(record.read_text().replace(other, needs))
+    gone = {"slurm": "9|CANCELLED|None|N/A|N/A\n", "pbs": "Job Id: 9|job_state=F\n"}
+    scheduler.says("squeue" if kind == "slurm" else "qstat", gone[kind])
+    needed = "it needed fourth 8 (failed)\n"
+    assert jobgen("status", "9") == (0, "cancelled\n", needed)
 
 
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
