@@ -16,9 +16,10 @@ from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_ranks
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.exceptions import TIMED
+from jobgen.diagnose.exceptions import TIMED, find_tracebacks
 from jobgen.diagnose.matching import (
     CAUSES,
+    MOST_WORDS,
     Explained,
     explain_failure,
     find_cause,
@@ -183,6 +184,7 @@ def _name_first(
     diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
     alike = [one for one in (*failures, *stopped) if one.key == first.key]
+    diagnosis = diagnosis._replace(title=f"{diagnosis.title}{_find_raised_before(alike)}")
     waited = [
         one
         for one in (*failures, *stopped)
@@ -207,6 +209,20 @@ def _name_first(
         alone = f"{diagnosis.title}; seen on {diagnosis.node} alone, of {len(evidence.nodes)} nodes"
         return diagnosis._replace(title=alone)
     return diagnosis
+
+
+def _find_raised_before(alike: list[Explained]) -> str:
+    """What one alone of several that raised the same had raised before: it may be why all did."""
+    before = {
+        one.failure.rank: words
+        for one in alike
+        for traceback in find_tracebacks(one.failure.lines)
+        if one.raised and (words := traceback.words) != one.raised.words
+    }
+    if len(before) != 1 or len(alike) < 2:
+        return ""
+    ((rank, words),) = before.items()
+    return f"; rank {rank} had raised {words[:MOST_WORDS]}"
 
 
 def _is_alone(about: Diagnosis, first: Explained, evidence: Evidence) -> bool:

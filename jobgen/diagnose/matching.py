@@ -38,7 +38,7 @@ _DAEMONS = re.compile(
     r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
 _LITTLE = 12  # lines
-_MOST_WORDS = 200
+MOST_WORDS = 200  # characters of an error in a sentence
 _RECORDS = re.compile(r"jobgen: \S+ is node |(rank|exitcode) +: ")  # the script's own, in agent.log
 _INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
 _CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
@@ -122,7 +122,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
 
 
 def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
-    return f"{words}, {link} {reason.strip()[:_MOST_WORDS]}"
+    return f"{words}, {link} {reason.strip()[:MOST_WORDS]}"
 
 
 def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
@@ -140,7 +140,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
         raised, lost = next((raised, match) for raised, match in known if match)
         return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
     (root, _), (last, match) = own[0], own[-1]
-    words = last.words[:_MOST_WORDS]
+    words = last.words[:MOST_WORDS]
     if root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
@@ -193,7 +193,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         title, remedy = program.EXITS.get(code, usual)
         fault = "program" if talks else "unknown"
     cause = Cause("unknown" if code is None else f"exit {code}", (), "", title, remedy, fault=fault)
-    words = last.text.strip()[:_MOST_WORDS] if last else ""
+    words = last.text.strip()[:MOST_WORDS] if last else ""
     if last and words and code is not None:
         words = f"{title}, and said: {_name_type(last, tail)}{words}"
     shown = (match[1] if match else last, *tail[-3:]) if last else tail
@@ -226,7 +226,7 @@ def _explain_node(failure: Failure) -> Explained:
         words = read_own_words(match[1])
         last = find_last_words(before) if match[0].id in _OF_SHELLS else None
         if last:
-            words = f"{words or match[0].title}, and said: {last.text.strip()[:_MOST_WORDS]}"
+            words = f"{words or match[0].title}, and said: {last.text.strip()[:MOST_WORDS]}"
         return Explained(failure, *match, tail=tail, words=words)
     raised = find_tracebacks(failure.lines)
     if raised:
@@ -248,7 +248,7 @@ def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:
 
 def read_own_words(line: Line) -> str:
     """Return what an error of jobgen's script says; nothing of any other line."""
-    return line.text.partition(f"{_OWN}error: ")[2].strip()[:_MOST_WORDS]
+    return line.text.partition(f"{_OWN}error: ")[2].strip()[:MOST_WORDS]
 
 
 def _is_own(line: Line) -> bool:
