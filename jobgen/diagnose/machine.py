@@ -130,8 +130,9 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"CUDA error: (unspecified launch failure|an illegal (memory access|instruction))"
-        r"|CUDA error: misaligned address"
+        # The errors after which no call of the process works (CUDA runtime API, 715 to 719).
+        r"CUDA error: (unspecified launch failure|an illegal (memory access|instruction)"
+        r"|misaligned address|operation not supported on global|invalid program counter)"
         r"|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error|(?i:CUDA).*: initialization error",
         "the program on a GPU failed, or the GPU",
         "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
