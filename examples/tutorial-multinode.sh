@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest f9a9dd52d8fe ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 7c891a599dd7 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -167,21 +167,21 @@ find_lost() {    # sets lost and reason: a node whose shells were killed leaves 
     done
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
-# What a node has of this machine's GPUs: a share, if there is one for each process; else none.
-share_gpus() {    # sets CUDA_VISIBLE_DEVICES
-    local gpus=() listed first=0 count all=0
+# What a node has of this machine's GPUs: its share, if there are enough for all nodes; else none.
+share_gpus() {    # share_gpus [GPUS OF EACH NODE...], by default one a process
+    local gpus=() listed first=0 count all=0 shares=("${@:-${PROCESSES[@]}}")
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
     if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
         IFS=, read -ra gpus <<<"$CUDA_VISIBLE_DEVICES"
     fi
-    for count in "${PROCESSES[@]}"; do all=$((all + count)); done
-    for count in "${PROCESSES[@]:0:node_rank}"; do first=$((first + count)); done
+    for count in "${shares[@]}"; do all=$((all + count)); done
+    for count in "${shares[@]:0:node_rank}"; do first=$((first + count)); done
     if ((${#gpus[@]} >= all)); then
-        gpus=("${gpus[@]:first:PROCESSES[node_rank]}")
+        gpus=("${gpus[@]:first:shares[node_rank]}")
         CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]}")
     else
-        say "GPUs here: ${#gpus[@]}, processes: $all; so they run on the CPU"
+        say "GPUs here: ${#gpus[@]}, wanted: $all; so the processes run on the CPU"
         CUDA_VISIBLE_DEVICES=
     fi
     export CUDA_VISIBLE_DEVICES

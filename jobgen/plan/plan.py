@@ -124,6 +124,12 @@ class Nodes(NamedTuple):
         return tuple(group.processes for group in self.groups for _ in range(group.nodes))
 
     @property
+    def shares(self) -> tuple[int, ...]:
+        """GPUs of each node, in order, where that is not one for each process; else nothing."""
+        gpus = tuple(group.gpus for group in self.groups for _ in range(group.nodes))
+        return gpus if self.gpus and gpus != self.processes else ()
+
+    @property
     def world_size(self) -> int:
         """Processes of the job."""
         return sum(group.nodes * group.processes for group in self.groups)

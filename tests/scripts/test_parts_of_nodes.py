@@ -68,3 +68,39 @@ def test_a_value_that_mpiexec_may_have_brought_from_another_node_is_not(tmp_path
 )
 def test_who_names_devices_or_has_the_node_is_not_asked(override: str) -> None:
     assert "PBS without" not in render(plan_of(SPEC, override, site="pbs-generic"))
+
+
+@pytest.mark.parametrize(
+    ("here", "spec", "expected"),
+    [
+        (2, "processes_per_node: 2", "0,1"),
+        (1, "processes_per_node: 2", "wanted: 2; so the processes run on the CPU\n"),
+        (1, "gpus_per_node: 1, processes_per_node: 2", "0"),  # which the processes share
+        (4, "gpus_per_node: 4, mode: plain", "0,1,2,3"),
+        (1, "gpus_per_node: 4, mode: plain", "wanted: 4; so the processes run on the CPU\n"),
+        (4, "nodes: 2, gpus_per_node: 2, mode: plain", "2,3"),
+        (4, "gpus_per_node: [3, 1], processes_per_node: [1, 1]", "3"),
+    ],
+)
+def test_a_node_of_this_machine_has_the_gpus_it_asks_for(
+    tmp_path: Path, here: int, spec: str, expected: str
+) -> None:
+    resources = [each for each in re.split(r", (?=\w+:)", spec) if each.startswith(("no", "gp"))]
+    launch = [each for each in re.split(r", (?=\w+:)", spec) if each.startswith(("pr", "mo"))]
+    job = f"name: a\nscheduler: local\nrun: {{command: [a]}}\nresources: {{{', '.join(resources)}}}"
+    plan = plan_of(f"{job}\nlaunch: {{{', '.join(launch)}}}\n")
+    script = render(plan)
+    function = re.search(r"^share_gpus\(\) \{.*?^\}", script, re.M | re.S)
+    call = re.search(r"^    share_gpus.*", script, re.M)
+    values = re.search(r"^PROCESSES=.*", script, re.M)
+    assert function
+    assert call
+    assert values
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\nseq 0 {here - 1}\n")
+    smi.chmod(0o755)
+    program = f'say() {{ echo "$*"; }}; node_rank={plan.nodes.total - 1}\n{values[0]}\n'
+    program += f'{function[0]}\n{call[0]}\necho "$CUDA_VISIBLE_DEVICES"'
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, text=True)
+    assert said.stdout.strip().endswith(expected.strip()), said
