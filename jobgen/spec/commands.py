@@ -44,7 +44,7 @@ def check_words(
             continue
         behind_code = index and words[index - 1] in ("-c", "-e")
         if re.fullmatch(_OF_SHELL, word) or (
-            re.match(r"--?[A-Za-z]\S*[ \t]", word) and not behind_code
+            re.match(r"--?[A-Za-z][\w.-]*[ \t]", word) and not behind_code
         ):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
