@@ -212,10 +212,14 @@ class Script:
     @cached_property
     def given(self) -> dict[str, str]:
         """The variables of Slurm that follow from the directives."""
-        if not self.scheduler or self.can.chunks:
-            return {}
         request = self.request
         nodes = request.nodes if request.sure else None
+        if not self.scheduler or self.can.chunks:
+            each = (
+                request.cpus if nodes and self.resource("nodes") else 0
+            )  # only Torque tells these
+            numbers = {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * (nodes or 0)}
+            return {name: str(number) for name, number in numbers.items() if number and each}
         numbers = {
             "SLURM_NNODES": nodes,
             "SLURM_JOB_NUM_NODES": nodes,

@@ -47,6 +47,7 @@ PIECES = {
     "set": ('LINE="a b c"\nset -- $LINE', '--first "$1" --all "$@"'),
     "shift": ("set -- a b c\nshift", "$1 $#"),
     "argument": ("SEED=${1:-7}\nNAME=${2-none}", "--seed $SEED --name $NAME"),
+    "argument before": ('D="out/${1:-a}/$2"\nmkdir -p $D', "--out $D --n $#"),
     "all arguments": ("", '--x 1 "$@"'),
     "unset before": ("unset PYTHONPATH\nexport PYTHONPATH=src", ""),
     "mapfile": ("mapfile -t L < <(printf 'a b\\nc\\n')", '--n ${#L[@]} "${L[@]}"'),
@@ -96,6 +97,20 @@ LAUNCHES = {
     "loop": ("for i in 1 2; do python train.py {} $i; done", 1, 1, 1),
     "env": ("A=prefixed env B=inner python train.py {}", 1, 1, 1),
     "mpirun": ("mpirun -np 2 python train.py {}", 1, 1, 2),
+    "agents": (
+        "srun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_PROCID"
+        " --num_processes 2 train.py' # {}",
+        2,
+        1,
+        2,
+    ),
+    "shells": ("srun bash worker.sh {}", 2, 1, 2),
+    "inner shell": (
+        "export L='python train.py'\nsrun bash -c '$L --rank $SLURM_PROCID' # {}",
+        2,
+        2,
+        2,
+    ),
     "module": ("time python -m train {}", 1, 1, 1),
 }
 HEAD = """\

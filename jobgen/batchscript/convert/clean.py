@@ -74,15 +74,17 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
         draft.put(path, value)
     if read.logged:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
-    for word in (word for item in script.commands if not item.function for word in item.all_words):
-        if takes_arguments(word.active):
-            draft.lose(word.line, word.raw, "of the script's arguments; write what they are")
+    for item in (item for item in script.commands if not item.function):
+        texts = [(word.line, word.raw, word.active) for word in item.all_words]
+        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
+            if takes_arguments(active):
+                draft.lose(line, text, "of the script's arguments; write what they are")
     for name in sorted(reader.asked.union(*(before.asked for before in readers))):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
         draft.check(launch.line, f"${name}", "stands without quotes, and is taken for one word")
     prelude.careful = prelude.careful or " -e" in script.lines[0]
-    prelude.write(reader.variables.loose)
+    prelude.write(launch.line, reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
     if sum(line[:1] != "#" for line in draft.yaml("").splitlines()) > _LONGEST:

@@ -13,7 +13,7 @@ from jobgen.batchscript.convert.straight import (
     Statement,
     is_pure,
     list_substituted,
-    takes_arguments,
+    write_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
@@ -85,13 +85,14 @@ class Prelude:
         self.moved = at_home
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
+        self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
         self.reader = Reader(PlainVariables(), sourced=False)
 
     @property
     def alone(self) -> bool:
         """Whether one process runs."""
-        return self.launch.mode == "plain"
+        return self.launch.mode == "plain" and self.shape.nodes == 1
 
     @property
     def once(self) -> bool:
@@ -264,9 +265,10 @@ class Prelude:
             return False
         value = self.reader.variables.tell(raw)
         each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
+        each = 1 if self.launch.mode == "plain" else each
         local = value in ("localhost", "127.0.0.1") and self.shape.nodes == 1
-        direct = name == "WORLD_SIZE" and self.launch.mode == "direct"
-        if direct and value != str(self.shape.nodes * each):
+        fixed = name == "WORLD_SIZE" and self.launch.mode != "torchrun"
+        if fixed and value != str(self.shape.nodes * each):
             raise NotStraightError(statement.line, "only bash knows what WORLD_SIZE comes to")
         if name == "MASTER_ADDR" and value is not None and not local:
             message = "MASTER_ADDR is an address that the script chooses"
@@ -279,8 +281,7 @@ class Prelude:
         words = [word for item in statement.commands for word in item.all_words]
         own = [item for item in statement.commands if not item.function]
         texts = [word.active for item in own for word in item.all_words]
-        if any(map(takes_arguments, texts + [doc.body for item in own for doc in item.heredocs])):
-            raise NotStraightError(statement.line, "the script takes arguments")
+        self.asked += texts + [doc.body for item in own for doc in item.heredocs]
         unset = {word.text for item in own if item.name == "unset" for word in item.words}
         if unset & (self.launch.names | self.needed):
             raise NotStraightError(statement.line, "'unset' of a variable is left to bash")
@@ -292,8 +293,11 @@ class Prelude:
         if match := re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text):
             raise NotStraightError(statement.line, f"${match[1]} is another in every task")
 
-    def write(self, loose: frozenset[str]) -> None:
-        """Put what was read into the draft; `loose` are variables that only the setup exports."""
+    def write(self, line: int, loose: frozenset[str]) -> None:
+        """Put what was read into the draft; `loose` are variables that only the setup exports.
+
+        `line` is that of the launch.
+        """
         draft, modules = self.draft, {key: value for key, value in self.modules.items() if value}
         if modules:
             simple = modules.keys() == {"load"}
@@ -302,11 +306,15 @@ class Prelude:
         for key, value in self.keys.items():
             draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:
+            if self.setup and re.fullmatch(r".*PATH|LD_PRELOAD|HOME|[a-z_\d]+", name):
+                raise NotStraightError(line, f"{name} of the launch line is left to bash")
             self.variables[name] = make_value(text, expands)
         draft.put("environment.variables", self.variables or None)
         lines = [line for text in self.setup for line in text.splitlines()]
         if self.fails and not self.careful:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
+        if arguments := write_arguments(self.asked):
+            lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.names & loose):
             lines.append(f"export {' '.join(seen)}")
         if lines:

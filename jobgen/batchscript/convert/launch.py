@@ -8,7 +8,7 @@ from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
-from jobgen.batchscript.convert.values import Reader, make_value
+from jobgen.batchscript.convert.values import OF_TASK, Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import (
@@ -23,6 +23,7 @@ from jobgen.batchscript.launchers import (
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import SHELLS
+from jobgen.spec.value_types import TAKEN
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
 _MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
@@ -51,6 +52,11 @@ _TORCHRUN = {
     *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
     *("-m", "--module"),
 }
+# Options of torchrun that jobgen's own agents have no use for, as their logs and times are its own.
+_OF_AGENTS = {
+    *("--role", "--rdzv-conf", "--monitor-interval", "--tee", "-t", "--redirects", "-r"),
+    "--log-dir",
+}
 
 
 class LaunchedProgram(NamedTuple):
@@ -76,15 +82,8 @@ def read_shape(script: Script, draft: Draft) -> Request:
         if nodes != 1:
             raise NotStraightError(1, "without --nodes, Slurm may spread its tasks")
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
-    bound = re.search(r"--(gpus-per-task|ntasks-per-gpu|gpu-bind)", _list_options(script))
-    if bound and (tasks != 1 or nodes != 1):
-        raise NotStraightError(1, "Slurm gives each task its own GPUs")
     gpus = draft.values.get("resources.gpus_per_node", 0)
     return request._replace(nodes=nodes, tasks=tasks, gpus=gpus)
-
-
-def _list_options(script: Script) -> str:
-    return " ".join(item.option for item in script.directives if item.read)
 
 
 def read_launch(
@@ -128,8 +127,11 @@ def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Starte
     command = expand_command(statement.first, reader.variables)
     started = unwrap(command.words)
     inner = list_inner(started, command) if started.launchers or command.name == "eval" else []
+    exported = reader.variables.copy_exported()
+    inner = [expand_command(item, exported) for item in inner]
     plain = not started.assignments and not started.wrapper and not command.heredocs
     if len(inner) == 1 and plain and not inner[0].redirects and inner[0].words:
+        reader.in_task = not OF_TASK.search(" ".join(word.active for word in command.words))
         within = unwrap(inner[0].words)
         command = inner[0]._replace(
             redirects=command.redirects, assignments=(*command.assignments, *inner[0].assignments)
@@ -191,6 +193,9 @@ class _Line:
         own = {"gpus_of_node": shape.gpus, "gpus": shape.gpus * nodes, "cpus": cpus}
         if any(own[name] != number for name, number in numbers.items()):
             raise self.refuse("srun's GPUs or CPUs are not those of the job")
+        bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
+        if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
+            raise self.refuse("Slurm gives each task its own GPUs")
 
     def launch_agents(self, torchrun: Torchrun) -> LaunchedProgram | None:
         """One torchrun on each node; None where one node can run it as it is."""
@@ -207,7 +212,9 @@ class _Line:
             raise self.refuse(f"{self.tasks} torchrun agents start on each node")
         if self.started.wrapper or self.started.assignments or self._has_wrappers():
             raise self.refuse("torchrun is started by another command")
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
+        own = torchrun.options.keys() & (_OF_AGENTS if self.started.launchers else set())
+        self.logged = self.logged or bool(own - {"--role"})
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN - own)
         if unknown or torchrun.passes_rank or not torchrun.program:
             raise self.refuse(f"torchrun's {unknown[0] if unknown else 'use'} is left to bash")
         nnodes = torchrun.options.get("--nnodes")
@@ -255,17 +262,24 @@ class _Line:
     def launch_processes(self) -> LaunchedProgram:
         """Processes that srun starts, each told its rank."""
         self._drop_output()
+        mode = "direct"
         if self.started.name in SHELLS or find_agent(self.started.program):
-            raise self.refuse(f"'{self.started.name}' is left to bash")
+            mode = "plain"
+            if self.tasks != 1:
+                raise self.refuse(f"'{self.started.name}' starts its own processes")
+            if any(
+                len(word.raw) > _LONGEST_LINE and " " in word.text for word in self.started.program
+            ):
+                raise self.refuse("only bash can read its line, which is long")
         if self.started.assignments or self._has_wrappers():
             raise self.refuse("the program is started by another command")
         words = (*self.started.wrapper, *self.started.runner, *self.started.program)
         self.bare = False
         values = self._name_program(words)
-        values["launch.mode"] = "direct"
-        if self.tasks != (self.shape.gpus or 1):
+        values["launch.mode"] = mode
+        if self.tasks != (self.shape.gpus or 1) and mode == "direct":
             values["launch.processes_per_node"] = self.tasks
-        return self._finish("direct", values)
+        return self._finish(mode, values)
 
     def launch_one(self) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
@@ -304,8 +318,6 @@ class _Line:
         self._drop_output()
         started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
-            if words[0] is not started.launchers[0].word:
-                raise self.refuse("what srun starts is put together by bash")
             words = (*started.wrapper, *started.runner, *started.program)
             if started.assignments or started.wrappers:
                 raise self.refuse("srun starts another command")
@@ -365,7 +377,7 @@ class _Line:
                 continue  # `env NAME=value` stays in the command
             field = self.reader.variables.join(raw)
             text, expands = self.reader.read_field(field, self.statement.line, assigned=True)
-            if not name.isidentifier() or name == name.lower() or name.endswith("PATH"):
+            if not name.isidentifier() or re.fullmatch(TAKEN, name):
                 raise self.refuse(f"{name} of the launch line is left to bash")
             variables.append((name, text, expands))
         flat = list(values.values()) + [

@@ -40,8 +40,6 @@ _ASKS = re.compile(
     re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
-# An argument, or its default, that a spec can say.
-_PLAIN_ARGUMENT = re.compile(r"\$[1-9@*]|\$\{[1-9](:?([-=][\w./:-]*|\?[^{}]*))?\}|\$\{[@*]\}")
 # Modules and files by which Python makes an environment.
 _MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
 _LISTS = re.compile(
@@ -124,14 +122,21 @@ def _check_command(command: Command) -> None:
             raise NotStraightError(line, "only bash knows which variable ${!...} is")
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
-        left = command.function or command.name in ("[", "[[", "test")
-        if not left and takes_arguments(_PLAIN_ARGUMENT.sub("", word.active)):
-            raise NotStraightError(line, "the script takes arguments")
 
 
 def takes_arguments(text: str) -> bool:
     """Whether bash would put in the arguments of the script."""
     return bool(_ARGUMENT.search(re.sub(r"'[^']*'", "", text)))
+
+
+def write_arguments(texts: list[str]) -> str:
+    """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
+    bare = [re.sub(r"'[^']*'", "", text) for text in texts]
+    if not any(map(_ARGUMENT.search, bare)):
+        return ""
+    numbers = {int(n) for text in bare for n in re.findall(r"\$\{?(\d+)\}?(?!:?[-=])", text)} - {0}
+    places = [f"'<{n}>'" if n in numbers else "''" for n in range(1, max(numbers, default=0) + 1)]
+    return " ".join(["set --", *places])
 
 
 def is_hook(command: Command) -> bool:

@@ -17,7 +17,7 @@ _EVERYWHERE = re.compile(
     r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME)|SLURM_TMPDIR|PBS_(JOBID|O_WORKDIR|JOBNAME|QUEUE|NCPUS|NGPUS)"
 )
 # What a task of srun has for itself, and the script's own shell has of the first node.
-_OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NODENAME|HOSTNAME")
+OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NODENAME|HOSTNAME")
 # Folders that a site gives to all its users; the job ends where one is not set.
 _FOLDER = re.compile(
     r"(?!SLURM_|PBS_)[A-Z0-9_]*(SCRATCH|WORK|PROJECT|STORE|TMP|DATA|HOME|DIR|ROOT)"
@@ -38,6 +38,7 @@ class Reader:
         self.sourced = sourced  # whether a file of somebody's may have set any variable
         self.asked: set[str] = set()  # the variables that only the folder of submission may have
         self.taken: set[str] = set()  # those without quotes that are taken for one word
+        self.in_task = False  # whether what reads it is started by srun
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> tuple[str, bool]:
@@ -98,7 +99,9 @@ class Reader:
         if not match:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
         name = match[1] or match[2]
-        if _OF_TASK.fullmatch(name):
+        if OF_TASK.fullmatch(name):
+            if self.in_task:
+                return f"${name}"
             raise NotStraightError(line, f"${name} is another on every node or in every task")
         if name in free:
             if not quoted and (self.alone or name in self.variables.several):
