@@ -35,7 +35,7 @@ LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line.split(
 LIBRARIES = {
     "yaml": {"spec"},
     "jinja2": {"rendering", "report", "page"},
-    "markupsafe": {"rendering", "report"},
+    "markupsafe": {"report"},
     "click": {"cli"},
     "torch": {"loop"},
 }

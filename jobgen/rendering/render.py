@@ -1,8 +1,8 @@
 """From a plan to the text of its script. The only module that knows Jinja2.
 
-Every `{{ value }}` of a template comes out as one shell word, whatever is in it: the environment
-autoescapes, and `finalize` has quoted each value before. A template's author asks for anything
-else by name: `words` for several words, `verbatim` for text that is shell already.
+Every `{{ value }}` of a template comes out as one shell word, whatever is in it: `finalize` quotes
+each. A template's author asks for anything else by name: `words` for several words, `verbatim` for
+text that is shell already.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from jobgen.plan.plan import Plan, ShellPath
 from jobgen.rendering.runtime import assemble
 from jobgen.rendering.view import describe_script
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
+class ShellText(str):
+    """Text of a script, in which every word is quoted."""
 
 
 def render(plan: Plan) -> str:
@@ -30,32 +33,32 @@ def render(plan: Plan) -> str:
     return part_1 + assemble(view, os.path.join(find_template_folder(), "runtime"))
 
 
-def quote(value: object) -> Markup:
+def quote(value: object) -> ShellText:
     """`value` as one shell word; text that was marked as shell stays as it is.
 
     Raises TypeError for what has no obvious word (None, True, a list): the template is wrong.
     """
-    if isinstance(value, Markup):
+    if isinstance(value, ShellText):
         return value
     if isinstance(value, ShellPath):
         return _quote_expandable(value)
     if isinstance(value, str):
         return _quote_literal(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return Markup(value)
+        return ShellText(value)
     if isinstance(value, StrictUndefined):
         str(value)  # raises jinja2's own error, which names it
     raise TypeError(f"no shell word for {value!r}")
 
 
 @lru_cache(1000)  # scripts of one kind share most of their words
-def _quote_literal(text: str) -> Markup:
+def _quote_literal(text: str) -> ShellText:
     """A word in which nothing expands; double quotes show that a `$` is meant to stay one."""
     odd = re.search(r"[$`\\]", text)
-    return Markup(f'"{_escape_quoted(text)}"' if odd else shlex.quote(text))
+    return ShellText(f'"{_escape_quoted(text)}"' if odd else shlex.quote(text))
 
 
-def _quote_expandable(path: str) -> Markup:
+def _quote_expandable(path: str) -> ShellText:
     """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business."""
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
@@ -65,16 +68,16 @@ def _quote_expandable(path: str) -> Markup:
     for match in _VARIABLE.finditer(path):
         parts += [_escape_quoted(path[end : match.start()]), f"${{{match[1] or match[2]}}}"]
         end = match.end()
-    return Markup('"' + "".join(parts) + _escape_quoted(path[end:]) + '"')
+    return ShellText('"' + "".join(parts) + _escape_quoted(path[end:]) + '"')
 
 
 def _escape_quoted(text: str) -> str:
     return re.sub(r'(["$`\\])', r"\\\1", text)
 
 
-def _quote_words(values: Iterable[object]) -> Markup:
+def _quote_words(values: Iterable[object]) -> ShellText:
     """Several shell words."""
-    return Markup(" ".join(map(quote, values)))
+    return ShellText(" ".join(map(quote, values)))
 
 
 @cache
@@ -91,7 +94,6 @@ def _make_environment() -> Environment:
         loader=FileSystemLoader(find_template_folder()),
         bytecode_cache=_find_bytecode_cache(),
         auto_reload=False,
-        autoescape=True,
         finalize=quote,
         undefined=StrictUndefined,
         comment_start_string="{%#",  # bash has its own use for {#
@@ -100,7 +102,7 @@ def _make_environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters = {"words": _quote_words, "verbatim": Markup}
+    environment.filters = {"words": _quote_words, "verbatim": ShellText}
     return environment
 
 
@@ -109,7 +111,7 @@ def _find_bytecode_cache() -> FileSystemBytecodeCache | None:
     if not hasattr(os, "geteuid"):  # in a browser there are no users, and nothing is kept
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.path.join(home, "jobgen", "templates")
+    folder = os.path.join(home, "jobgen", "scripts")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         about = os.stat(folder)

@@ -196,6 +196,8 @@ def name_kind(launcher: str) -> str:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a command line; an open quote is taken for an ordinary character."""
+    if set("'\"\\").isdisjoint(text):  # shlex takes a hundred times as long
+        return text.split()
     try:
         return shlex.split(text)
     except ValueError:
