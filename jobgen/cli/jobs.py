@@ -322,7 +322,7 @@ def report(
     if as_text:
         from jobgen.report.text import format_text
 
-        put_out(format_text(result))
+        put_out(format_text(result, now=time.time()))
     if output is None and (as_json or as_text):
         return
     from jobgen.report.page import render_page

@@ -13,7 +13,6 @@ from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Ranks, Training, Usage, Use
 from jobgen.report.figures import (
-    UNKNOWN,
     format_clock,
     format_count,
     format_share,
@@ -66,13 +65,6 @@ def measure_uses(known: Known) -> tuple[Use, ...]:
     gpus = known.used.gpus or sum(group.nodes * group.gpus for group in groups)
     uses = (_measure_walltime(known), _measure_cpus(known), _measure_memory(known))
     return (*uses, _measure_gpu_use(known, gpus), _measure_gpu_memory(known)) if gpus else uses
-
-
-def describe_use(use: Use) -> str:
-    """Return one line, such as `asked 2 h, used 20 min (17 %)`."""
-    part = "" if use.share is None else f" ({format_share(use.share)})"
-    counted = f"; {use.counted}" if use.counted else ""
-    return f"asked {use.asked or UNKNOWN}, used {use.used or UNKNOWN}{part}{counted}"
 
 
 def _divide(part: float | None, whole: float | None) -> float | None:

@@ -1,186 +1,110 @@
-"""A report for a terminal."""
+"""A report for a terminal: what its page says, without charts, spec and script."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from html.parser import HTMLParser
+from textwrap import wrap
 
 from jobgen.output import format_table, make_printable
-from jobgen.report.efficiency import describe_use
-from jobgen.report.facts import AllReduce, Comparison, Ledger, Report, RunFacts
-from jobgen.report.figures import (
-    UNKNOWN,
-    format_count,
-    format_moment,
-    format_names,
-    format_number,
-    format_ranks,
-    format_share,
-    format_size,
-    format_span,
-)
+from jobgen.report.facts import Report
+from jobgen.report.page import render_page
 
-_MOST_ROWS = 16
+_WIDTH = 100
+_MOST_ROWS = 16  # of a table that the page scrolls
+_HIDDEN = {"head", "script", "svg", "figure", "details", "noscript", "footer"}
+_CELLS = {"th", "td", "dt", "dd"}
 
 
-def format_text(report: Report) -> str:
-    """Return what the page says, without charts, spec and script."""
-    lines = [report.title, report.summary]
-    lines += _format_section("Where the time went", list(_describe_ledger(report.ledger)))
-    if report.comparison:
-        lines += _describe_comparison(report.comparison)
-        notes = dict.fromkeys(note for run in report.runs for note in run.notes)
-    else:
-        lines += _describe_run(report.runs[0])
-        notes = dict.fromkeys(report.runs[0].notes)
-    lines += _format_section("Not known, and why", [f"- {note}" for note in notes])
-    return "\n".join(make_printable(line.replace("\n", " ")) for line in lines) + "\n"
+def format_text(report: Report, *, now: float) -> str:
+    """Return the text of a report's page, made at the moment `now`."""
+    reader = _PageReader()
+    reader.feed(render_page(report, now=now))
+    return "".join(f"{make_printable(line)}\n" for line in reader.lines)
 
 
-def _describe_run(run: RunFacts) -> Iterator[str]:
-    site = f", {run.site}" if run.site else ""
-    submitted = format_moment(run.submitted)
-    yield f"{run.state}; {run.scheduler}{site}; submitted {submitted}; {run.folder}"
-    yield from run.origins
-    yield from (f"tracked at {address}" for address in run.tracked)
-    for title, rows in (
-        ("What went wrong", _describe_cause(run)),
-        ("Attempts", _describe_attempts(run)),
-        ("Training", _describe_training(run)),
-        ("Ranks", _describe_ranks(run)),
-        ("Topology", _describe_places(run)),
-        ("Asked and used", _describe_uses(run)),
-        ("Preflight", _describe_preflight(run)),
-        ("Cost", _describe_cost(run)),
-    ):
-        yield from _format_section(title, list(rows))
+class _PageReader(HTMLParser):
+    """The words of a page in `lines`, its tables in columns."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._hidden = ""  # the element around, of which nothing is shown
+        self._inside = 0  # how many of its kind are in it
+        self._words: list[str] = []
+        self._title = ""  # of a part that has no line yet
+        self._rows: list[list[str]] = []
+        self._in_row = self._scrolls = False
+        self._whole = False  # whether sentences keep to one line each, as people search for them
 
-def _describe_ledger(ledger: Ledger | None) -> Iterator[str]:
-    if ledger is None:
-        return
-    for kind, seconds in ledger.seconds.items():
-        yield f"{kind:<16} {format_share(seconds / ledger.wall):>6}  {format_span(seconds)}"
-    yield f"{'productive':<16} {format_share(ledger.ettr):>6}  of the time since the first start"
-    kwh = UNKNOWN if ledger.kwh is None else f"{ledger.kwh:.3g} kWh of {ledger.kwh_by}"
-    yield f"{'used':<16} {ledger.node_hours:.3g} node hours; energy: {kwh}"
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin an element: a line, a row of a table or a cell of one."""
+        about = dict(attrs)
+        kinds = (about.get("class") or "").split()
+        if self._hidden:
+            self._inside += tag == self._hidden
+        elif tag in _HIDDEN or "state" in kinds or about.get("aria-hidden") == "true":
+            self._hidden, self._inside = tag, 1
+        elif tag == "tr" or "row" in kinds:
+            self._rows.append([])
+            self._in_row = True
+        elif tag == "dt":
+            self._rows.append([])
+        elif tag in ("small", "br"):
+            self._words.append("; ")
+        elif tag in ("h1", "h2", "table", "ul") or (tag in ("p", "pre") and not self._in_row):
+            self._scrolls = self._scrolls and tag == "table"
+            self._end_table()
+        elif tag == "div":
+            self._scrolls, self._whole = "high" in kinds, "note" in kinds or self._whole
 
+    def handle_endtag(self, tag: str) -> None:
+        """End it: what stands in it is complete."""
+        if self._hidden:
+            self._inside -= tag == self._hidden
+            self._hidden = self._hidden if self._inside else ""
+        elif tag in _CELLS or (self._in_row and tag in ("span", "p")):
+            self._rows[-1].append(self._take_words())
+        elif tag in ("tr", "div"):
+            self._in_row = False
+        elif tag == "h2":
+            self._title, self._whole = self._take_words(), False
+        elif tag == "pre":
+            self._add("".join(self._words).splitlines())
+            self._words.clear()
+        elif tag in ("h1", "p", "li"):
+            text = self._take_words()
+            self._add([text] if self._whole else wrap(text, _WIDTH))
+        elif tag in ("table", "main"):
+            self._end_table()
 
-def _describe_cause(run: RunFacts) -> Iterator[str]:
-    if run.cause:
-        yield from (run.cause.headline, *run.cause.evidence)
-        if run.cause.remedy:
-            yield f"what to do: {run.cause.remedy}"
+    def handle_data(self, data: str) -> None:
+        """Take words of the page."""
+        if not self._hidden:
+            self._words.append(data)
 
+    def _take_words(self) -> str:
+        text = re.sub(r"\s*\n\s*", " ", "".join(self._words)).strip()
+        self._words.clear()
+        return text
 
-def _describe_places(run: RunFacts) -> Iterator[str]:
-    rows = [f"{one.name:<16} ranks {format_ranks(one.ranks) or UNKNOWN}" for one in run.places]
-    yield from _limit_rows(rows)
+    def _add(self, lines: list[str]) -> None:
+        """Add lines, below the title of their part."""
+        if self._title and lines:
+            self.lines += ["", self._title]
+        self._title = "" if lines else self._title
+        indent = "  " if "" in self.lines else ""
+        self.lines += [indent + line for line in lines]
 
-
-def _describe_uses(run: RunFacts) -> Iterator[str]:
-    for use in run.uses:
-        yield f"{use.what:<11} {describe_use(use)}"
-        if use.advice:
-            yield f"{'':<11} next time: {use.advice}"
-
-
-def _describe_preflight(run: RunFacts) -> Iterator[str]:
-    for one in run.preflight:
-        problem = f"; {one.problem}" if one.problem else ""
-        versions = f"Python {one.python or UNKNOWN}, torch {one.torch or UNKNOWN}"
-        yield f"{format_names(one.nodes)}: {versions}, {one.devices or 'no GPUs'}{problem}"
-    if run.allreduce.speed is not None:
-        yield _describe_allreduce(run.allreduce)
-
-
-def _describe_cost(run: RunFacts) -> Iterator[str]:
-    if run.charged is None:
-        yield UNKNOWN
-        return
-    for what, cost in (("for its time", run.charged.used), ("at most", run.charged.most)):
-        amount = UNKNOWN if cost.amount is None else f"{format_number(cost.amount)} {cost.unit}"
-        yield f"{what:<11} {amount}: {cost.how}"
-
-
-def _describe_allreduce(found: AllReduce) -> str:
-    network = f" by {found.network}" if found.network else ""
-    warning = f"; {found.warning}" if found.warning else ""
-    return f"all-reduce over the nodes: {format_number(found.speed)} GB/s{network}{warning}"
-
-
-def _describe_attempts(run: RunFacts) -> Iterator[str]:
-    yield f"{'queue':<11} {format_span(run.waited)}"
-    for one in run.attempts[-_MOST_ROWS:]:
-        took = one.ended - one.began if one.ended and one.began else None
-        code = f" {one.exit_code}" if one.exit_code else ""
-        outcome = f"{one.outcome or 'no outcome'}{code}"
-        nodes = f" on {format_names(one.nodes)}" if one.nodes else ""
-        yield f"{f'attempt {one.number}':<11} {format_span(took)}, {outcome}{nodes}"
-
-
-def _describe_training(run: RunFacts) -> Iterator[str]:
-    training = run.training
-    if training is None:
-        yield "no training steps were recorded, so loss and speed are not known"
-        return
-    validation = format_number(training.validation)
-    yield f"loss        {format_number(training.loss)}, validation {validation}"
-    yield f"speed       {format_number(training.speed)} {training.unit}/s"
-    yield f"of the peak {format_share(training.mfu)}"
-    if times := training.step_times:
-        most = f"{format_span(times.p5)} to {format_span(times.p95)} in nine of ten lines"
-        whole = f"{format_span(times.least)} to {format_span(times.most)} in all"
-        yield f"a step      {format_span(times.median)} (median), {most}, {whole}"
-    yield f"data        {format_share(training.waiting)} of a step waiting for it"
-    yield f"memory      {format_size(training.memory)} at most on rank 0"
-
-
-def _describe_ranks(run: RunFacts) -> Iterator[str]:
-    if run.ranks is None:
-        return
-    unit = run.training.unit if run.training else "tokens"
-    speeds = [f"{format_number(speed)} {unit}/s" for speed in run.ranks.speed or ()]
-    yield from _limit_rows([f"rank {rank:<6} {speed}" for rank, speed in enumerate(speeds)])
-    if not speeds:
-        yield f"speed by rank: {UNKNOWN}"
-    for one in run.ranks.slow[:_MOST_ROWS]:
-        times = format_count(one.times, "time")
-        yield f"rank {one.rank} on {one.node} was slow, {times}: {one.words}"
-
-
-def _describe_comparison(comparison: Comparison) -> Iterator[str]:
-    cells = [["run", "state", *comparison.settings, "loss", "validation", "speed", "ran for"]]
-    for row in comparison.rows:
-        differs = ["-" if value is None else value for value in row.differs]
-        figures = [
-            format_number(row.loss),
-            format_number(row.validation),
-            format_number(row.speed),
-            format_span(row.ran),
-        ]
-        cells.append([row.title, row.state, *differs, *figures])
-    yield from _format_section(f"Runs, {comparison.order}", format_table(cells))
-    head = ["values", "runs", "mean", "deviation", "least", "most"]
-    groups = [
-        [
-            group.label,
-            str(group.runs),
-            format_number(group.mean),
-            "-" if group.deviation is None else format_number(group.deviation),
-            format_number(group.least),
-            format_number(group.most),
-        ]
-        for group in comparison.groups
-    ]
-    if groups:
-        yield from _format_section("Over seeds", format_table([head, *groups]))
-
-
-def _format_section(title: str, rows: Sequence[str]) -> list[str]:
-    return ["", title, *(f"  {row}" for row in rows)] if rows else []
-
-
-def _limit_rows(rows: list[str]) -> list[str]:
-    """Return the first rows, and how many more there are."""
-    more = len(rows) - _MOST_ROWS
-    return rows if more <= 0 else [*rows[:_MOST_ROWS], f"and {more:,} more"]
+    def _end_table(self) -> None:
+        rows = [row for row in self._rows if row]
+        width = max(map(len, rows), default=0)
+        rows = [row + [""] * (width - len(row)) for row in rows]
+        columns = [at for at in range(width) if any(row[at] for row in rows[1:] or rows)]
+        lines = format_table([[row[at] for at in columns] for row in rows]) if rows else []
+        more = len(lines) - _MOST_ROWS - 1 if self._scrolls else 0
+        if more > 0:
+            lines = [*lines[:-more], f"and {more:,} more"]
+        self._add(lines)
+        self._rows.clear()
+        self._scrolls = False
