@@ -273,7 +273,7 @@ def describe_queues(profile: SiteProfile) -> tuple[str, str]:
     names = [queue.source for queue in listed]
     names += [node.source for node in (profile.node, *(profile.gpu_types or {}).values())]
     source = profile.find_source(next(filter(None, names), None))
-    return words or "none is named", source.address if source else ""
+    return words or "none is named", source.address
 
 
 def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
@@ -299,8 +299,8 @@ def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
     source = next(one for one in (profile.sources or {}) if profile.sources[one].address == address)
     found = profile.find_source(source)
     yield address
-    yield f"{found.dated}" if found else ""
-    yield GRADES[found.grade] if found and found.grade else ""
+    yield f"{found.dated}" if found.address else ""
+    yield GRADES[found.grade] if found.address and found.grade else ""
 
 
 def _count_gpus(name: str, profile: SiteProfile) -> int:

@@ -31,8 +31,7 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     charge = plan.site.charge_in(plan.requests.queue)
     if charge is None:
         return Cost(None, None, "the site's profile does not say what a job costs")
-    source = plan.site.find_source(charge.source)
-    address = source.address if source else None
+    address = plan.site.cite(charge).address or None
 
     def unknown(why: str) -> Cost:
         return Cost(None, charge.unit, why, charge.note, address, origin)

@@ -194,15 +194,13 @@ def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
     profile, site = context.site, context.site.launch
     if site is None or not profile.can.batch or start.mode in (site.family, "plain", "ray", "body"):
         return
-    from jobgen.plan.limits import cite
-
     usual, this = "one process for each GPU", "one torchrun agent on each node"
     if start.direct:
         usual, this = this, usual
     advice = f"; {site.note}" if site.note else ""
     yield (
         f"note: {profile.title or 'this site'} starts {usual} by {site.launcher}, this script"
-        f" {this}{cite(profile, site)}{advice}"
+        f" {this}{profile.cite(site)}{advice}"
     )
 
 

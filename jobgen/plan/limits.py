@@ -14,7 +14,7 @@ from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Filesystems, Limit, SiteProfile, SiteQueue, is_old
+from jobgen.sites.profile import Filesystems, Limit, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
@@ -55,32 +55,6 @@ def measure(groups: Iterable[NodeGroup], walltime: int | None) -> Size:
     )
 
 
-class Citation(NamedTuple):
-    """The address that a rule is from; its date and grade say how far it can be trusted."""
-
-    address: str
-    dated: str | None
-    grade: str | None
-
-    def __str__(self) -> str:
-        dated = self.dated if self.dated in (None, "undated") else f"as of {self.dated}"
-        parts = [part for part in (self.address, dated) if part]
-        return f" ({', '.join(parts)})" if parts else ""
-
-    def doubt(self, today: str) -> str:
-        """Why a limit from this source only warns; empty if the source is good enough.
-
-        `today` is YYYY-MM-DD; a year or month alone counts from its first day.
-        """
-        if self.grade == "scripts":
-            return "this is from users' scripts, so it may be wrong"
-        if self.dated == "undated":
-            return "this source has no date, so it may have changed"
-        if is_old(self.dated, today):
-            return "this is more than 12 months old, so it may have changed"
-        return ""
-
-
 class Breach(NamedTuple):
     """A rule that a job breaks: an error, or in doubt a warning."""
 
@@ -88,25 +62,11 @@ class Breach(NamedTuple):
     doubt: str = ""
 
 
-def report(context: Context, about: Citation, path: str, message: str, hint: str) -> Breach:
-    """Return the breach of a rule, with its citation."""
+def report(context: Context, about: SiteSource, path: str, message: str, hint: str) -> Breach:
+    """Return the breach of a rule, with its source."""
     day = context.today or time.strftime("%Y-%m-%d")
     problem = context.loaded.problem(path, f"{message}{about}", hint)
     return Breach(problem, about.doubt(day))
-
-
-def cite(profile: SiteProfile, *records: object) -> Citation:
-    """Return what a fact is from: the source of the first of these records that names one."""
-    names = (getattr(record, "source", None) for record in records)
-    return cite_source(profile, next(filter(None, names), None))
-
-
-def cite_source(profile: SiteProfile, name: str | None) -> Citation:
-    """Return the source of this id; without one, the profile's own date and grade."""
-    source = profile.find_source(name)
-    if source is None:
-        return Citation("", profile.as_of, profile.verified)
-    return Citation(source.address, source.dated, source.grade)
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
@@ -141,20 +101,20 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
             hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"
             yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
     if profile.walltime_required and size.walltime is None:
-        about = cite_source(profile, (profile.cited or {}).get("walltime_required"))
+        about = profile.find_source((profile.cited or {}).get("walltime_required"))
         message, hint = "every job must say its walltime", "add walltime, such as 1h"
         yield report(context, about, "resources", message, hint)
     for one, queue in checked:
         if queue.routed_from:
             hint = f"write queue: {queue.routed_from}, which leads there"
             message = f"{one} takes no jobs itself"
-            yield report(context, cite(profile, queue), "queue", message, hint)
+            yield report(context, profile.cite(queue), "queue", message, hint)
         if queue.limits and not accepts(queue, size):
             for path, message, hint, limit in explain_refusal(one, queue, size):
                 why = f": {limit.why}" if limit.why else ""
                 if path == "resources.nodes" and loaded.spec.resources.nodes is None:
                     path = "resources.gpus_per_node"
-                about = cite(profile, limit, queue)
+                about = profile.cite(limit, queue)
                 yield report(context, about, path, f"{message}{why}", hint)
 
 
@@ -287,7 +247,7 @@ def check_lists(
     loaded, spec, profile = context.loaded, context.spec, context.site
     account, listed, types = profile.account, profile.filesystems, profile.gpu_types
     if account is not None:
-        about = cite(profile, account)
+        about = profile.cite(account)
         if spec.account is None:
             if account.required:
                 hint = "write account: NAME, or give it to the command that submits"
@@ -297,7 +257,7 @@ def check_lists(
             message = f"{spec.account!r} is not an account of this site"
             yield report(context, about, "account", message, f"it must be {account.meaning}")
     if listed is not None and not is_listed_by_hand(listed, spec):
-        about = cite(profile, listed)
+        about = profile.cite(listed)
         if not filesystems and listed.required:
             message = "every job must name the file systems that it uses"
             hint = f"add filesystems: [{', '.join(listed.known or ('NAME',))}]"
@@ -312,7 +272,7 @@ def check_lists(
                 hint = f"the choices are {', '.join(listed.known)}"
                 yield report(context, about, f"filesystems[{index}]", message, hint)
     if types is not None and gpus:
-        about = cite(profile, next(iter(types.values())))
+        about = profile.cite(next(iter(types.values())))
         if gpu_type is None and profile.gpu_type_required:
             hint = f"add gpu_type, one of {', '.join(types)}"
             yield report(context, about, "resources", "every GPU job must name the type", hint)

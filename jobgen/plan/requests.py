@@ -223,7 +223,7 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     site, can = context.site, context.site.can
     if context.spec.notify is not None and site.mail == "none":
         source = site.find_source((site.cited or {}).get("mail"))
-        where = f" ({source.address})" if source else ""
+        where = f" ({source.address})" if source.address else ""
         yield (
             f"note: notify: {site.title or 'this site'} sends no e-mail{where}, so it is left out;"
             " `jobgen wait JOB` ends when the job does"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
-from jobgen.plan.limits import Breach, Citation, Size, measure, report
+from jobgen.plan.limits import Breach, Size, measure, report
 from jobgen.plan.plan import NodeGroup
-from jobgen.sites.profile import Node
+from jobgen.sites.profile import Node, SiteSource
 from jobgen.spec.units import format_memory
 
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
@@ -20,7 +20,7 @@ Fault = tuple[str, str, str, str]  # key of the site's rule, key of the spec, me
 
 
 def check_node(
-    context: Context, node: Node, size: Size, *, about: dict[str, Citation]
+    context: Context, node: Node, size: Size, *, about: dict[str, SiteSource]
 ) -> Iterator[Breach]:
     """Yield what is wrong with the GPUs of a node, and with the CPUs and memory beside them.
 
@@ -95,7 +95,7 @@ def _check_memory(node: Node, size: Size, memory: int) -> Iterator[Fault]:
 
 
 def advise(
-    context: Context, node: Node, groups: Sequence[NodeGroup], *, about: dict[str, Citation]
+    context: Context, node: Node, groups: Sequence[NodeGroup], *, about: dict[str, SiteSource]
 ) -> Iterator[str]:
     """Yield warnings about what a GPU job does not ask for, and what it pays for unused."""
     loaded, size = context.loaded, measure(groups, None)
@@ -122,7 +122,7 @@ def advise(
 
 
 def _count_cpus(
-    context: Context, node: Node, size: Size, *, about: dict[str, Citation]
+    context: Context, node: Node, size: Size, *, about: dict[str, SiteSource]
 ) -> tuple[int | None, str]:
     """The CPUs that the job has on a node, and why; None if that is not known."""
     if size.cpus_per_node is not None:
@@ -138,7 +138,7 @@ def _count_cpus(
 
 
 def _count_memory(
-    context: Context, node: Node, size: Size, *, about: dict[str, Citation], cpus: int | None
+    context: Context, node: Node, size: Size, *, about: dict[str, SiteSource], cpus: int | None
 ) -> tuple[int | None, str]:
     """The memory in KiB that the job has on a node, and why; None if that is not known."""
     asked = context.spec.resources.memory_per_node

@@ -9,10 +9,10 @@ from jobgen.errors import Problem
 from jobgen.plan import limits, shapes
 from jobgen.plan.cost import count_charged, format_number
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.limits import Breach, Citation, Size, cite
+from jobgen.plan.limits import Breach, Size
 from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
-from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import deal_nodes, make_spec
 from jobgen.spec.units import format_time
@@ -101,7 +101,7 @@ def _advise_walltime(context: Context, queue: SiteQueue) -> Iterator[str]:
     loaded, every = context.loaded, context.site.every_queue
     holder = queue if queue.default_walltime else every
     if context.spec.resources.walltime is None and holder.default_walltime:
-        time, about = format_time(holder.default_walltime), cite(context.site, holder)
+        time, about = format_time(holder.default_walltime), context.site.cite(holder)
         message = f"a job that asks for no walltime gets {time} here{about}"
         yield f"warning: {loaded.problem('resources', message, 'add walltime, such as 4h')}"
 
@@ -282,11 +282,11 @@ def _check_queue(
 
 def describe_node(
     profile: SiteProfile, queue: str | None, gpu_type: str | None
-) -> tuple[Node, dict[str, Citation]]:
-    """Return a node as the queue and the GPU type have it, and the citation of each fact."""
+) -> tuple[Node, dict[str, SiteSource]]:
+    """Return a node as the queue and the GPU type have it, and the source of each fact."""
     record = _find_queue(profile, queue)
     values: dict[str, object] = {}
-    about: dict[str, Citation] = {}
+    about: dict[str, SiteSource] = {}
     for node, of_queue in (
         (profile.node, None),
         (record.node, record),
@@ -295,7 +295,7 @@ def describe_node(
         for key, value in node._asdict().items():
             if value is not None:
                 values[key] = value
-                about[key] = cite(profile, node, of_queue)
+                about[key] = profile.cite(node, of_queue)
     return Node(**values), about  # type: ignore[arg-type]
 
 

@@ -238,9 +238,8 @@ class _Origins:
             return ""
         own = (getattr(record, "source", None) for record, _ in reversed(steps))
         source = site.find_source(next(filter(None, own), (site.cited or {}).get(path)))
-        grade = source.grade if source else site.verified
-        dated = source.dated if source else site.as_of
-        about = [grade or "", f"as of {dated}" if dated and dated != "undated" else dated or ""]
+        dated = source.dated
+        about = [source.grade, f"as of {dated}" if dated and dated != "undated" else dated]
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)
 
 

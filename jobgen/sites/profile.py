@@ -81,6 +81,25 @@ class SiteSource(NamedTuple):
         "The file of a public repository that quotes are compared with, as OWNER/NAME@COMMIT:PATH.",
     ] = None
 
+    def __str__(self) -> str:
+        """Return it as the end of a message: ` (ADDRESS, as of 2026-08)`."""
+        dated = self.dated if self.dated in (None, "undated") else f"as of {self.dated}"
+        parts = [part for part in (self.address, dated) if part]
+        return f" ({', '.join(parts)})" if parts else ""
+
+    def doubt(self, today: str) -> str:
+        """Why a limit from this source only warns; empty if the source is good enough.
+
+        `today` is YYYY-MM-DD; a year or month alone counts from its first day.
+        """
+        if self.grade == "scripts":
+            return "this is from users' scripts, so it may be wrong"
+        if self.dated == "undated":
+            return "this source has no date, so it may have changed"
+        if is_old(self.dated, today):
+            return "this is more than 12 months old, so it may have changed"
+        return ""
+
 
 class SlurmDialect(NamedTuple):
     """What differs between Slurm clusters."""
@@ -476,14 +495,20 @@ class SiteProfile(NamedTuple):
         queues = self.queues or {}
         return queues.get(name) or queues.get(name.partition("@")[0])
 
-    def find_source(self, name: str | None) -> SiteSource | None:
-        """The source of this id, with the profile's date and grade if it has none itself."""
-        source = (self.sources or {}).get(name or "")
-        if source is None:
-            return None
+    def find_source(self, name: str | None) -> SiteSource:
+        """The source of this id; the profile's date and grade stand for those that it lacks.
+
+        Without such a source the address is empty.
+        """
+        source = (self.sources or {}).get(name or "", SiteSource(""))
         return source._replace(
             dated=source.dated or self.as_of, grade=source.grade or self.verified
         )
+
+    def cite(self, *records: object) -> SiteSource:
+        """Return what a fact is from: the source of the first of these records that names one."""
+        names = (getattr(record, "source", None) for record in records)
+        return self.find_source(next(filter(None, names), None))
 
     def charge_in(self, queue: str | None) -> Charge | None:
         """What a job in `queue` costs; None if it is not known."""

@@ -55,14 +55,13 @@ def list_old_sources(profile: SiteProfile, today: str) -> list[str]:
     return [
         key
         for key, source in sources.items()
-        if source and (source.dated == "undated" or is_old(source.dated, today))
+        if source.dated == "undated" or is_old(source.dated, today)
     ]
 
 
 def _describe_source(profile: SiteProfile, key: str) -> str:
     """Its address, then its grade and date if they are not the profile's."""
     source = profile.find_source(key)
-    assert source is not None
     facts = [source.dated if source.dated != profile.as_of else ""]
     if source.grade != profile.verified and source.grade:
         facts.append(GRADES[source.grade].partition(",")[0])

@@ -97,7 +97,7 @@ def list_cited(site: str) -> Iterator[tuple[str, Limit | Charge, SiteSource]]:
         if isinstance(record, Limit | Charge):
             queue = profile.find_queue(path.split(".")[1]) if path.startswith("queues.") else None
             source = profile.find_source(record.source or (queue.source if queue else None))
-            if source is not None:
+            if source.address:
                 yield f"{site}: {path}", record, source
 
 

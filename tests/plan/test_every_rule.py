@@ -75,7 +75,7 @@ class Walk:
         """The address and date that a fact of `record` stands on."""
         source = getattr(record, "source", None) or (queue.source if queue else None)
         found = self.profile.find_source(source)
-        assert found, f"{self.site}: {record} has no source"
+        assert found.address, f"{self.site}: {record} has no source"
         assert found.dated
         return found.address, found.dated
 

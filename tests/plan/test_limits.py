@@ -7,9 +7,9 @@ import pytest
 from support import complaint, jobgen, load, plan_of, working_in
 
 from jobgen.plan import limits
-from jobgen.plan.limits import Citation
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
+from jobgen.sites.profile import SiteSource
 
 TODAY = "2026-09-01"  # when no profile of documentation is a year old
 JOB = """\
@@ -240,7 +240,7 @@ def test_a_limit_a_year_old_is_a_warning_and_the_script_is_the_same() -> None:
     ],
 )
 def test_a_date_in_part_counts_from_its_first_day(as_of: str, today: str, old: bool) -> None:
-    assert bool(Citation("", as_of, "docs").doubt(today)) == old
+    assert bool(SiteSource("", as_of, "docs").doubt(today)) == old
 
 
 def plan_for(site: str, *overrides: str) -> Plan:

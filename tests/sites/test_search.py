@@ -49,7 +49,7 @@ def test_shipped_profiles_say_where_each_fact_is_from(name: str) -> None:
         assert profile.sources
         for key in profile.sources:
             source = profile.find_source(key)
-            assert source
+            assert source.address
             assert source.dated, key
             assert source.grade, key
 
