@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
-from jobgen.batchscript.convert.roles import drop_ray, merge_roles, split_roles
+from jobgen.batchscript.convert.ray import drop_ray
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
@@ -31,25 +31,7 @@ _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "ven
 
 def write_clean(script: Script, draft: Draft) -> None:
     """Put the body of a script into `draft`; raise NotStraightError where only bash can run it."""
-    if find_shell(script) not in ("bash", "sh", "env"):
-        raise NotStraightError(1, f"it is a script for {find_shell(script)}")
-    for item in script.directives:
-        unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
-        unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
-        if item.read and (item.option in ("--signal", "-d") or unsaid):
-            raise NotStraightError(item.line, f"{item.text} is for the script itself")
-    parts = split_roles(script, draft)
-    if not parts:
-        _write_program(script, draft)
-        return
-    drafts = [draft.copy() for _ in parts]
-    for part, own in zip(parts, drafts, strict=True):
-        _write_program(part.script, own, nodes=part.values["nodes"])
-    merge_roles(parts, drafts, draft)
-
-
-def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) -> None:
-    """Put a script that starts one program into `draft`; it has `nodes` of the job's nodes."""
+    _check_directives(script, draft)
     without = drop_ray(script, draft)
     script = without or script
     statements = read_statements(script)
@@ -58,7 +40,6 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
     shape = read_shape(script, draft)
     if without:
         shape = shape._replace(nodes=1, tasks=1)  # those that the program is started on
-    shape = shape._replace(nodes=nodes or shape.nodes)
     reader, readers = _follow_all(script, before)
     at_home = _begins_at_home(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
@@ -74,11 +55,7 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
         draft.put(path, value)
     if read.logged:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
-    for item in (item for item in script.commands if not item.function):
-        texts = [(word.line, word.raw, word.active) for word in item.all_words]
-        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
-            if takes_arguments(active):
-                draft.lose(line, text, "of the script's arguments; write what they are")
+    _list_arguments(script, draft)
     for name in sorted(reader.asked.union(*(before.asked for before in readers))):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
@@ -89,6 +66,26 @@ def _write_program(script: Script, draft: Draft, *, nodes: int | None = None) ->
         draft.keep(statement.line, statement.text, "the job ends as its program does")
     if sum(line[:1] != "#" for line in draft.yaml("").splitlines()) > _LONGEST:
         raise NotStraightError(launch.line, "a spec of it would be longer than the script")
+
+
+def _check_directives(script: Script, draft: Draft) -> None:
+    """Raise NotStraightError where the script is for another shell, or to act on its directives."""
+    if find_shell(script) not in ("bash", "sh", "env"):
+        raise NotStraightError(1, f"it is a script for {find_shell(script)}")
+    for item in script.directives:
+        unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
+        unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
+        if item.read and (item.option in ("--signal", "-d") or unsaid):
+            raise NotStraightError(item.line, f"{item.text} is for the script itself")
+
+
+def _list_arguments(script: Script, draft: Draft) -> None:
+    """Note each argument of the script that its commands ask for."""
+    for item in (item for item in script.commands if not item.function):
+        texts = [(word.line, word.raw, word.active) for word in item.all_words]
+        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
+            if takes_arguments(active):
+                draft.lose(line, text, "of the script's arguments; write what they are")
 
 
 def _split(
@@ -109,7 +106,8 @@ def _split(
         if statement.kind == "launch":
             if nodes > 1 or not _prepares(statement, statements[at]):
                 line = statements[kinds.index("launch", index + 1)].line
-                raise NotStraightError(line, "several programs run one after the other")
+                how = "side by side" if statement.first.end == "&" else "one after the other"
+                raise NotStraightError(line, f"several programs run {how}")
             before[index] = statement._replace(kind="once")
     return before, statements[at], statements[at + 1 :]
 
