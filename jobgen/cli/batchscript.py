@@ -32,7 +32,7 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "github"]),
+    type=click.Choice(["text", "github"]),
     default="text",
     help="Output format; github is for annotations of pull requests.",
 )
@@ -73,7 +73,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
                 put_err(f"{path}: fixed")
                 here = check(Script(path, mended), site)
         findings += here
-    if as_json or form == "json":
+    if as_json:
         every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
         put_out(format_json({"findings": every}))
     elif form == "github":
