@@ -99,18 +99,21 @@ def _split_attempt(
         cuts.append((max(reached), "rendezvous"))
     if answered and began <= max(answered) <= ended:
         cuts.append((max(answered), "preflight"))
-    start = next((line["time"] for line in lines if line["kind"] == "start"), None)
+    start = next((line for line in lines if line["kind"] == "start"), None)
     marks = [line for line in lines if line["kind"] != "start"]
     if start is not None:
-        cuts.append((start, "starting"))
+        cuts.append((start["time"] - _read(start, "warm_up_s"), "starting"))
+        cuts.append((start["time"], "first step"))
+    elif marks:  # of a program that tells no more than its steps
+        cuts.append((marks[0]["time"] - _read(marks[0], "step_s"), "not known"))
     at = began
     for until, kind in cuts:
         until = min(max(until, at), ended)
         yield kind, until - at
         at = until
-    if start is None or not marks:
+    if not marks:
         failed = min(max(_find_failure(folder), at), ended)
-        yield "starting" if start is None and one.first_step else "not known", failed - at
+        yield "not known", failed - at
         yield "ending" if failed > at else "not known", ended - failed
         return
     yield from _split_training(marks, at)
@@ -123,8 +126,9 @@ def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple
     steps = [line for line in marks if line["kind"] == "step"]
     usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
     saves = any(line["kind"] == "save" for line in marks)  # else the steps tell of them
-    slow = max(0.0, _read(steps[0], "step_max_s") - usual) if steps else 0.0  # it compiles
-    before = began
+    longest = max(_read(steps[0], key) for key in ("step_s", "step_max_s")) if steps else 0.0
+    slow = max(0.0, longest - usual)  # it compiles
+    before, done = began, marks[0]["step"] - 1
     for line in marks:
         span = max(0.0, line["time"] - before)
         evaluated = min(span, _read(line, "val_s"))
@@ -132,11 +136,15 @@ def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple
         stalled = min(span - evaluated, _read(line, "ckpt_s") if tells else 0.0)
         left = span - evaluated - stalled
         first, slow = min(left, slow), max(0.0, slow - left)
+        useful = left - first
+        if "attempt" not in line:  # what its steps do not account for went elsewhere
+            useful = min(useful, usual * max(0.0, line["step"] - done))
         yield "first step", first
         yield "evaluation", evaluated
         yield "checkpoint stall", stalled
-        yield "productive", left - first
-        before = max(before, line["time"])
+        yield "productive", useful
+        yield "evaluation" if line["kind"] == "val" else "not known", left - first - useful
+        before, done = max(before, line["time"]), line["step"]
 
 
 def _split_end(
@@ -171,14 +179,14 @@ def _find_failure(folder: Path) -> float:
 
 
 def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[dict[str, Any]]:
-    """Return the lines of an attempt that have a moment, in its order."""
+    """Return the lines of an attempt, or of none, that have a step and a moment, in its order."""
     own = [
         line
         for kind in ("start", "step", "save", "val")
         for line in lines.get(kind, [])
-        if line.get("attempt") == attempt
+        if line.get("attempt", attempt) == attempt
         and read_number(line.get("time")) is not None
-        and isinstance(line.get("step"), int)
+        and read_number(line.get("step")) is not None
     ]
     return sorted(own, key=lambda line: line["time"])
 

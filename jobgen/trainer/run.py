@@ -77,6 +77,7 @@ class _Run:
         self.watchdog = Watchdog(config.hang_after, self.status, self.checkpoints.newest_step)
         # Seconds that things take here: the last steps, the last validation.
         self.steps_s: deque[float] = deque([0.0], maxlen=20)
+        self.unnoted: list[float] = []  # of these, since a step's numbers were noted
         self.val_s = 0.0
         # Steps after which a checkpoint was begun, and is known to be on disk.
         self.begun = self.saved = 0
@@ -119,9 +120,11 @@ class _Run:
         if self.world.main:
             self.status.running(stepper.done)
         self.watchdog.begins("the first forward and backward")
+        began = time.perf_counter()
         stepper.warm_up()
+        took = time.perf_counter() - began
         dtype, compiled, reasons = self.arithmetic
-        log.start(stepper.done, **self.facts(), dtype=dtype, compiled=compiled)
+        log.start(stepper.done, **self.facts(), dtype=dtype, compiled=compiled, warm_up_s=took)
         log.say(f"arithmetic: {reasons}")
         if note := stepper.split.explain_unevenness():
             log.say(note)
@@ -151,6 +154,7 @@ class _Run:
         self.watchdog.begins(f"step {stepper.done + 1}")
         previous = stepper.step()
         self.steps_s.append(time.perf_counter() - began)
+        self.unnoted.append(self.steps_s[-1])
         self.note_step(previous)
         self.note_save(self.writer.poll())
         if stepper.done % _STEPS_PER_COLLECTION == 0:
@@ -180,7 +184,9 @@ class _Run:
             raise TrainerError(
                 f"at step {numbers.step} {numbers.problem}; try a lower --lr or more --warmup-steps"
             )
-        self.log.step(numbers, seconds=self.steps_s[-1])
+        # A step's numbers come with the next one; the first of a start compiles before it has any.
+        self.log.step(numbers, seconds=max(self.unnoted, default=self.steps_s[-1]))
+        self.unnoted.clear()
 
     def validate(self) -> None:
         """Measure the loss on the validation items, and how each rank fares."""

@@ -124,6 +124,44 @@ def test_planted_spans_are_found(tmp_path: Path) -> None:
     assert (both.wall, both.ettr) == pytest.approx((2 * ledger.wall, ledger.ettr))
 
 
+def test_compiling_before_the_first_step_is_part_of_it(tmp_path: Path) -> None:
+    start = {"kind": "start", "attempt": 0, "step": 0, "time": BEGAN + 60, "warm_up_s": 45.0}
+    step = {"kind": "step", "attempt": 0, "step": 10, "time": BEGAN + 80, "step_s": 2.0}
+    touch(tmp_path / "attempts/0/node-0.started", BEGAN + 5)
+    one = Attempt(0, ("n1",), BEGAN, BEGAN + 60, BEGAN + 81, "done", 0)
+    ledger = keep(tmp_path, [one], {"start": [start], "step": [step]})
+    assert ledger.seconds == {
+        "queued": 100,
+        "starting": 15,
+        "first step": 45,
+        "productive": 20,
+        "ending": 1,
+    }
+
+
+def test_a_program_that_tells_its_steps_alone_was_productive_in_them(tmp_path: Path) -> None:
+    """Its first line tells a step that compiled; a pause has no word, and is not known."""
+    told = [(1, 50, 13.0), (11, 70, 2.0), (21, 90, 2.0), (31, 140, 2.0), (41, 160, 2.0)]
+    lines: Lines = {
+        "step": [
+            {"kind": "step", "step": step, "time": BEGAN + at, "step_s": took}
+            for step, at, took in told
+        ],
+        "val": [{"kind": "val", "step": 41.0, "time": BEGAN + 168}],
+    }
+    one = Attempt(0, ("n1",), BEGAN, None, BEGAN + 170, "done", 0)
+    touch(tmp_path / "attempts/0/node-0.started", BEGAN + 5)
+    assert keep(tmp_path, [one], lines).seconds == {
+        "queued": 100,
+        "starting": 5,
+        "first step": 11,
+        "productive": 2 + 4 * 20,
+        "evaluation": 8,
+        "ending": 2,
+        "not known": 32 + 30,
+    }
+
+
 def test_a_hang_and_idle_time_are_told_apart(tmp_path: Path) -> None:
     lines: Lines = {
         "start": [{"kind": "start", "attempt": 0, "step": 0, "time": BEGAN}],

@@ -1,5 +1,6 @@
-"""What is done about bad losses, and ranks that hang."""
+"""What is done about bad losses, ranks that hang, and a slow beginning."""
 
+import re
 import time
 from pathlib import Path
 
@@ -41,6 +42,10 @@ def load(config):
     return Faulty()
 """
 NAN = "x = x * float('nan')"
+SLOW = """
+    def loss(self, model, batch, took=[1.5]):
+        time.sleep(took.pop() if took else 0)
+        return"""
 HANG = "time.sleep(1000 if os.environ['RANK'] == '1' else 0)"
 FLAGS = ("--steps", 40, "--log-every", 1, "--save-every", 10, "--lr", "0.01")
 
@@ -111,3 +116,19 @@ def test_the_run_ends_before_the_job_does(start: Start, tmp_path: Path) -> None:
         "resumable": False,
         "time": 0,
     }
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+def test_what_the_beginning_took_is_told(
+    start: Start, tmp_path: Path, processes: int | None
+) -> None:
+    """Several processes run forward and backward before the first step; one compiles in it."""
+    flags = (*faulty(tmp_path, "pass"), "--log-every", 10)
+    task = tmp_path / "faulty.py"
+    task.write_text(re.sub(r"\n    def loss.*\n +return", SLOW, task.read_text()))
+    run = start(tmp_path / "run", *flags, processes=processes)
+    assert run.wait() == 0, run.output
+    warm_up, first = run.metrics("start")[0]["warm_up_s"], run.metrics("step")[0]
+    assert (warm_up if processes else first["step_max_s"]) >= 1.5
+    assert (first["step_max_s"] if processes else warm_up) < 1
+    assert run.metrics("step")[1]["step_max_s"] < 1
