@@ -180,27 +180,30 @@ def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
 
 def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well."""
-    if state.name == "queued" and state.reason.startswith(DEPENDENT):
-        others = [_describe_other(job, job_id) for _, job_id in list_dependencies(job)]
-        return state._replace(reason=f"it waits for {', '.join(others)}") if others else state
-    if state.name not in ("cancelled", "unknown") or begun:
+    waits = state.name == "queued" and state.reason.startswith(DEPENDENT)
+    if not waits and (begun or state.name not in ("cancelled", "unknown")):
         return state
-    for job_id in (job_id for kind, job_id in list_dependencies(job) if kind == "afterok"):
+    others = []
+    for kind, job_id in list_dependencies(job):
         other = find_other(job, job_id)
-        ended = read_outcome(other) if other else None
-        if ended and ended[0] != "done":
-            words = [*filter(None, [state.reason]), f"it needed {_describe_other(job, job_id)}"]
-            return state._replace(reason="; ".join(words))
-    return state
+        word = _describe_end(other) if other else ""
+        if waits or (kind == "afterok" and word not in _NOT_FAILED):
+            others.append(f"{other.name} {other.id} ({word})" if other else f"job {job_id}")
+    if not others:
+        return state
+    if waits:
+        return state._replace(reason=f"it waits for {', '.join(others)}")
+    return state._replace(reason="; ".join(filter(None, [state.reason, f"it needed {others[0]}"])))
 
 
-def _describe_other(job: JobRecord, job_id: str) -> str:
-    other = find_other(job, job_id)
-    if other is None:
-        return f"job {job_id}"
-    outcome = read_outcome(other)
-    begun = "running" if read_traces(other).attempts else "not begun"
-    return f"{other.name} {other.id} ({outcome[0] if outcome else begun})"
+_NOT_FAILED = ("", "done", "running", "not begun")
+
+
+def _describe_end(job: JobRecord) -> str:
+    """Return how a job stands by its own record, in a word."""
+    if outcome := read_outcome(job):
+        return outcome[0]
+    return "running" if read_traces(job).attempts else "not begun"
 
 
 # --- What the script has left ------------------------------------------------------------
