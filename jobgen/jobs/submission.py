@@ -22,6 +22,7 @@ from jobgen.rendering.check import read_script
 from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
 from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import Scheduler
 from jobgen.spec.load import LoadedSpec, load
 
 TOKEN = "# submitted by jobgen as "  # the last line of what is submitted begins so
@@ -32,30 +33,31 @@ class Submission:
     """A script that is ready to be handed over, from the folder that is current then."""
 
     text: str
-    name: str
-    scheduler: str
+    about: Header
     source: str | None = None  # the spec's text, to be kept beside the script
     warning: str = ""
-    tasks: int = 0  # of the array that it is
-    together: int = 1  # of these in one job of the scheduler's
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
-    jobs: int = 1  # that are submitted, each to go on where the one before has ended
     snapshot: bool | tuple[str, ...] | None = None  # or files to copy beside those that git tracks
     rerun_of: tuple[str, ...] = ()
     synced: bool = False  # whether the .venv here is brought to uv.lock before
 
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler that gets it."""
+        return SCHEDULERS[self.about.scheduler]
+
     def argv(self, token: str = "TOKEN", *, script: str = "") -> list[str]:
         """Return the command that submits it under its own name, or from the file `script`."""
-        argv = SCHEDULERS[self.scheduler].submit_argv(script or self.file(token))
+        argv = self.scheduler.submit_argv(script or self.file(token))
         if self.after:
-            scheduler = SCHEDULERS[self.scheduler]
-            own = scheduler.dependencies(self.head)  # which the command's would replace
-            argv[1:1] = scheduler.after_argv(",".join(filter(None, [own, *map(str, self.after)])))
+            own = self.scheduler.dependencies(self.head)  # which the command's would replace
+            waits = ",".join(filter(None, [own, *map(str, self.after)]))
+            argv[1:1] = self.scheduler.after_argv(waits)
         return argv
 
     def file(self, token: str = "TOKEN") -> str:
         """Return what the scheduler reads: a copy under the submission's own name."""
-        return str(journal.name_script(self.name, token, self.scheduler))
+        return str(journal.name_script(self.about.name, token, self.about.scheduler))
 
     @property
     def head(self) -> str:
@@ -66,19 +68,19 @@ class Submission:
     @property
     def folders(self) -> list[str]:
         """Folders that must be there before: neither sbatch nor qsub makes the output's."""
-        outputs = SCHEDULERS[self.scheduler].output_folders(self.head)
-        return [os.path.join(RUNS, self.name), *dict.fromkeys(outputs)]
+        outputs = self.scheduler.output_folders(self.head)
+        return [os.path.join(RUNS, self.about.name), *dict.fromkeys(outputs)]
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables set here that change the submission, and what each does to it."""
-        return SCHEDULERS[self.scheduler].interferes(self.head, os.environ)
+        return self.scheduler.interferes(self.head, os.environ)
 
     def list_warnings(self) -> list[str]:
         """Return what to tell the user before it is submitted.
 
         Raises UsageError for a variable that sends the job where jobgen cannot follow it.
         """
-        for name, instead in SCHEDULERS[self.scheduler].can.refused.items():
+        for name, instead in self.scheduler.can.refused.items():
             if os.environ.get(name):
                 text = (
                     f"{name}={os.environ[name]} is set here, and sends the job to another cluster"
@@ -101,8 +103,8 @@ class Submission:
     def as_dict(self) -> dict[str, object]:
         """Return what is submitted and how, for programs."""
         return {
-            "name": self.name,
-            "scheduler": self.scheduler,
+            "name": self.about.name,
+            "scheduler": self.about.scheduler,
             "argv": self.argv(),
             "folder": os.getcwd(),
             "makes": self.folders,
@@ -115,10 +117,10 @@ class Submission:
         lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
         lines.append(f"# write the script below to {self.file()}, then")
         lines.append(shlex.join(self.argv()))
-        if self.jobs > 1:
-            scheduler = SCHEDULERS[self.scheduler]
-            argv = scheduler.next_argv(self.file(), text=self.head, after="BEFORE", first="FIRST")
-            lines.append(f"{shlex.join(argv)}    # {self.jobs - 1} times")
+        if self.about.jobs > 1:
+            file, text = self.file(), self.head
+            argv = self.scheduler.next_argv(file, text=text, after="BEFORE", first="FIRST")
+            lines.append(f"{shlex.join(argv)}    # {self.about.jobs - 1} times")
         lines.append("# the script:")
         return "\n".join(lines) + "\n" + self.text
 
@@ -152,15 +154,7 @@ def describe_script(
     if loaded:
         more |= {"source": loaded.write_whole(), "snapshot": loaded.spec.snapshot}
         more["synced"] = _wants_uv(loaded)
-    return Submission(
-        text,
-        about.name,
-        about.scheduler,
-        tasks=about.tasks,
-        together=about.together,
-        jobs=about.jobs,
-        **more,
-    )
+    return Submission(text, about, **more)
 
 
 def _find_missing_script(loaded: LoadedSpec) -> Problem | None:

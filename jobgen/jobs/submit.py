@@ -75,7 +75,7 @@ def submit(
             sync_environment()
         if submission.snapshot not in (None, False):
             named = submission.snapshot if isinstance(submission.snapshot, tuple) else ()
-            copy_code(name_copy(submission.name, intent.token), named)
+            copy_code(name_copy(intent.job.name, intent.token), named)
         if not intent.job.local:
             doubt, remark = _ask_first(intent)
             job, warning = _submit_all(intent, submission)
@@ -91,16 +91,16 @@ def submit(
 
 
 def _create_intent(submission: Submission) -> Intent:
-    code = read_code()
+    code, about = read_code(), submission.about
     job = JobRecord(
         id="",
-        name=submission.name,
-        scheduler=submission.scheduler,
+        name=about.name,
+        scheduler=about.scheduler,
         folder=os.getcwd(),
         submitted=time.time(),
         argv=(),
-        tasks=submission.tasks,
-        together=submission.together,
+        tasks=about.tasks,
+        together=about.together,
         token=journal.create_token(),
         digest=submission.digest,
         host=os.uname().nodename,
@@ -113,8 +113,7 @@ def _create_intent(submission: Submission) -> Intent:
         job = replace(job, id=_choose_id())
         script = f"{RUNS}/{job.name}/{job.id}/script"
     job = replace(job, argv=tuple(submission.argv(job.token, script=script)))
-    source = submission.source
-    return journal.create_intent(job, jobs=submission.jobs, source=source, diff=code.diff)
+    return journal.create_intent(job, jobs=about.jobs, source=submission.source, diff=code.diff)
 
 
 # The submissions of this process to this machine, in all its threads.
@@ -225,7 +224,7 @@ def _hand_over_all(intent: Intent, submission: Submission, ids: list[str]) -> li
         argv = list(intent.job.argv)
         if ids:
             script = os.path.relpath(intent.script, intent.job.folder)
-            link = SCHEDULERS[submission.scheduler].next_argv
+            link = SCHEDULERS[intent.job.scheduler].next_argv
             argv = link(script, text=submission.head, after=ids[-1], first=ids[0])
         try:
             job_id, warning = _hand_over(intent, argv, known=ids)
@@ -243,7 +242,7 @@ def _hand_over_all(intent: Intent, submission: Submission, ids: list[str]) -> li
 
 def _advise(submission: Submission, refusal: str) -> str:
     """Return what to do about a refusal, each on its own line."""
-    hint = SCHEDULERS[submission.scheduler].hint(refusal) if submission.tasks else ""
+    hint = SCHEDULERS[submission.about.scheduler].hint(refusal) if submission.about.tasks else ""
     if names := submission.list_variables():
         hint += f"\nset here, and read by {submission.argv()[0]}: {', '.join(names)}"
     return hint
