@@ -228,6 +228,7 @@ def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
         ("python prep.py --n $(date +%s)", "torchrun --nproc-per-node=1 t.py", "t.py"),
         ("python - <<EOF\nimport torch\nEOF", "python t.py", None),
         ("module load a\npip install x", "python setup.py install", "setup.py"),
+        ("module load a\nsite_python 3.9", "python t.py", "t.py"),
     ],
 )
 def test_what_gets_things_ready_on_one_node_is_the_setup(
@@ -283,6 +284,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python $1", ONE_GPU, "the script takes arguments"),
         ("srun torchrun --nnodes=2 --nproc-per-node=4 $1 --lr 1", TWO_NODES, "takes arguments"),
         ("python t.py --lr $@", ONE_GPU, "the script takes arguments"),
+        ("torchrun --nproc-per-node 1 $*", ONE_GPU, "the script takes arguments"),
+        ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "whether $P is an option of srun"),
         ("python t.py *.npy", ONE_GPU, ""),
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
         ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
@@ -294,7 +297,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
         ("python t.py < in", ONE_GPU, ""),
         ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, "'trap' is left to bash"),
-        ("python t.py", "#SBATCH --signal=B:USR1@60", "for the script itself"),
+        ("python t.py", "#SBATCH --signal=B:USR1@60", "is for the script or its"),
         ("python t.py <(cat x)", ONE_GPU, "process substitution"),
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
         ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, "another command"),
@@ -318,10 +321,12 @@ def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, re
 
 
 def test_a_ray_started_by_hand_becomes_one_that_jobgen_starts() -> None:
-    imported = import_body(f"module load ray\n{RAY}python t.py --size 3\nray stop", TWO_NODES)
+    ray = f"cpus=32\n{RAY}".replace("--num-cpus 32", "--num-cpus $cpus")
+    end = "python t.py --size 3 --cpus $cpus\nray stop"
+    imported = import_body(f"module load ray\n{ray}{end}", TWO_NODES)
     spec = yaml.safe_load(imported.yaml)
     assert spec["launch"] == {"mode": "ray"}
-    assert spec["run"] == {"script": "t.py", "args": ["--size", "3"]}
+    assert spec["run"] == {"script": "t.py", "args": ["--size", "3", "--cpus", "32"]}
     assert spec["environment"] == {"modules": ["ray"]}
     assert (spec["resources"]["nodes"], spec["resources"]["gpus_per_node"]) == (2, 4)
     assert not imported.body
@@ -531,7 +536,11 @@ def test_a_variable_within_a_value_ends_where_its_name_did() -> None:
 
 
 def test_an_index_that_is_only_printed_is_no_loss() -> None:
-    for line, kinds in (("echo $SLURM_ARRAY_TASK_ID", []), ("X=$SLURM_ARRAY_TASK_ID", ["lost"])):
+    for line, kinds in (
+        ("echo $SLURM_ARRAY_TASK_ID", []),
+        ("X=$SLURM_ARRAY_TASK_ID", ["lost"]),
+        ("X=${PBS_ARRAYID}", ["lost"]),
+    ):
         imported = import_body(f"{line}\ntrap : TERM\npython t.py", ONE_GPU)
         assert [left.kind for left in imported.left] == kinds
 
@@ -539,6 +548,18 @@ def test_an_index_that_is_only_printed_is_no_loss() -> None:
 def test_an_agent_that_python_finds_on_the_path_is_that_agent() -> None:
     spec = spec_of("python $(which torchrun) --nproc_per_node=1 t.py", ONE_GPU)
     assert spec["run"] == {"script": "t.py"}
+
+
+def test_what_srun_asks_for_again_is_what_the_job_has() -> None:
+    spec = spec_of("srun -p gpu -t 10 python t.py", f"{EACH_GPU} -p gpu --time=10")
+    assert spec["run"] == {"script": "t.py"}
+    assert "srun's -p" in kept("srun -p other python t.py", f"{EACH_GPU} -p gpu")
+
+
+def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
+    body = 'eval "$(conda shell.bash hook)"\nconda deactivate\npython t.py'
+    lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
+    assert lines[1:] == body.splitlines()[:2]
 
 
 def test_advice_names_a_program_of_python_alone() -> None:

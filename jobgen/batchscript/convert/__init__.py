@@ -71,14 +71,15 @@ def import_script(script: Script) -> Imported:
 
 def _note_index(script: Script, draft: Draft) -> None:
     """Name the index of an array that no directive asks for, but the command line may."""
-    name = ARRAYS["-J" if script.can.chunks else "--array"]
     asks = any(script.value(option) for option in ARRAYS)
+    names = "|".join(ARRAYS.values())
     for line, text in enumerate(script.lines, 1):
-        if not asks and re.search(rf"^(?!\s*echo\b)[^#]*\$\{{?{name}\b(?!:?[-+])", text):
+        match = re.search(rf"^(?!\s*echo\b)[^#]*(\$\{{?({names})\b)(?!:?[-+])", text)
+        if match and not asks:
             reason = (
                 "is the index of an array, which no directive asks for; write array: {tasks: N}"
             )
-            draft.lose(line, f"${name}", reason)
+            draft.lose(line, f"${match[2]}", reason)
             return
 
 

@@ -10,7 +10,7 @@ from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.launchers import read_torchrun, unwrap
+from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint import check
 from jobgen.batchscript.readable import find_place
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -126,9 +126,12 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
         for word in (item.torchrun.program if item.torchrun else item.started.program)[:2]
         if word.text.endswith(".py") and word.literal and _PYTHON.match(item.started.name)
     ]
+    agents = [item.started.program for item in script.launches if find_agent(item.started.program)]
+    programs += [word.text for program in agents for word in program if word.text.endswith(".py")]
     if programs:
         launched = any(item.started.launchers for item in script.launches)
-        mode = "torchrun" if agent else "direct" if launched else "plain"
+        mode = "torchrun" if agent or agents else "direct" if launched else "plain"
+        mode = "ray" if "ray start" in script.text else mode
         lines += [
             "For jobgen to launch it, instead of run.body:",
             f"  run: {{script: {programs[-1]}, args: [...]}}",

@@ -17,6 +17,7 @@ from jobgen.batchscript.directives import ARRAYS
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
+from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import PREPARING
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Request, Script
@@ -76,7 +77,8 @@ def _check_directives(script: Script, draft: Draft) -> None:
         unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
         unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
         if item.read and (item.option in ("--signal", "-d") or unsaid):
-            raise NotStraightError(item.line, f"{item.text} is for the script itself")
+            asked = f"{item.option} {item.value}"
+            raise NotStraightError(item.line, f"'{asked}' is for the script or its programs")
 
 
 def _list_arguments(script: Script, draft: Draft) -> None:
@@ -119,6 +121,7 @@ def _prepares(early: Statement, main: Statement) -> bool:
         for started in (unwrap(early.first.words), unwrap(main.first.words))
     ]
     asks = early.first.name.startswith("python") and early.first.texts[1] in ("-", "-c")
+    asks = asks or not (TRAINS.fullmatch(early.first.name) or "/" in early.first.texts[0])
     alone = len(early.commands) == 1 and early.first.end != "&"
     return alone and not launched[0] and (launched[1] or asks)
 

@@ -31,7 +31,7 @@ from jobgen.spec.value_types import TAKEN
 _EXPORTED = re.compile(
     r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
     r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
-    r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON.*|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
+    r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
 )
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
@@ -115,6 +115,9 @@ class Prelude:
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         """Keep lines as they are, in the setup."""
         self._check_steady(statement)
+        if statement.first.name in ("conda", "mamba", "micromamba"):
+            self.setup += self.hooked
+            self.hooked = []
         self.setup.append(text or statement.text)
         neutral = _NEUTRAL.fullmatch(statement.text)
         phase = 0 if neutral else phase
@@ -188,8 +191,6 @@ class Prelude:
             self.keys[key] = value
             self.phase = 1
             return
-        self.setup += self.hooked if key == "conda" else []
-        self.hooked = []
         self._keep(statement)
 
     _take_conda = _take_venv

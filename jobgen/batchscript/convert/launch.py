@@ -26,7 +26,6 @@ from jobgen.spec.launchers import SHELLS
 from jobgen.spec.value_types import TAKEN
 
 _LONGEST_LINE = 100  # of a command for `bash -c`
-_MPI = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun")
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_FLAGS = re.compile(
     r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
@@ -103,20 +102,19 @@ def read_launch(
     name = launchers[0] if launchers else "it"
     if not started.program or [word.text for word in started.program] in (["python"], ["python3"]):
         raise line.refuse("no program was found")
-    if takes_arguments(statement.text) and started.program[-1].text[:1] == "-":
+    torchrun = read_torchrun(started.program)
+    alone = re.match("-[^=]*$", started.program[-1].text) or (torchrun and not torchrun.program)
+    if takes_arguments(statement.text) and alone:
         raise line.refuse("the script takes arguments")
     if len(launchers) > 1:
         raise line.refuse("a launcher starts another")
     if name == "srun":
         line.read_srun(started.launchers[0])
-    elif launchers and name not in _MPI:
-        raise line.refuse(f"'{name}' is left to bash")
     elif several:
-        mpi = f"{name} on several nodes is left to bash"
-        raise line.refuse(mpi if launchers else "it starts on the first of several nodes alone")
+        other = f"{name} on several nodes is left to bash"
+        raise line.refuse(other if launchers else "it starts on the first of several nodes alone")
     else:
         line.tasks = 1
-    torchrun = read_torchrun(started.program)
     if torchrun and (understood := line.launch_agents(torchrun)):
         return understood
     return line.launch_processes() if several or line.tasks != 1 else line.launch_one()
@@ -164,6 +162,7 @@ class _Line:
     def read_srun(self, srun: Launcher) -> None:
         """Take over the options of srun."""
         numbers: dict[str, int] = {}
+        short = self.script.can.short_options
         for option, value in srun.options:
             if option in _SRUN_NUMBERS:
                 number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value)
@@ -173,9 +172,12 @@ class _Line:
             elif (
                 not _SRUN_FLAGS.fullmatch(option)
                 and (option, value) not in _SRUN_OTHERS
+                and self.script.value(short.get(option[1:], option)) != value
                 and not (option == "--jobid" and re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value))
             ):
-                raise self.refuse(f"srun's {option} is left to bash")
+                known = option[0] == "-"
+                open_ = f"only bash knows whether {option} is an option of srun"
+                raise self.refuse(f"srun's {option} is left to bash" if known else open_)
         self._check_numbers(numbers)
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:

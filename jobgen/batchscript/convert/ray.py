@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.straight import NotStraightError, group_commands
 from jobgen.batchscript.draft import Draft
@@ -30,11 +32,15 @@ def drop_ray(script: Script, draft: Draft) -> Script | None:
             raise NotStraightError(item.place.line, "more than Ray starts where Ray does")
         if "--head" in item.texts:
             draft.check(item.place.line, _show([item]), "here Ray has all CPUs and GPUs of the job")
-    used, sets = list_names(text), set[str]()
+    used, needed = list_names(text), list[list[Command]]()
     for group in reversed(around):  # what Ray's lines need
         if _list_set(group) & used:
-            dropped.append(group)
+            needed.insert(0, group)
             used |= list_names(_show(group))
+    sets = set[str]()
+    for group in needed:
+        if not _is_plain(group) or list_names(_show(group)) & sets:  # an address, and its like
+            dropped.append(group)
             sets |= _list_set(group)
             if group[0].name == "export":
                 reason = "is set no more: ray.init() finds Ray by RAY_ADDRESS"
@@ -49,6 +55,12 @@ def drop_ray(script: Script, draft: Draft) -> Script | None:
             reason = f"${min(seen)} is of the lines that start Ray, and its address differs"
             raise NotStraightError(group[0].place.line, reason)
     return Script(script.path, "\n".join(lines))
+
+
+def _is_plain(group: list[Command]) -> bool:
+    """Whether these commands set variables to plain values."""
+    sets = all(item.name in ("", "export") for item in group)
+    return sets and not re.search(r"\$\(|`|=\(", _show(group))
 
 
 def _is_ray(command: Command) -> bool:

@@ -94,11 +94,13 @@ def find_site_faults(script: Script, name: str | None) -> Iterator[Fault]:
     decision = site_defaults.decide(Context(loaded, profile, today="2000-01-01"))
     # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
     on_cpus = not loaded.spec.resources.gpus_per_node
+    seen = set()
     for problem in decision.problems:
         if on_cpus and problem.path.startswith(("resources.cpus", "resources.gpus")):
             continue
         place = _find_place(script, problem.path)
-        if place:
+        if place and (place, problem.path) not in seen:  # one finding of one cause
+            seen.add((place, problem.path))
             yield Fault(place.line, place.column, f"{name}: {problem.message}")
 
 
