@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -11,14 +12,13 @@ from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, NodeRange
-from jobgen.spec.roles import list_processes
 
 _MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
 
 
 def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     """Decide the nodes, on those that the site has for the job."""
-    spec, node = context.spec, plan.defaults.node
+    spec, place, node = context.spec, context.loaded.place, plan.defaults.node
     groups = tuple(group_nodes(context.loaded, context.site, node))
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     ranged = spec.resources.nodes
@@ -28,10 +28,11 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
         disk=spec.resources.disk_per_node if _asks_for_disk(context.site) else None,
-        preflight=_plan_preflight(groups, context.site) if spec.preflight else None,
+        preflight=_plan_preflight(groups, context) if spec.preflight else None,
         together=count_together(context),
         usage=spec.report.usage,
         spare=(spec.resources.spare_nodes or 0) if context.site.can.batch else 0,
+        place=place,
     )
     return Decision(
         nodes,
@@ -60,10 +61,10 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     gpus, processes = resources.gpus_per_node, launch.processes_per_node
     written = resources.nodes.max if isinstance(resources.nodes, NodeRange) else resources.nodes
     lists = (len(value) for value in (gpus, processes) if isinstance(value, tuple))
-    shared = tuple(list_processes(loaded.spec)) if loaded.spec.roles else None
-    nodes = len(shared) if shared else written or next(lists, 1)
+    shared = _count_processes(loaded, site, node) if loaded.spec.roles else ()
+    nodes = len(shared) or written or next(lists, 1)
     gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
-    if shared is not None:
+    if shared:
         process_list = shared
     elif processes is None:
         one = launch.mode in ONE_A_NODE or loaded.spec.run.body is not None
@@ -91,10 +92,24 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
         yield group._replace(nodes=len(list(members)))
 
 
-def _plan_preflight(groups: tuple[NodeGroup, ...], site: SiteProfile) -> Preflight:
+def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple[int, ...]:
+    """Return how many processes each node of the job runs, those of all roles on it."""
+    counts = Counter[int]()
+    for role in loaded.programs():
+        groups = group_nodes(role, site, node)
+        own = (group.processes for group in groups for _ in range(group.nodes))
+        counts.update(dict(enumerate(own, role.place.first if role.place else 0)))
+    return tuple(counts[index] for index in sorted(counts))
+
+
+def _plan_preflight(groups: tuple[NodeGroup, ...], context: Context) -> Preflight:
     """Plan what the nodes compare; this machine has the GPUs that it has."""
-    batch = site.can.batch
-    return Preflight(tuple(g.gpus if batch else 0 for g in groups for _ in range(g.nodes)))
+    place, batch = context.loaded.place, context.site.can.batch
+    own = place.gpus if place else None  # what a role has of each node
+    seen = (
+        (g.gpus if own is None else own) if batch else 0 for g in groups for _ in range(g.nodes)
+    )
+    return Preflight(tuple(seen))
 
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:

@@ -449,7 +449,6 @@ class RolePlan(NamedTuple):
 
     name: str
     plan: Plan
-    place: Spot
     test: tuple[str, ...]  # what says that it is ready, in words of the script, if anything
     within: int  # seconds that it may take until then
     alone: bool  # it may end well before the job does

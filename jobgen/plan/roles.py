@@ -2,96 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from jobgen.errors import Problem
 from jobgen.plan import environment, launch, nodes, program
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import Plan, Preflight, RolePlan, RolePlans, ShellPath
-from jobgen.spec import roles
-from jobgen.spec.model import Ready
+from jobgen.plan.plan import Plan, RolePlan, RolePlans, ShellPath
+from jobgen.spec.model import Ready, Role
 
 WITHIN = 600  # seconds that a role may take until it is ready
 PORTS = 4  # of each role: its own, that of torchrun's rendezvous, and two of Ray's
+# The parts of a plan that each role has of its own.
+_PARTS = {
+    "nodes": nodes.decide,
+    "program": program.decide,
+    "launch": launch.decide,
+    "environment": environment.decide,
+}
 
 
 def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
     """Decide each role by itself, and the order in which they start."""
-    spec = context.spec
-    if not spec.roles:
+    asked = context.spec.roles
+    if not asked:
         return Decision(None)
     members: list[RolePlan] = []
-    problems: list[Problem] = []
-    notes: list[str] = []
-    left_out: list[str] = []
-    places, _ = roles.deal_nodes(spec)
+    decisions: list[Decision[Any]] = []
     for loaded in context.loaded.programs():
-        place, own = places[loaded.role], context._replace(loaded=loaded)
-        around = nodes.decide(own, plan)
-        checked = around.value.preflight
-        if checked and place.gpus is not None and context.site.can.batch:
-            checked = Preflight((place.gpus,))
-        own_nodes = around.value._replace(place=place, preflight=checked)
-        part = plan._replace(nodes=own_nodes, roles=None)
-        runs = program.decide(own, part)
-        part = part._replace(program=runs.value)
-        start = launch.decide(own, part)
-        part = part._replace(launch=start.value)
-        setup = environment.decide(own, part)
-        part = part._replace(environment=setup.value)
-        decisions: tuple[Decision[object], ...] = (around, runs, start, setup)
-        problems += [problem for one in decisions for problem in one.problems]
-        notes += [note for one in decisions for note in one.notes]
-        left_out += [key for one in decisions for key in one.left_out]
-        asked = spec.roles[loaded.role]
-        test = tuple(_name_test(asked.ready)) if asked.ready else ()
-        within = (asked.ready.within if asked.ready else None) or WITHIN
-        hears = asked.notice if asked.notice is not None else loaded.role == [*places][-1]
-        notice = hears and spec.on_walltime is not None
-        alone = asked.ends == "alone"
-        members.append(RolePlan(loaded.role, part, place, test, within, alone, notice))
-    problems += _find_conflicts(context, members)
-    decided = RolePlans(tuple(members), tuple(_order(context, members)))
-    return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+        part, own = plan, context._replace(loaded=loaded)
+        for key, decide_part in _PARTS.items():
+            decisions.append(decide_part(own, part))
+            part = part._replace(**{key: decisions[-1].value})
+        role, ready = asked[loaded.role], asked[loaded.role].ready or Ready()
+        told = loaded.role == [*asked][-1] if role.notice is None else role.notice
+        members.append(
+            RolePlan(
+                name=loaded.role,
+                plan=part,
+                test=_name_test(loaded.role, ready),
+                within=ready.within or WITHIN,
+                alone=role.ends == "alone",
+                notice=told and context.spec.on_walltime is not None,
+            )
+        )
+    decisions.append(Decision(None, problems=_find_conflicts(context, members)))
+    return Decision(
+        RolePlans(tuple(members), tuple(_order(asked, members))),
+        problems=[problem for one in decisions for problem in one.problems],
+        notes=[note for one in decisions for note in one.notes],
+        left_out=[key for one in decisions for key in one.left_out],
+    )
 
 
-def _name_test(ready: Ready) -> Iterator[str]:
-    """Yield what is asked: the kind of a test, and what it looks for."""
-    for kind, what in ready._replace(within=None)._asdict().items():
-        if what is not None:
-            yield kind
-            if what is not True:
-                yield ShellPath(what) if kind == "file" else what
+def _name_test(name: str, ready: Ready) -> tuple[str, ...]:
+    """Return what the script asks to know that a role is ready; nothing if it need not."""
+    address = ShellPath(f"${name.upper()}_ADDR:${name.upper()}_PORT")
+    if ready.http is not None:
+        return "http", address, ready.http
+    if ready.tcp:
+        return "tcp", address
+    if ready.file is not None:
+        return "file", ShellPath(ready.file)
+    return () if ready.log is None else ("log", ready.log)
 
 
-def _order(context: Context, members: list[RolePlan]) -> Iterator[tuple[bool, RolePlan]]:
+def _order(asked: Mapping[str, Role], members: list[RolePlan]) -> Iterator[tuple[bool, RolePlan]]:
     """Yield what the script does: a role starts once those that it comes after are ready."""
-    asked = context.spec.roles or {}
-    waiting, ready = list(members), set[str]()
-    while waiting:
-        for role in list(waiting):
-            names = [member.name for member in members]
+    started, ready = list[RolePlan](), list[str]()
+    while len(started) < len(members):
+        for index, role in enumerate(members):
             after = asked[role.name].after
-            needed = set(names[: names.index(role.name)] if after is None else after)
-            if needed <= ready:
-                waiting.remove(role)
+            needed = [one.name for one in members[:index]] if after is None else after
+            if role not in started and {*needed} <= {*ready}:
+                started.append(role)
                 yield False, role
-                if not role.test:
-                    ready.add(role.name)
-        started = [role for role in members if role not in waiting and role.name not in ready]
-        if started:
-            ready.add(started[0].name)
-            yield True, started[0]
-    for role in members:
-        if role.name not in ready:
+                ready += [] if role.test else [role.name]
+        for role in [one for one in started if one.name not in ready][:1]:
+            ready.append(role.name)
             yield True, role
+    yield from ((True, role) for role in started if role.name not in ready)
 
 
 def _find_conflicts(context: Context, members: list[RolePlan]) -> Iterator[Problem]:
-    """Yield what the site cannot do for several programs in one job."""
-    launchers = {role.plan.launch.launcher for role in members}
-    if "mpiexec" in launchers:
+    """Yield what starts one program alone."""
+    if any(role.plan.launch.launcher == "mpiexec" for role in members):
         own = context.site.can.launcher
-        message = f"this site starts programs by mpiexec, and roles start by {own}"
+        message = f"mpiexec starts one program in a job, and roles are several; they start by {own}"
         hint = f"write launch: {{launcher: {own}}} if the site has it"
         yield context.loaded.problem("roles", message, hint)

@@ -199,7 +199,8 @@ def describe_script(plan: Plan) -> ScriptView:
 
 def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     """Return what a role has of functions."""
-    place, gpus = role.place, plan.nodes.groups[0].gpus
+    place, gpus = role.plan.nodes.place, plan.nodes.groups[0].gpus
+    assert place
     part = role.plan._replace(walltime=plan.walltime)
     view = _describe_job(part)._replace(role=role.name, processes=())
     if local or place.among:

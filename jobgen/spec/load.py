@@ -27,7 +27,7 @@ class LoadedSpec(NamedTuple):
     `digest` is of what was written, comments and layout aside: 16 hex digits of its SHA-256. `text`
     is the file's own, and `laid`, if other files lie below it, what came of them all.
     `defaults` are files that nothing names: the project's, and the user's own config. Of a
-    `role`, `spec` is that of a job on its nodes alone, and `whole` that of the file.
+    `role`, `spec` is that of a job on its nodes alone, at `place`, and `whole` that of the file.
     """
 
     spec: JobSpec
@@ -39,6 +39,7 @@ class LoadedSpec(NamedTuple):
     laid: Mapping | None = None
     defaults: tuple[str, ...] = ()
     role: str = ""
+    place: roles.Spot | None = None
     whole: JobSpec | None = None
 
     def where(self, path: str) -> Position:
@@ -66,7 +67,7 @@ class LoadedSpec(NamedTuple):
         places, _ = roles.deal_nodes(self.spec)
         for name, place in places.items():
             spec = roles.make_spec(self.spec, name, place)
-            yield self._replace(spec=spec, role=name, whole=self.spec)
+            yield self._replace(spec=spec, role=name, place=place, whole=self.spec)
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
         """A problem with the value at `path`."""

@@ -45,22 +45,6 @@ class Spot(NamedTuple):
         return max(1, cpus * (self.gpus or 1) // self.among) if self.among else cpus
 
 
-def list_processes(spec: JobSpec) -> Iterator[int]:
-    """Yield how many processes each node of the job runs, those of all roles on it."""
-    places, _ = deal_nodes(spec)
-    counts = [0] * max(place.first + place.nodes for place in places.values())
-    gpus = spec.resources.gpus_per_node
-    for name, place in places.items():
-        launch = make_spec(spec, name, place).launch
-        each = launch.processes_per_node
-        if each is None:
-            each = 1 if launch.mode in ONE_A_NODE or not isinstance(gpus, int) else max(1, gpus)
-        for index in range(place.nodes):
-            own = each[index] if isinstance(each, tuple) and index < len(each) else each
-            counts[place.first + index] += own if isinstance(own, int) else 1
-    yield from counts
-
-
 def list_names(spec: JobSpec) -> tuple[str, ...]:
     """Return the variables by which the roles know each other."""
     kinds = ("ADDR", "PORT", "HOSTS")
@@ -121,9 +105,6 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     for key, value in spec.launch._asdict().items():
         if value is not None and key not in _SHARED:
             yield f"launch.{key}", "is each role's own", f"write it as roles.NAME.launch.{key}"
-    if spec.launch.launcher == "mpiexec":
-        message = "starts one program in a job, and roles are several"
-        yield "launch.launcher", message, "leave it out"
     if isinstance(spec.resources.nodes, NodeRange):
         message = "is a range, and the nodes of the roles add up to one number"
         yield "resources.nodes", message, "write how many"

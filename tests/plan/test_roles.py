@@ -42,7 +42,9 @@ def complaints(text: str) -> list[str]:
 
 def test_nodes_are_dealt_in_the_order_of_the_file_and_one_role_takes_the_rest() -> None:
     roles = plan().roles
-    places = {role.name: (role.place.first, role.place.nodes) for role in roles.members}
+    places = {
+        role.name: (role.plan.nodes.place.first, role.plan.nodes.total) for role in roles.members
+    }
     assert places == {"server": (0, 1), "train": (1, 2)}
     assert [role.plan.launch.mode for role in roles.members] == ["plain", "torchrun"]
     assert [role.plan.nodes.world_size for role in roles.members] == [1, 8]
@@ -66,7 +68,7 @@ def test_roles_share_nodes_until_the_gpus_of_these_are_dealt() -> None:
         f"  train: {{gpus: 4, nodes: 2, {own}\n  asks: {{gpus: 0, nodes: 1, {own}\n"
     )
     roles = plan(text).roles.members
-    places = [tuple(role.place) for role in roles]
+    places = [tuple(role.plan.nodes.place) for role in roles]
     assert places == [(0, 1, 0, 4, 5), (0, 1, 4, 0, 5), (1, 2, 0, 4, 5), (1, 1, 4, 0, 5)]
     cpus = [next(iter(list_nodes(role.plan))).cpus for role in roles]
     assert cpus == [25, 6, 25, 6]  # of 32, in as many parts as the GPUs are, and one without

@@ -62,7 +62,7 @@ def test_a_role_gives_signs_while_the_node_of_the_script_answers(tmp_path: Path)
         [
             'has() { declare -F "$1" >/dev/null; }',
             'give_sign() { :; }; start_guard() { echo "asks $MASTER_ADDR"; }',
-            f". {RUNTIME}/roles.sh; enter_role {tmp_path}",
+            f". {RUNTIME}/roles.sh; enter_role {tmp_path}/role",
             'MASTER_ADDR=n2; start_guard; echo "meets at $MASTER_ADDR"',
         ]
     )
