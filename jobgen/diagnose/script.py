@@ -122,7 +122,7 @@ _CAUSES = (
         r"preflight: \S+ cannot reach (?P<node1>\S+) at "
         r"|preflight: (?P<node2>\S+) cannot reach \S+:\d+"
         r"|preflight: (?P<node3>\S+) has not come within \d+ s"
-        r"|Ray's head at \S+ has not answered",
+        r"|Ray has waited 600 s for (?P<node4>[^\s,]+)",
         "the others cannot reach a node, or it cannot reach them",
         "set launch.interface, or ask whether a firewall stands between nodes",
         fault="machine",

@@ -9,36 +9,27 @@ while missing := set(sys.argv[1:]) - {node["NodeName"] for node in ray.nodes() i
         sys.exit("jobgen: error: Ray has waited 600 s for " + ", ".join(sorted(missing)))
     time.sleep(0.5)
 '
-start_ray() {    # start_ray OPTIONS...: ray start on this node, and what it is for
-    local address options=("$@") part=wait_for_end ray code=0 patience log=$run_dir/logs/$node
-    local short=/tmp/ray-$JOBGEN_JOB_ID-$MASTER_PORT    # a socket's path has 107 bytes at most
-    if has share_gpus; then short+=-$node_rank; fi    # one machine is all the nodes
+start_ray() {    # start_ray OPTIONS...: Ray on this node, and beside it what it is for
+    local head short ray child code=0 log=$run_dir/logs/$node part=wait_for_end options=("$@")
     export -n RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT    # Ray's own do
     export RAY_AUTH_MODE=${RAY_AUTH_MODE-token} RAY_AUTH_TOKEN_PATH=$attempt_dir/ray.token
     export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
-    address=$(getent ahostsv4 "$MASTER_ADDR" | awk '!/^127\./ && !seen++ { print $1 }') || :
-    if ((node_rank == 0)); then
+    head=$(getent ahostsv4 "$MASTER_ADDR" | awk '!/^127\./ && !seen++ { print $1 }') || :
+    head=${head:-127.0.0.1}
+    if ((node_rank)); then
+        options+=(--address="$head:$MASTER_PORT")
+        until [[ -z $(ask_head) ]]; do sleep 1; done
+    else
         part=run_on_ray
         (umask 077 && od -An -vtx1 -N32 /dev/urandom | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
-        options+=(--head --port="$MASTER_PORT" --include-dashboard=false)
-        options+=(${address:+--node-ip-address="$address"})
-        if python3 -c 'import grpc' 2>/dev/null; then    # else it has no such server
+        options+=(--head --node-ip-address="$head" --port="$MASTER_PORT" --include-dashboard=false)
+        ! python3 -c 'import grpc' 2>/dev/null ||    # else it has no such server
             options+=(--ray-client-server-port="$((MASTER_PORT + 10000))")
-        fi
     fi
-    address=${address:-$MASTER_ADDR}:$MASTER_PORT
-    if ((node_rank)); then
-        options+=(--address="$address")
-        : >"$JOBGEN_AGENT/reached"
-        until [[ -z $(ask_head) ]]; do
-            ((SECONDS < 600)) || die "Ray's head at $address has not answered within 600 s"
-            sleep 1
-        done
-    fi
-    mkdir -p "$JOBGEN_AGENT/ray"
-    ln -sfn "$JOBGEN_AGENT/ray" "$short" || die "cannot write to /tmp on $node"
-    # The other ports are what each node has free: another job on it may have a Ray, too. A
-    # new session has all that Ray starts here.
+    : >"$JOBGEN_AGENT/reached"
+    short=$(mktemp -u /tmp/ray-XXXXXX)    # a socket's path has 107 bytes at most
+    mkdir "$JOBGEN_AGENT/ray" && ln -s "$JOBGEN_AGENT/ray" "$short"
+    # The other ports are what each node has free: another job on it may have a Ray, too.
     setsid ray start --block "${options[@]}" --node-name="$node" --temp-dir="$short" \
         --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0 \
         --disable-usage-stats >>"$log/ray.log" 2>&1 &
@@ -57,23 +48,18 @@ start_ray() {    # start_ray OPTIONS...: ray start on this node, and what it is 
             >>"$log/rank-$rank.err" 2>/dev/null || :
         say "Ray has ended on $node with exit code $code" >>"$log/rank-$rank.err"
     fi
-    for patience in TERM TERM TERM TERM TERM TERM TERM TERM KILL; do
-        kill "-$patience" "$ray" "$child" || :
-        kill -0 "$ray" || kill -0 "$child" || break
-        sleep 1 || :
-    done 2>/dev/null
-    cat /proc/[0-9]*/stat 2>/dev/null |
-        awk -v ray="$ray" '{ pid = $1; sub(/.*\) /, ""); if ($4 == ray) print pid }' |
-        xargs -r kill -KILL 2>/dev/null || :
+    kill -TERM "$ray" "$child" 2>/dev/null || :
+    timeout 8 tail --pid="$ray" -f /dev/null || :
+    kill -KILL -- "-$ray" 2>/dev/null || :    # all that Ray has started here, if any is left
     rm -f "$short"
     exit "$code"
 }
 run_on_ray() {
     local nodes RANK=$rank
     mapfile -t nodes <"$attempt_dir/nodes"
-    export RAY_ADDRESS=$address
+    export RAY_ADDRESS=$head:$MASTER_PORT
     python3 -c "$JOIN_RAY" "${nodes[@]}" 2>>"$log/rank-$RANK.err"
     run_rank
 }
-ask_head() { LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/${address/:/\/}" 2>&1 || :; }
+ask_head() { LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$head/$MASTER_PORT" 2>&1 || :; }
 wait_for_end() { until [[ $(ask_head) == *refused* ]]; do sleep 1; done; }
