@@ -69,9 +69,10 @@ def explain_command(
             match = re.search(row.get("matches", ""), shlex.join(rest))
             if reading in row["words"].split() and match:
                 start, text = ("", row["say"]) if "say" in row else ("type: ", row["type"])
-                line = _write_line(text, word, rest, match)
-                line += "" if "matches" in row else _carry_options(word, line, rest, context)
-                return f"{message}; {start}{line}"
+                others, own = _part_words(rest, None if word in _SIGNS else _find(text, context))
+                line = _write_line(text, word, others, match)
+                line += "" if "matches" in row else _carry_options(word, line, others, context)
+                return f"{message}; {start}{' '.join([line, *map(shlex.quote, own)])}"
         for rule in table["word_rules"]:
             if match := re.search(rule["matches"], reading):
                 return f"{message}; type: {_write_line(rule['type'], word, rest, match)}"
@@ -88,15 +89,35 @@ def _list_commands(context: click.Context) -> list[str]:
     return context.command.list_commands(context)
 
 
+def _find(line: str, context: click.Context) -> click.Command | None:
+    """Return the command that a line to type names."""
+    return cast(click.Group, context.command).get_command(context, f"{line} - -".split()[1])
+
+
+def _part_words(words: Sequence[str], command: click.Command | None) -> tuple[list[str], list[str]]:
+    """Return the words apart from the options that a command has, and these with their values."""
+    params = command.params if command else []
+    own = {name: param for param in params for name in (*param.opts, *param.secondary_opts)}
+    others: list[str] = []
+    options: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        name, equals, _ = word.partition("=")
+        param = own.get(name) if word[:1] == "-" else None
+        (options if param else others).append(word)
+        if isinstance(param, click.Option) and not (param.is_flag or equals):
+            options += left[:1]
+            del left[:1]
+    return others, options
+
+
 def _carry_options(tool: str, line: str, words: Sequence[str], context: click.Context) -> str:
     """Return options of another tool's command in the words of the one that a line names."""
-    command = cast(click.Group, context.command).get_command(context, line.split()[1])
+    command = _find(line, context)
     own = command.params if command else []
-    if (
-        command is None
-        or not any("--set" in param.opts for param in own)
-        or _list_files([line], "SCRIPT")
-    ):
+    settable = any("--set" in param.opts for param in own)
+    if command is None or not settable or _list_files([line], "SCRIPT"):
         return ""
     options = [(word.partition("=")[0], words[at:]) for at, word in enumerate(words)]
     pairs = [(one, _find_value(one, after)) for one, after in options if one[:2] == "--"]
@@ -177,15 +198,24 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         return error.format_message()
     name = error.ctx.command.name or ""
     own = [text for param in error.ctx.command.params for text in param.opts]
-    key, equals, value = given[0].partition("=")
     line = f"jobgen {name} {shlex.join(_list_files(argv, 'SPEC') or ['job.yaml'])}"
     if given[0].endswith(_FILES["SPEC"]):
         return f"{name} takes one file at a time; type: jobgen {name} {given[0]}"
     if "--set" not in own:
         return f"{name} takes one job at a time; its options come before it: jobgen {name} --help"
-    if equals and (answer := _answer_key(normalize(key.rpartition(".")[2]), value, settable=True)):
-        return f"{error.message}; {answer}"
-    return f"{error.message}; for an argument of the program, type: {line} -- {shlex.join(given)}"
+    parted = re.search(r"--set ([^\s=]+)(?: *= *| +)(\S+)", " ".join(argv))
+    if parted and parted[2] in given:
+        return f"{error.message}; type: {line} --set {shlex.quote(f'{parted[1]}={parted[2]}')}"
+    for word in list(given):
+        key, equals, value = word.partition("=")
+        key = normalize(key.rpartition(".")[2])
+        answer = _answer_key(key, value, settable=True) if equals else ""
+        if answer and not re.fullmatch("type: [^;]+", answer):
+            return f"{error.message}; {answer}"
+        line += answer.removeprefix("type:")
+        given.remove(word) if answer else None
+    line += f" -- {shlex.join(given)}" if given else ""
+    return f"{error.message}; {'for an argument of the program, ' * bool(given)}type: {line}"
 
 
 def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
@@ -215,11 +245,12 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     near = find_near(name, options, cutoff=0.8)
     meant = f"did you mean {near}? " if near else ""
     if "--set" in own:
+        line = " ".join([command, *_list_files(argv, "SPEC")])
         given = shlex.join([name, *([value] if value else [])])
         if programs := [one for one in argv if one.endswith(".py")]:
             before = f"jobgen init --script {programs[0]}, and then"
             return f"{message}; type: {before} jobgen {command} -- {given}"
-        return f"{message}; {meant}for an option of the program, type: jobgen {command} -- {given}"
+        return f"{message}; {meant}for an option of the program, type: jobgen {line} -- {given}"
     known = ", ".join(sorted(set(options)))
     return f"{message}; {meant or f'jobgen {command} knows {known}'}".strip()
 
@@ -239,7 +270,7 @@ def _translate_option(name: str, value: str, command: click.Command, argv: Seque
     word = name if len(name) == 2 else normalize(name)
     plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
     for reading in dict.fromkeys((word, plain)):
-        answer = _answer_option(reading, value, str(command.name), argv)
+        answer = _answer_option(reading, value, command, argv)
         if not answer and len(reading) > 2:
             answer = _answer_key(reading, value, settable="--set" in own)
         if answer:
@@ -254,21 +285,23 @@ def _is_short_for(one: str, other: str) -> bool:
     return same and all(a.startswith(b) or (len(a) > 2 and b.startswith(a)) for a, b in pairs)
 
 
-def _answer_option(word: str, value: str, command: str, argv: Sequence[str]) -> str:
+def _answer_option(word: str, value: str, command: click.Command, argv: Sequence[str]) -> str:
     """Return what the table has for an option; a row with a pattern for the value comes first."""
+    others, _ = _part_words(argv, command)
+    named = [one for one in others if one[:1] != "-" and one not in (command.name, value)]
     rows = sorted(load_table()["prompt_options"], key=lambda row: "matches" not in row)
     for row in rows:
         match = re.search(row.get("matches", ""), value)
         meant = re.search(row["form"], word) if "form" in row else word in row["words"].split()
-        if not match or not meant or not re.fullmatch(row.get("at", ".*"), command):
+        if not match or not meant or not re.fullmatch(row.get("at", ".*"), command.name or ""):
             continue
         text = row.get("say") or f"type: {row['type']}"
-        jobs = [one for one in argv if one != value and _JOB.fullmatch(one)]
+        jobs = [found[1] if (found := _JOB.fullmatch(one)) else one for one in named]
         if not jobs and _JOB.fullmatch(value) and "$VALUE" not in text:
             jobs = [value]
         values = describe(Scalar(Position(""), value or "VALUE", "str")) | match.groupdict("")
         values |= {"VALUE": shlex.quote(value or "VALUE"), "WORD": word.upper(), "word": word}
-        values |= {"COMMAND": command, "JOB": " ".join(jobs)}
+        values |= {"COMMAND": command.name or "", "JOB": shlex.join(jobs)}
         return fill(text, values).replace("  ", " ").strip()
     return ""
 

@@ -17,7 +17,8 @@ from jobgen.spec.launchers import SHELL_WORDS, SHELLS, find_launcher, find_modul
 Conflict = tuple[str, str, str]
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
-_TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}"
+# What other tools fill in: {{ name }}, and a key of the spec by OmegaConf.
+_TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|array)\.\w+\}"
 # What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
 _EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
 

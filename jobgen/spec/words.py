@@ -22,7 +22,12 @@ from typing import Any, get_args
 from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
 from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, is_record, read_fields
-from jobgen.spec.launchers import find_launcher, find_module_launcher, name_kind, split_words
+from jobgen.spec.launchers import (
+    find_launcher_in_text,
+    find_module_launcher,
+    name_kind,
+    split_words,
+)
 from jobgen.spec.table import fill, find_rule, load_table
 from jobgen.spec.units import parse_ranges
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
@@ -64,11 +69,14 @@ class _Stranger(NamedTuple):
         """Whether it stands in a job spec, not in a profile or the user's own config."""
         return hasattr(self.root, "alternatives")
 
-    def write(self, path: str, *, repair: bool = True) -> str:
-        """Return its value as the key at a path takes it, repaired if need be; else nothing."""
+    def _list_kinds(self, path: str) -> tuple[Kind, ...]:
         parent, _, name = path.rpartition(".")
         own = read_fields(self.cls).get(name) if parent == self.path else None
-        kinds = own.kinds if own else list_paths(self.root).get(path, ())
+        return own.kinds if own else list_paths(self.root).get(path, ())
+
+    def write(self, path: str, *, repair: bool = True) -> str:
+        """Return its value as the key at a path takes it, repaired if need be; else nothing."""
+        kinds, name = self._list_kinds(path), path.rpartition(".")[2]
         if getattr(self.node, "kind", "") == "bool":  # not as text
             kinds = tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
         units, text = load_table()["units"], getattr(self.node, "text", "")
@@ -82,6 +90,12 @@ class _Stranger(NamedTuple):
         hint = self.check(self.node, kinds, path, self.root)[0].hint
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the) .*|; .*)?$", hint)
         return line[1] if line else ""
+
+    def explain(self, path: str) -> str:
+        """Return what is wrong with its text as the value of the key at a path."""
+        kinds = self._list_kinds(path) if getattr(self.node, "text", "") else ()
+        faults = self.check(self.node, kinds, path, self.root) if kinds else []
+        return "; ".join(filter(None, faults[0][2:])) if faults else ""
 
 
 @cache
@@ -146,6 +160,9 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
         yield from (_look_up(stranger, one) for one in readings)
     if near := find_near(word, known):
         yield _point(stranger, _join(path, near))
+    near = find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
+    if near[:3] == word[:3]:
+        yield _look_up(stranger, near)
     alike = [one for one in known if path and {*_list_heads(key)[:1]} & {*_split(one)}]
     if len(alike) == 1:
         yield _point(stranger, _join(path, *alike))
@@ -186,9 +203,9 @@ def _unfold(stranger: _Stranger) -> Hint | None:
     for key, node in stranger.node.items.items():
         one = _Stranger(key, node, "", root, root, stranger.check, inner=True)
         known = (Hint("", name) for name in read_fields(root) if name == key)
-        meant = next(filter(None, (*known, *_list_hints(one))), Hint("")).meant
+        text, meant = next(filter(None, (*known, *_list_hints(one))), Hint(""))
         if meant and (isinstance(node, Scalar) or one.write(meant)):
-            placed[key] = meant
+            placed[key] = text.removeprefix("write ") if meant == "directives" else meant
     if set(placed.values()) <= {"name"} or 2 * len(placed) < len(stranger.node.items):
         return None
     words = ", ".join(f"{path} for {key}" for key, path in placed.items())
@@ -255,15 +272,17 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     value = "" if all(per) and per[0] != per[1] else stranger.write(target) or stranger.write(usual)
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
+    fault = "" if value else stranger.explain(target) or stranger.explain(usual)
     if parent == path:
         clear = value == show(node) or example.endswith("...")
         clear = clear or (isinstance(node, Mapping) and example.endswith("}"))
-        other = "" if clear else f" write {example}"
+        other = f" {fault}" if fault else "" if clear else f" write {example}"
         return Hint(f"did you mean {name!r}{remark}?{other}", target)
     for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
     remark = remark if parent else ", at the top level" * bool(path)
-    return Hint(f"write {target}{remark}, as in {example}", target)
+    shown = f"; {fault}" if fault else f", as in {example}"
+    return Hint(f"write {target}{remark}{shown}", target)
 
 
 def show(node: Node) -> str:
@@ -363,8 +382,9 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
         "count": str(len(numbers)) if numbers else "",
         "indices": ", ".join(numbers if len(numbers) < 10 else ()),
-        "launcher": find_launcher(split_words(text)),
-        "program": show_program(split_words(text)),
+        "pairs": ", ".join(f"'{key}:{getattr(item, 'text', '')}'" for key, item in inner.items()),
+        "launcher": find_launcher_in_text(text),
+        "program": show_program(split_words(text) or words),
     }
 
 

@@ -293,7 +293,8 @@ def _convert(
                 continue
             key = key_node.value
             if not key.isprintable():  # messages cite keys as they are
-                problem(f"key {key!r} holds a control character")
+                unseen = "a no-break space" if "\xa0" in key else "a control character"
+                problem(f"key {key!r} holds {unseen}", "type it anew")
             elif key == "<<":
                 problem("merge keys ('<<') are not supported", "write the keys out")
             elif key in result.items:
