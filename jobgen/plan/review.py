@@ -107,6 +107,7 @@ def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, st
     yield "names", "environment", " ".join(names)
     for path, text in _list_texts(loaded):
         yield "line", path, text
+        yield "key", path, f"{path} {text}"
     for path, words in (("run.command", run.command or ()), ("run.args", plan.program.command)):
         yield "read", path, " ".join(words)
     yield "read", "environment.setup", setup
@@ -138,7 +139,9 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     for group in dict.fromkeys(plan.nodes.groups):
         processes, gpus, cpus = group.processes, group.gpus, group.cpus
         if gpus and processes > gpus:
-            message = f"{processes} processes share {gpus} GPUs on a node; NCCL takes one each"
+            message = (
+                f"{processes} processes share {count(gpus, 'GPU')} on a node; NCCL takes one each"
+            )
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
         elif 1 < processes < gpus and plan.launch.mode in ("torchrun", "direct"):
@@ -160,11 +163,12 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if not cpus:
             continue
         if processes > cpus and loaded.spec.resources.cpus_per_node:
-            message = f"{processes} processes share {cpus} CPUs on a node"
+            message = f"{processes} processes share {count(cpus, 'CPU')} on a node"
             hint = f"write cpus_per_node: {processes} or more"
             yield loaded.problem("resources.cpus_per_node", message, hint)
         elif threads.isdecimal() and int(threads) * processes > cpus:
-            message = f"{processes} processes with {threads} threads share {cpus} CPUs on a node"
+            several = f"{count(processes, 'process', 'processes')} with {threads} threads"
+            message = f"{several} share {count(cpus, 'CPU')} on a node"
             hint = f"write {max(1, cpus // processes)}, or leave it out"
             yield loaded.problem("environment.variables.OMP_NUM_THREADS", message, hint)
 
@@ -279,11 +283,17 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Words that a job has no use for, or that are the same in every process; misspelt names."""
-    words, world = plan.program.command, plan.nodes.world_size
+    words, world, nodes = plan.program.command, plan.nodes.world_size, plan.nodes.total
     for option, value in _list_options(words):
-        if option in ("--world_size", "--world-size") and value.isdecimal() and int(value) != world:
+        name = option.rpartition(".")[2].strip("-+").replace("-", "_")
+        if not value.isdecimal() or int(value) == {"world_size": world}.get(name, nodes):
+            continue
+        if name == "world_size":
             message = f"{option} {value} is the same in all {world} processes"
             yield loaded.problem("run.args", message, "leave it out; WORLD_SIZE has it")
+        elif name in ("nnodes", "num_nodes"):
+            message = f"tells the program of {count(int(value), 'node')} by {option}"
+            yield loaded.problem("run.args", message, f"the job has {nodes}; write {nodes}")
     directives, sign = loaded.spec.directives, f"{plan.can.sign} "
     if (
         loaded.spec.scheduler
@@ -365,6 +375,10 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
         known = {*list_names(loaded.spec), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
         known |= {*member.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+        for host, port in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
+            if any(f"${host}_PORT" in " ".join(one.plan.program.command) for one in members):
+                message = f"asks ${host}_ADDR at port {port}, and it listens at ${host}_PORT"
+                yield loaded.problem(key, message, f"write ${host}_ADDR:${host}_PORT")
         for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
             if name not in known:
                 have = ", ".join(f"${one}_ADDR, ${one}_PORT" for one in sorted(names))

@@ -49,8 +49,16 @@ def look_at(
     program that is not here, or not in Python.
     """
     nodes, words = plan.nodes, list(plan.program.command)
-    if plan.launch.body or not words:
+    if not words:
         return []
+    if plan.launch.body:
+        from jobgen.programs.wrapper import check_body
+        from jobgen.rendering.render import render
+
+        body = os.path.expanduser(words[1].removeprefix("$work_dir/"))
+        lines = render(plan).splitlines() if plan.can.sign else []
+        asked = [line for line in lines if line.startswith(f"{plan.can.sign} ")]
+        return check_body(os.path.expandvars(body), asked)
     # Tasks that differ by the variable alone.
     alike = plan.array is not None and not any(map(any, plan.array.tasks))
     size = JobSize(

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jobgen.batchscript.launchers import find_agent
-from jobgen.batchscript.reader import LaunchCommand, read
+from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+from jobgen.batchscript.reader import LaunchCommand, Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import CONTAINERS
 
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
+
+
+def check_body(path: str, directives: Iterable[str]) -> list[Remark]:
+    """Return what lint finds of launch lines in a script that starts its own, as this job has it.
+
+    `directives` are the lines that the job asks its scheduler by.
+    """
+    try:
+        text = read(path).text
+    except (JobgenError, OSError):
+        return []
+    head = ["#!/bin/bash", *directives]
+    return [
+        Remark(path, one.line - len(head), one.rule.id, one.message, one.fix, certain=True)
+        for one in check(Script(path, "\n".join([*head, text])))
+        if one.rule.id in ABOUT_LAUNCH and not one.note
+    ]
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:

@@ -47,6 +47,22 @@ DOUBTFUL = {
         ("", "environment: {variables: {CUDA_VISIBLE_DEVICE: '0,1,2,3'}}\n"),
         "nothing reads CUDA_VISIBLE_DEVICE; did you mean CUDA_VISIBLE_DEVICES?",
     ),
+    "a server in the foreground": (
+        ("", "environment: {setup: tensorboard --logdir runs}\n"),
+        "'tensorboard' never ends, and the program never starts; write & behind the line",
+    ),
+    "a chain of one": (
+        ("", "on_walltime: {then: resubmit, at_most: 1}\n"),
+        "on_walltime.at_most: counts the first start, too, so that none follows",
+    ),
+    "nodes that the job does not have": (
+        ("{script: train.py}", "{script: train.py, args: [trainer.nnodes=4]}"),
+        "tells the program of 4 nodes by trainer.nnodes; the job has 2; write 2",
+    ),
+    "another tool's template": (
+        ("", "environment: {venv: '/s/${oc.env:USER}/v'}\n"),
+        "'${oc.env:USER}' does not expand: only $NAME and ${NAME} do",
+    ),
     "quotes in a value": (
         ("", """environment: {variables: {A: '"b"'}}\n"""),
         'holds its quotes: "b"; write b',
@@ -145,6 +161,14 @@ DOUBTFUL = {
             "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDRESS]}}\n",
         ),
         "roles.train.run: nothing sets $API_ADDRESS; the roles have $API_ADDR, $API_PORT",
+    ),
+    "a port that no role listens at": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "walltime: 1h}\nroles:\n  api: {nodes: 1, run: {command: [a, $API_PORT]}}\n"
+            "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDR:8000]}}\n",
+        ),
+        "asks $API_ADDR at port 8000, and it listens at $API_PORT; write $API_ADDR:$API_PORT",
     ),
     "a server that stands last": (
         (

@@ -40,6 +40,10 @@ WARNED = {
         (SCRIPT, "{command: bash run.sh}"),
         "run.sh:1: warning: torchrun starts its",
     ),
+    "a body on the first node": (
+        (SCRIPT, "{body: body.sh}"),
+        "body.sh:1: warning: torchrun starts on the first of 2 nodes alone",
+    ),
     "one CPU": (("cpus_per_gpu: 8, ", ""), "1 CPU for 4 processes"),
     "torchrun in setup": (
         ("", "environment: {setup: torchrun a.py}\n"),
@@ -56,6 +60,7 @@ WARNED = {
 def check(text: str, folder: Path) -> tuple[int, str]:
     (folder / "job.yaml").write_text(text)
     (folder / "run.sh").write_text("torchrun --nproc-per-node 2 train.py\n")
+    (folder / "body.sh").write_text("torchrun --nnodes 2 --nproc-per-node 2 train.py\n")
     with working_in(folder):
         done = jobgen("check")
     return done.code, done.err

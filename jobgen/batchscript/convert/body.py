@@ -11,7 +11,7 @@ from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
-from jobgen.batchscript.lint import check
+from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.readable import find_place
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -28,8 +28,6 @@ _SHAPES = {
     "pbs": re.compile(r"-l"),
 }
 _PYTHON = re.compile(r"python|torchrun|\$|.*\.py$")
-# Rules of lint about how programs start.
-_ABOUT_LAUNCH = "first-node-only other-nnodes two-agents early-expansion login-node-address"
 
 
 def name_body(path: str) -> str:
@@ -110,9 +108,7 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
 def advise(script: Script, reason: NotStraightError) -> list[str]:
     """Return why a body is kept, lint's findings in its launch, and how jobgen would launch it."""
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
-    findings = [
-        item for item in check(script) if item.rule.id in _ABOUT_LAUNCH.split() and not item.note
-    ]
+    findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH and not item.note]
     lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
     if sum(item.end == "&" and unwrap(item.words).launchers != () for item in script.commands) > 1:
         lines += [

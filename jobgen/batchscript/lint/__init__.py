@@ -11,6 +11,14 @@ from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, body, sites)
+# What makes a launch miss nodes, or start separate worlds.
+ABOUT_LAUNCH = (
+    "first-node-only",
+    "other-nnodes",
+    "two-agents",
+    "early-expansion",
+    "login-node-address",
+)
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
