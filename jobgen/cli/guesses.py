@@ -296,7 +296,7 @@ def _answer_option(word: str, value: str, command: click.Command, argv: Sequence
         if not match or not meant or not re.fullmatch(row.get("at", ".*"), command.name or ""):
             continue
         text = row.get("say") or f"type: {row['type']}"
-        jobs = [found[1] if (found := _JOB.fullmatch(one)) else one for one in named]
+        jobs = [job[1] if (job := _JOB.fullmatch(one)) else one for one in named]
         if not jobs and _JOB.fullmatch(value) and "$VALUE" not in text:
             jobs = [value]
         values = describe(Scalar(Position(""), value or "VALUE", "str")) | match.groupdict("")
