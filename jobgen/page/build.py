@@ -35,7 +35,7 @@ _ROOMS = (
     *("capabilities.py", "errors.py", "output.py", "records.py", "process.py"),
     *("spec", "sites", "plan", "schedulers", "rendering", "batchscript", "page"),
 )
-_DATA = ("spec/data/words.yaml", "page/static/drawing.css", "page/static/pyodide.json")
+_DATA = ("spec/data/words.yaml", "page/static/pyodide.json")
 START = """\
 name: my-job
 scheduler: slurm
@@ -134,7 +134,7 @@ def make_policy(pyodide: str) -> str:
             f"connect-src 'self'{origin}",
             "worker-src 'self'",
             "style-src 'self'",
-            "img-src blob: data:",
+            "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
 
 SPEC = "job.yaml"
+_MOST_LINES = 50  # of the table of nodes
 # The fields whose value `explain` gives among its decisions, and what it calls them.
 _DECIDED = {
     "scheduler": "scheduler",
@@ -36,7 +37,7 @@ _DECIDED = {
 
 
 def compose(text: str) -> dict[str, Any]:
-    """Render a spec's text: its values by path, problems, script, reasons, topology and cost."""
+    """Render a spec's text: its values by path, problems, script, reasons, nodes and cost."""
     from jobgen.spec.load import load
 
     _write(SPEC, text)
@@ -175,7 +176,6 @@ def read_script(name: str, text: str) -> dict[str, Any]:
 
 def _render(loaded: LoadedSpec) -> dict[str, Any]:
     from jobgen import schedulers
-    from jobgen.page.drawing import draw
     from jobgen.plan.resolve import resolve
     from jobgen.rendering import header
     from jobgen.rendering.explain import explain
@@ -193,12 +193,19 @@ def _render(loaded: LoadedSpec) -> dict[str, Any]:
         "reasons": list(_place_reasons(script, explanation)),
         "decided": _list_decided(plan, explanation),
         "decisions": [reason._asdict() for reason in explanation.decisions],
-        "topology": draw(explanation),
+        "places": _format_places(explanation),
         "cost": _describe_cost(explanation.cost),
         "part_2": split_script(script)[0].count("\n") + 1,
         "command": f"jobgen render {SPEC} -o {file}",
         "file": file,
     }
+
+
+def _format_places(explanation: Explanation) -> str:
+    """Return who runs where as `explain` prints it; of many lines the first."""
+    lines = explanation.list_places()[1:]
+    more = len(lines) - _MOST_LINES
+    return "\n".join([*lines[:_MOST_LINES], *([f"and {more:,} more lines"] if more > 0 else [])])
 
 
 def _list_decided(plan: Plan, explanation: Explanation) -> dict[str, dict[str, str]]:

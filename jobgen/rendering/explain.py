@@ -85,19 +85,21 @@ class Explanation(NamedTuple):
         """For programs; the keys are the fields' names."""
         return format_json(self)
 
+    def list_places(self) -> list[str]:
+        """Return who runs where, for people: the nodes and their ranks, of each role by itself."""
+        lines = [line for role in self.roles for line in role.as_lines()]
+        if not self.roles:
+            lines += ["", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
+            lines.append(f"  {self.rendezvous}")
+        return lines + ([f"  A GPU is here {self.device}."] if self.device else [])
+
     def as_text(self, *, defaults: bool = True, width: int = 0) -> str:
         """For people; nodes in a row that are alike share a line.
 
         What the user has to check comes first. Without `defaults`, only what somebody has decided
         is shown; sentences are wrapped where lines have a `width`.
         """
-        lines = [self.title]
-        if self.roles:
-            lines += [line for role in self.roles for line in role.as_lines()]
-        else:
-            lines += ["", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
-            lines.append(f"  {self.rendezvous}")
-        lines += [f"  A GPU is here {self.device}."] if self.device else []
+        lines = [self.title, *self.list_places()]
         if self.tasks:
             lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]

@@ -219,9 +219,7 @@ function showScript(answer) {
   $("about").hidden = false;
   $("title").textContent = answer.title;
   $("cost").textContent = answer.cost;
-  URL.revokeObjectURL($("topology").src);
-  $("topology").src = URL.createObjectURL(new Blob([answer.topology], { type: "image/svg+xml" }));
-  $("topology").alt = answer.title;
+  $("places").textContent = answer.places;
   $("decisions").replaceChildren(...answer.decisions.flatMap((reason) => [
     make("dt", reason.what), make("dd", [reason.why, ...reason.origin.map((word) => `from ${word}`)].join("; ")),
   ]));
