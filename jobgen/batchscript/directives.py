@@ -247,6 +247,8 @@ def _settle_chunks(
                 draft.put("resources.memory_per_node", read_memory(value, parts=nodes))
             elif listed and key == listed.resource and _LABEL.fullmatch(value):
                 draft.put("filesystems", value.split(listed.separator))
+            elif nodes == 1 and part in ("place=free", "place=pack"):
+                continue  # one chunk has one place
             elif part:
                 rest.append(item._replace(value=part, text=f"#PBS -l {part}"))
             else:

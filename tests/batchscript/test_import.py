@@ -219,6 +219,7 @@ def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
     assert spec["launch"] == {"mode": "plain"}
     assert spec["run"] == {"command": ["bash", "run.sh", "--n", "2"]}
     assert "environment" not in spec
+    assert spec_of("srun bash run.sh", EACH_GPU)["launch"] == {"mode": "direct"}
     assert "each trains alone" in kept("srun deepspeed t.py", TWO_NODES)
 
 
@@ -274,6 +275,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
         ("srun -N 1 python t.py", EACH_GPU, "a part of the job's nodes"),
         ("srun --mpi=pmix python t.py", EACH_GPU, "srun's --mpi"),
+        ("mpirun -n 4 a", "#SBATCH -N 1 -n 4", "as many processes as the job has tasks"),
+        ("source f.sh\nstart --x", ONE_GPU, "'start' may be a function of a file"),
         ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, "input or output is that of another"),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "is another on every node"),
         ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, "RANK is set before"),
@@ -290,7 +293,6 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
         ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
-        ("srun bash run.sh", EACH_GPU, "'bash' starts its own processes"),
         ("srun accelerate launch t.py", EACH_GPU, "'accelerate' starts its own processes"),
         ("python $@", ONE_GPU, "no program was found"),
         (f"python t.py '{'a b ' * 60}'", ONE_GPU, "a value is longer than a line"),
@@ -434,6 +436,19 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
         "#SBATCH --account=<account>",
         "<account> is a place to fill in",
     )
+
+
+def test_a_function_before_the_program_keeps_its_head() -> None:
+    body = "get() {\n  echo $1\n}\nexport X=$(get a)\npython t.py"
+    assert body.rpartition("\n")[0] in spec_of(body, ONE_GPU)["environment"]["setup"]
+
+
+def test_what_never_happens_in_a_job_is_no_loss() -> None:
+    body = 'if [ -z "$SLURM_JOB_ID" ]; then\n  sbatch "$0"\n  exit\nfi\npython t.py'
+    assert not import_body(body, ONE_GPU).left
+    assert not import_body("SLURM_ARRAY_TASK_ID=5\npython t.py $SLURM_ARRAY_TASK_ID", ONE_GPU).left
+    spec = yaml.safe_load(import_pbs("#PBS -l select=1,place=free\ncd $PBS_O_WORKDIR\na").yaml)
+    assert "directives" not in spec
 
 
 def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:

@@ -284,8 +284,12 @@ def test_what_another_machine_has_is_no_missing_folder(tmp_path: Path) -> None:
 def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     head = "#!/bin/bash\n#SBATCH --gres=gpu:2\nexport MASTER_PORT=1234\n"
     agent = "torchrun --nproc_per_node=2 a.py\n"
-    for body, expected in ((agent, False), ("python b.py\n", True)):
-        found = {item.rule.id for item in check(Script("job.sbatch", head + body))}
+    for top, body, expected in (
+        (head, agent, False),
+        (head, "python b.py\n", True),
+        (head.replace("export ", ""), "python b.py\n", False),
+    ):
+        found = {item.rule.id for item in check(Script("job.sbatch", top + body))}
         assert ("fixed-port" in found) is expected
 
 
@@ -297,6 +301,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
         ("directive-variable", "true", "--nodes=$1"),
+        ("step-takes-all", "srun -w $H serve &\nsrun -K1 python t.py", "--nodes=1"),
         ("shellcheck", "x = 1\necho a | rm -rf $y/", "--nodes=1"),
     ],
 )
@@ -313,6 +318,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun -K1 torchrun --nnodes=$SLURM_NNODES t.py", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
         ("srun -K1 ray stop", "--nodes=2 --ntasks-per-node=1"),
+        ("srun -w $A serve &\nsrun -w $B serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
         (
             "for n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
             "--nodes=2 --ntasks-per-node=1",

@@ -104,7 +104,7 @@ LAUNCHES = {
         1,
         2,
     ),
-    "shells": ("srun bash worker.sh {}", 2, 1, 2),
+    "shells": ("srun bash worker.sh {}", 2, 2, 2),
     "inner shell": (
         "export L='python train.py'\nsrun bash -c '$L --rank $SLURM_PROCID' # {}",
         2,

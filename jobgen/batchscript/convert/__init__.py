@@ -72,7 +72,8 @@ def import_script(script: Script) -> Imported:
 def _note_index(script: Script, draft: Draft) -> None:
     """Name the index of an array that no directive asks for, but the command line may."""
     asks = any(script.value(option) for option in ARRAYS)
-    names = "|".join(ARRAYS.values())
+    own = {name for command in script.commands for name, _, _ in command.variables()}
+    names = "|".join(set(ARRAYS.values()) - own) or "-"
     for line, text in enumerate(script.lines, 1):
         match = re.search(rf"^(?!\s*echo\b)[^#]*(\$\{{?({names})\b)(?!:?[-+])", text)
         if match and not asks:

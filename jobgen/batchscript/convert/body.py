@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
@@ -71,7 +72,8 @@ def _note_losses(script: Script, draft: Draft) -> None:
             break
     for command in script.commands:
         raw = " ".join(word.raw for word in command.all_words)
-        if command.name in ("sbatch", "qsub") and re.search(r"\$0|BASH_SOURCE", raw):
+        submits = command.name in ("sbatch", "qsub") and re.search(r"\$0|BASH_SOURCE", raw)
+        if submits and not _is_outside(script, command):
             reason = (
                 "submits the body without its directives; on_walltime: {then: resubmit} goes on"
             )
@@ -85,6 +87,13 @@ def _note_losses(script: Script, draft: Draft) -> None:
     if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|STEP)", script.text)):
         line = next(i for i, text in enumerate(script.lines, 1) if match[0] in text)
         draft.check(line, match[0], "counts the tasks from 0, as jobgen does")
+
+
+def _is_outside(script: Script, command: Command) -> bool:
+    """Whether a command runs only where there is no job, as in `if [ -z "$SLURM_JOB_ID" ]`."""
+    beside = [item for item in script.commands if item.blocks and item.blocks == command.blocks]
+    asked = [" ".join(item.texts) for item in beside if item.name in ("[", "[[", "test")]
+    return any(re.search(r"-z .*(SLURM_JOB_?ID|PBS_JOBID)", text) for text in asked)
 
 
 def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]:

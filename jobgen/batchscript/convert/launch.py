@@ -22,9 +22,12 @@ from jobgen.batchscript.launchers import (
 )
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
-from jobgen.spec.launchers import SHELLS
+from jobgen.spec.launchers import AGENT_COMMANDS, AGENTS, SHELLS, STEP_LAUNCHERS, WRAPPERS
 from jobgen.spec.value_types import TAKEN
 
+# What is surely a program, wherever it stands.
+_FILE = re.compile(r".*[/$]|python|.*\.(py|sh)$")
+_STARTERS = WRAPPERS | STEP_LAUNCHERS | AGENTS | AGENT_COMMANDS.keys() | SHELLS | {"ssh"}
 _LONGEST_LINE = 100  # of a command for `bash -c`
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_FLAGS = re.compile(
@@ -113,6 +116,8 @@ def read_launch(
     elif several:
         other = f"{name} on several nodes is left to bash"
         raise line.refuse(other if launchers else "it starts on the first of several nodes alone")
+    elif launchers and shape.tasks != 1:
+        raise line.refuse(f"'{name}' starts as many processes as the job has tasks")
     else:
         line.tasks = 1
     if torchrun and (understood := line.launch_agents(torchrun)):
@@ -265,10 +270,11 @@ class _Line:
         """Processes that srun starts, each told its rank."""
         self._drop_output()
         mode = "direct"
-        if self.started.name in SHELLS or find_agent(self.started.program):
-            mode = "plain"
-            if self.tasks != 1:
-                raise self.refuse(f"'{self.started.name}' starts its own processes")
+        agent = find_agent(self.started.program)
+        if agent and self.tasks != 1:
+            raise self.refuse(f"'{self.started.name}' starts its own processes")
+        if self.started.name in SHELLS or agent:
+            mode = "plain" if self.tasks == 1 else "direct"
             if any(
                 len(word.raw) > _LONGEST_LINE and " " in word.text for word in self.started.program
             ):
@@ -285,6 +291,9 @@ class _Line:
 
     def launch_one(self) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
+        first = self.command.words[0].text
+        if self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
+            raise self.refuse(f"'{first}' may be a function of a file that the script sources")
         written = len(self.statement.commands) > 1 or bool(self.command.redirects)
         try:
             return self._launch_by_bash() if written else self._launch_command()

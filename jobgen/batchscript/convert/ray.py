@@ -13,7 +13,11 @@ from jobgen.batchscript.purposes import HEADS, PRINTS
 from jobgen.batchscript.reader import Script
 
 # What stands around such programs: asking, waiting, and looking for addresses.
-_AROUND = HEADS | PRINTS | {"", "export", "declare", "let", "read", "wait", "curl", "kill", "grep"}
+_AROUND = (
+    HEADS
+    | PRINTS
+    | {"", "export", "declare", "let", "read", "mapfile", "wait", "curl", "kill", "grep"}
+)
 
 
 def drop_ray(script: Script, draft: Draft) -> Script | None:

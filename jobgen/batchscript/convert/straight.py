@@ -147,6 +147,9 @@ def is_hook(command: Command) -> bool:
 def _read_group(script: Script, group: list[Command], functions: set[str]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
     first, last = group[0].place.line, max(command.last_line for command in group)
+    head = re.compile(rf"\s*(function\s+)?{re.escape(group[0].function)}\s*(\(|\{{|$)")
+    while group[0].function and first > 1 and not head.match(script.lines[first - 1]):
+        first -= 1
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
     kinds = [_classify(command, functions) for command in group]
     if any(command.blocks for command in group):

@@ -16,7 +16,9 @@ SERVICE = re.compile(
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
-_PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|exact|overlap|het-group|exclude)(=.*)?")
+_SHARES = re.compile(r"--(exact|overlap)(=.*)?")
+_PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
+_PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
@@ -32,7 +34,8 @@ _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> Iterator[Word]:
     """What is asked by these variables and torchrun options, in the script and inside quotes."""
     for launch in script.launches:
-        for name, word, raw in launch.command.variables():
+        read = launch.command.name or _READS_PORT.search(script.text)  # or exported
+        for name, word, raw in launch.command.variables() if read else ():
             if name in names:
                 yield Word(raw, word.line, word.column)
         agent = launch.torchrun
@@ -120,16 +123,17 @@ def _find_beside(script: Script) -> Iterator[Fault]:
     Fix: add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w
     """
     steps = [command for command in script.commands if command.name == "srun"]
-    loose = [
-        command
-        for command in steps
-        if command.end == "&"
-        and not any(block.opener == "if" for block in command.blocks)
-        and not any(map(_PLACED.fullmatch, command.texts))
-    ]
-    if loose and len(steps) > 1:
-        message = "an srun in the background takes all of the job, and the next one waits for it"
-        yield Fault(loose[0].place.line, loose[0].place.column, message)
+    for index, command in enumerate(steps):
+        asked = any(block.opener == "if" for block in command.blocks)
+        if command.end != "&" or asked or any(map(_SHARES.fullmatch, command.texts)):
+            continue
+        placed = any(map(_PLACED.fullmatch, command.texts))
+        wide = any(not any(map(_PART.fullmatch, item.texts)) for item in steps[index + 1 :])
+        if wide if placed else len(steps) > 1:
+            takes = "takes all of its nodes" if placed else "takes all of the job"
+            message = f"an srun in the background {takes}, and the next one waits for it"
+            yield Fault(command.place.line, command.place.column, message)
+            return
 
 
 @rule("step-in-turn", "Agents that start one after the other", SRUN)
