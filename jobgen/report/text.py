@@ -34,7 +34,8 @@ class _PageReader(HTMLParser):
         self._words: list[str] = []
         self._title = ""  # of a part that has no line yet
         self._rows: list[list[str]] = []
-        self._in_row = self._scrolls = False
+        self._row = ""  # the element that is a row, inside of one
+        self._scrolls = False
         self._whole = False  # whether sentences keep to one line each, as people search for them
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -47,15 +48,15 @@ class _PageReader(HTMLParser):
             self._hidden, self._inside = tag, 1
         elif tag == "tr" or "row" in kinds:
             self._rows.append([])
-            self._in_row = True
+            self._row = tag
         elif tag == "dt":
             self._rows.append([])
         elif tag in ("small", "br"):
             self._words.append("; ")
-        elif tag in ("h1", "h2", "table", "ul") or (tag in ("p", "pre") and not self._in_row):
-            self._scrolls = self._scrolls and tag == "table"
+        elif tag in ("h1", "h2", "table", "ul") or (tag in ("p", "pre") and not self._row):
             self._end_table()
-        elif tag == "div":
+            self._scrolls = self._scrolls and tag == "table"
+        elif tag == "div" and not self._row:
             self._scrolls, self._whole = "high" in kinds, "note" in kinds or self._whole
 
     def handle_endtag(self, tag: str) -> None:
@@ -63,10 +64,10 @@ class _PageReader(HTMLParser):
         if self._hidden:
             self._inside -= tag == self._hidden
             self._hidden = self._hidden if self._inside else ""
-        elif tag in _CELLS or (self._in_row and tag in ("span", "p")):
+        elif tag in _CELLS or (self._row and tag in ("span", "p")):
             self._rows[-1].append(self._take_words())
-        elif tag in ("tr", "div"):
-            self._in_row = False
+        elif tag == self._row:
+            self._row = ""
         elif tag == "h2":
             self._title, self._whole = self._take_words(), False
         elif tag == "pre":
@@ -74,7 +75,7 @@ class _PageReader(HTMLParser):
             self._words.clear()
         elif tag in ("h1", "p", "li"):
             text = self._take_words()
-            self._add([text] if self._whole else wrap(text, _WIDTH))
+            self._add([text] if self._whole else wrap(text, _WIDTH, break_on_hyphens=False))
         elif tag in ("table", "main"):
             self._end_table()
 
@@ -107,4 +108,3 @@ class _PageReader(HTMLParser):
             lines = [*lines[:-more], f"and {more:,} more"]
         self._add(lines)
         self._rows.clear()
-        self._scrolls = False

@@ -629,3 +629,12 @@ def test_the_page_asks_nobody_for_anything(tmp_path: Path) -> None:
     html = render_page(of(make(tmp_path, "3.pbs", ranks=4, lines=metrics(4, steps=100))), now=NOW)
     assert "default-src 'none'" in unescape(html)
     assert [word for word in ("src=", "href=", "@import", "url(") if word in html] == []
+
+
+def test_a_terminal_gets_the_first_of_many_nodes(tmp_path: Path) -> None:
+    told = format_text(
+        of(make(tmp_path, "4.pbs", ranks=256, lines=metrics(256, steps=50))), now=NOW
+    )
+    assert "n015  60-63" in told
+    assert "n016" not in told
+    assert "\n  and 48 more\n" in told
