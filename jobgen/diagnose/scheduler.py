@@ -50,7 +50,8 @@ CAUSES = (
         r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)"
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
         r"|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed"
-        r"|(srun|slurmstepd): .*Invalid user id|launch[ _]failed[ _]requeued[ _]held",
+        r"|(srun|slurmstepd): .*Invalid user id"
+        r"|launch[ _]failed[ _]requeued[ _]held(: (?P<node3>\S+) could not start it \()?",
         "the scheduler could not start the job",
         "the scheduler's words above say why; {leave_out}, and tell your administrators",
         fault="machine",

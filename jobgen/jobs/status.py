@@ -132,13 +132,14 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
 def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
     """Return the state of a job or task, by the scheduler's answer if its own record lacks it.
 
-    Its end is kept; of a job that is looked at `alone`, the scheduler is asked more about that.
+    Its end is kept; of a job that is looked at `alone`, the scheduler is asked more.
     """
     if part.own:
         return part.own
     state, certain = _judge(part.left, answer)
+    if alone and (certain or not part.left.job.array):
+        state = _ask_more(part.left, state, answer)
     if certain:
-        state = _ask_end(part.left, state, answer) if alone else state
         part.left.keep_state(state)
     return state
 
@@ -373,17 +374,13 @@ def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
     return SchedulerAnswer(states, silence, mute)
 
 
-def _ask_end(left: Traces, state: State, answer: SchedulerAnswer) -> State:
-    """Return the same, or that the scheduler ended the job on behalf of another.
-
-    That is asked of a single job that has failed for all that the scheduler says unasked.
-    """
-    queue = SCHEDULERS[left.job.scheduler].queue
+def _ask_more(left: Traces, state: State, answer: SchedulerAnswer) -> State:
+    """Return the same, or what another of the scheduler's commands knows of a single job."""
     known = answer.list_known(left, ended=True)
-    if state.name == "failed" and known and queue.is_plain(known[0]):
+    if known and state.name in ("failed", "queued"):
         with suppress(SchedulerUnavailableError, RefusedError):
-            if why := queue.ask_end(left.job.id, process.run):
-                return State("cancelled", why, state.start, state.limit)
+            more = SCHEDULERS[left.job.scheduler].queue.ask_more(left.job.id, known[0], process.run)
+            return more if more != known[0] else state
     return state
 
 

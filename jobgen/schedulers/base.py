@@ -297,8 +297,8 @@ class Queue(Protocol):
     def read_history(self, output: str) -> dict[str, State]:
         """Return the states in what that command printed, as `read_states` does."""
 
-    def ask_end(self, job_id: str, ask: Ask) -> str:
-        """Return what another command knows of a failed job's end; empty if nothing."""
+    def ask_more(self, job_id: str, state: State, ask: Ask) -> State:
+        """Return a state with what another command knows of it, where its own words are few."""
 
     def list_own_jobs(self, ask: Ask, since: float) -> Iterator[OwnJobs]:
         """Yield a list of the user's jobs from each place that has one, the best first.

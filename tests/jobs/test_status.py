@@ -514,6 +514,14 @@ def test_a_job_that_ended_within_the_grace_time_of_its_preemption_was_preempted(
     assert [call[0] for call in scheduler.calls] == ["squeue", "scontrol"]
 
 
+def test_the_node_that_could_not_start_a_job_is_named(scheduler: Scheduler) -> None:
+    scheduler.says("squeue", "7|PENDING|launch_failed_requeued_held|N/A|N/A\n")
+    scheduler.says("sinfo", " n5|not responding\n n2|Prolog error\n")
+    found = status.read_state(job("7"))
+    why = "launch_failed_requeued_held: n2 could not start it (Prolog error); then scontrol release"
+    assert (found.name, found.reason) == ("queued", why)
+
+
 def test_a_failure_is_one_though_the_scheduler_does_not_answer(scheduler: Scheduler) -> None:
     attempt(job("7"), "failed 1")
     for _ in range(2):

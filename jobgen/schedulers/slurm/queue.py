@@ -21,12 +21,12 @@ _WORDS: dict[base.StateName, str] = {
     "node lost": "NODE_FAIL BOOT_FAIL",
 }
 _STATES = {word: name for name, words in _WORDS.items() for word in words.split()}
+_NO_NODE = "a node could not start it, and sinfo -R says which and why"
 # Reasons to wait that nothing but the user changes.
 _STUCK = {
     "DependencyNeverSatisfied": "what it waits for cannot come true any more: cancel it",
     "JobHeldUser": "let it go with scontrol release",
-    "launch_failed_requeued_held": "a node could not start it, and sinfo -R says which and why; "
-    "then scontrol release",
+    "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
 # A line for each job or task; its reason may have a `|`. `CANCELLED by 1000` is a state.
 _ROW = re.compile(
@@ -113,11 +113,19 @@ def _parse_time(word: str) -> float | None:
     return float(word) if word.isdecimal() else None
 
 
-def ask_end(job_id: str, ask: base.Ask) -> str:
-    """Return that it was preempted: only scontrol knows so of a job that ended quickly."""
-    shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
-    when = re.search(r"\bPreemptTime=(\d\S*)", shown)
-    return f"preempted by another job at {when[1]}" if when else ""
+def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
+    """Return that it was preempted, if it ended quickly, or which node could not start it."""
+    if _NO_NODE in state.reason:
+        shown = ask(["sinfo", "--list-reasons", "--noheader", "--format=%n|%E"])
+        if bad := re.search(r"^ *(\S+)\|(.*[Pp]rolog.*)", shown, re.MULTILINE):
+            words = f"{bad[1]} could not start it ({bad[2].strip()})"
+            return state._replace(reason=state.reason.replace(_NO_NODE, words))
+    if is_plain(state):
+        shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
+        if when := re.search(r"\bPreemptTime=(\d\S*)", shown):
+            why = f"preempted by another job at {when[1]}"
+            return state._replace(name="cancelled", reason=why)
+    return state
 
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
