@@ -40,6 +40,8 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # again.
 _RECOVERED = 60.0
 _MOST_BESIDES = 3
+# Processes that lose each other end within this time.
+_TOGETHER = 3.0
 
 
 def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
@@ -101,9 +103,15 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
         if first is None or (quiet and quiet.newest > first.failure.time + _RECOVERED):
             return _judge_progress(about, state, quiet, evidence, now=now)
-    if first is None:
+    if first is None or (first.doubt and _has_left(evidence, failures)):
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
+
+
+def _has_left(evidence: Evidence, failures: list[Explained]) -> bool:
+    """Whether several failed as one other process had left with exit code 0."""
+    absent = missing.find_absent(evidence, failures) if len(failures) > 1 else None
+    return bool(absent and evidence.exit_codes().get(absent.rank or 0) == 0)
 
 
 def _judge_done(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
@@ -137,8 +145,25 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
     innocent = evidence.collect_innocent(evidence.ranks.keys() - failed)
     explained = [explain_failure(failure, innocent) for failure in failures]
     heard = [explain_failure(failure, innocent) for failure in stopped]
+    explained = _demote(explained)
     keys = {one.key for one in explained}
     return explained, [one for one in heard if one.cause.id != "unknown" or one.key in keys]
+
+
+def _demote(explained: list[Explained]) -> list[Explained]:
+    """The same, with what follows from another's end where another ended at about that time.
+
+    Who has lost a connection may leave before the process at the other end does.
+    """
+    own = [one for one in explained if not (one.cause.symptom or one.cause.waits)]
+    least = min((one.doubt for one in own), default=0)
+    sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
+    return [
+        one._replace(cause=one.cause._replace(symptom=True))
+        if one in own and one.doubt > least and one.failure.time > sure - _TOGETHER
+        else one
+        for one in explained
+    ]
 
 
 def _find_hidden(failures: list[Explained], stopped: list[Explained]) -> Explained | None:
@@ -323,6 +348,16 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
     """The same with the rank that was waited for in the place of one that waited, if known."""
     heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
     suspects = stall.find_suspects(evidence, waiting)
+    lost = [one for one in waiting if one.cause.symptom]
+    if suspects is None and not lost and len(heard) == evidence.world:
+        return about._replace(
+            node=None,
+            rank=None,
+            ranks=tuple(sorted(heard)),
+            nodes=tuple(dict.fromkeys(evidence.ranks.values())),
+            world=evidence.world,
+            title="they waited in vain for each other",
+        )
     if suspects is None:
         silent = stall.list_silent(evidence, waiting)
         title = f"{about.title}, and no file shows which process they waited for"

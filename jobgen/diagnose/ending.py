@@ -57,6 +57,7 @@ _STAMPED = re.compile(
 _LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
 _LAST_WORDS = 10
+_FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 _SIGABRT, _SIGINT = -6, -2
 
 
@@ -73,8 +74,8 @@ class Ending(NamedTuple):
 
 
 def normalize(text: str) -> str:
-    """Return a text without what differs from process to process: numbers, addresses, times."""
-    return re.sub(r"0x[0-9a-f]+|\d+", "#", text.strip())
+    """Return a text without what differs from process to process: numbers, addresses, folders."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", _FOLDERS.sub("/", text.strip()))
 
 
 class Innocent:

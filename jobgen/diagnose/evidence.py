@@ -16,7 +16,7 @@ from jobgen.diagnose.reading import (
     parse_listing,
     read_lines,
     read_words,
-    split_traceback,
+    split_record,
 )
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord, get_mtime, read_left
@@ -338,7 +338,7 @@ class Evidence:
             lines = []
             for ending in ("err", "out"):
                 fresh = list(self._fresh(self._log(node, rank, ending)))[-200:]
-                lines += [part for line in fresh for part in split_traceback(line)]
+                lines += [part for line in fresh for part in split_record(line)]
             self._logs[node, rank] = lines
         return self._logs[node, rank]
 

@@ -41,10 +41,37 @@ _LITTLE = 12  # lines
 MOST_WORDS = 200  # characters of an error in a sentence
 _RECORDS = re.compile(r"jobgen: \S+ is node |(rank|exitcode) +: ")  # the script's own, in agent.log
 _INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
+# What an exception says of a helper that is gone; and how such a helper says that it ends.
+_HELPER = re.compile(
+    r"(?i)\bEmpty$|\b(nothing|no (answer|reply|response|result|data)|died|dead|exited|gone)\b"
+    r"|\b(child|helper|loader|worker|thread|subprocess|producer|queue|server|service)\b|timed? ?out"
+)
+_CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 _CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
+
+
+# How an exception begins, or what it says, that another process or its machine may have caused.
+_LOST = re.compile(
+    r"(?i)^([a-z_]\w*\.)*(Connection\w*|BrokenPipe|EOF|IncompleteRead|Time_?out\w*)(Error|Exception)?\b"
+    r"|RemoteDisconnected|\b(lost|no) (the )?(connection|contact)"
+    r"|\b(connection|socket|stream|pipe)\b.*\b(reset|closed|lost|refused|aborted|broken)\b"
+)
+# How programs name a rank, and how they name processes of their own.
+_NAMED = re.compile(
+    r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
+    r"|missing:?\s*[\[({])(\d+)(?![\d/])"
+)
+_OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
+
+
+def read_ranks(text: str) -> set[int]:
+    """Return the ranks that a program names in what it says."""
+    return (
+        set() if _OWN_WORKERS.search(text) else {int(named[1]) for named in _NAMED.finditer(text)}
+    )
 
 
 class Explained(NamedTuple):
@@ -62,6 +89,15 @@ class Explained(NamedTuple):
     def title(self) -> str:
         """What happened, in the words of the one that did it."""
         return self.cause.title if self.cause.waits or not self.words else self.words
+
+    @property
+    def doubt(self) -> int:
+        """How likely its exception only follows from another's end: 2 if it names another rank."""
+        if self.raised is None:
+            return 0
+        if read_ranks(self.raised.words) - {self.failure.rank}:
+            return 2
+        return 1 if _LOST.search(self.raised.words) else 0
 
     @property
     def key(self) -> str:
@@ -147,20 +183,28 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     for raised, other in reversed(own[:-1]):
         match = match or (other if raised.is_cause else None)
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
-    if last.words == "KeyboardInterrupt" and (why := _find_interrupter(failure, last)):
+    if why := _find_reason_before(failure, last):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
     return Explained(
         failure, *(match or (program.EXCEPTION, last.message[0])), last, tail, words, last.place
     )
 
 
-def _find_interrupter(failure: Failure, interrupted: Raised) -> Line | None:
-    """What a process said of an interrupt before it came."""
-    for traceback in find_tracebacks(failure.lines):
-        if traceback.chain[-1] == interrupted:
-            before = select_telling(failure.lines[: traceback.begin])
-            return next((line for line in before if _INTERRUPTS.search(line.text)), None)
-    return None
+def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
+    """What a process had said before an exception that only tells of an interrupt or a loss.
+
+    That is of the interrupt; or how a thread, a process or a service beside it ended.
+    """
+    interrupted = last.words == "KeyboardInterrupt"
+    if not (interrupted or _LOST.search(last.words) or _HELPER.search(last.words)):
+        return None
+    tracebacks = find_tracebacks(failure.lines)
+    begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
+    before = select_telling(failure.lines[:begin])
+    if interrupted:
+        return next((line for line in before if _INTERRUPTS.search(line.text)), None)
+    raised = [one.chain[-1].message[0] for one in tracebacks if one.aside and one.end <= begin]
+    return next((line for line in before if line in raised or _CRASHED.search(line.text)), None)
 
 
 def _find_known(raised: Raised) -> Match | None:

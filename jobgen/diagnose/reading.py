@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from jobgen.jobs.record import open_left, read_left
 from jobgen.records import NamedTuple
@@ -64,13 +66,56 @@ def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
         number += 1
 
 
-def split_traceback(line: Line) -> list[Line]:
-    """The lines of a traceback that a program has logged as one, such as in JSON; else the line."""
-    if "Traceback (most recent call last):\\n" not in line.text:
+def split_record(line: Line) -> list[Line]:
+    """The lines of what a program has logged as one line of JSON, with its exceptions; else it."""
+    text = line.text.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        before, begin, after = text.replace('\\"', '"').partition(_TRACEBACK + "\\n")
+        more = (before, _TRACEBACK, *after.split("\\n")) if begin else ()
+        return [line._replace(text=part) for part in more] or [line]
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
         return [line]
-    before, begin, after = line.text.partition("Traceback (most recent call last):")
-    parts = after.replace('\\"', '"').split("\\n")
-    return [line._replace(text=text) for text in (before, begin, *parts[1:])]
+    words = _find_value(record, _WORDS)
+    level = _find_value(record, _LEVELS)
+    if not (words and level):
+        return [line]
+    level = _NUMBERED.get(level, level).upper()
+    error = _find_value(record, _ERRORS)
+    parts = [f"{level} {words}{error and f': {error}'}"]
+    for value in record.values():
+        if isinstance(value, str) and _TRACEBACK in value:
+            parts += [_TRACEBACK, *value.partition(_TRACEBACK)[2].splitlines()[1:]]
+        elif isinstance(value, list):
+            parts += [text for raised in value for text in _format_raised(raised)]
+    return [line._replace(text=part) for part in parts]
+
+
+# Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
+_WORDS = ("event", "message", "msg", "text")
+_LEVELS = ("level", "levelname", "severity", "log.level", "level_name")
+_ERRORS = ("error", "err", "reason", "detail")
+_NUMBERED = {"30": "info", "40": "warning", "50": "error", "60": "critical"}
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def _find_value(record: dict[str, Any], keys: Iterable[str]) -> str:
+    values = (record.get(key) for key in keys)
+    return next((str(one).strip() for one in values if isinstance(one, str | int) and one), "")
+
+
+def _format_raised(raised: object) -> Iterator[str]:
+    """An exception that a record describes by its type, value and frames, as Python prints it."""
+    if not isinstance(raised, dict) or "exc_type" not in raised:
+        return
+    yield _TRACEBACK
+    frames = raised.get("frames")
+    for frame in frames if isinstance(frames, list) else ():
+        if isinstance(frame, dict):
+            at = (frame.get(key) for key in ("filename", "lineno", "name"))
+            yield '  File "{}", line {}, in {}'.format(*at)
+    yield f"{raised['exc_type']}: {raised.get('exc_value', '')}"
 
 
 def read_words(path: Path) -> list[str]:

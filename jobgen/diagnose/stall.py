@@ -12,7 +12,7 @@ from jobgen.diagnose import flight
 from jobgen.diagnose.ending import normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
-from jobgen.diagnose.matching import Explained
+from jobgen.diagnose.matching import Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.record import get_mtime
@@ -32,15 +32,10 @@ _FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/(tra
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
 _CAME = re.compile(r"(\d+)/(\d+) clients joined")
-# How programs name a rank that they waited for; of which, and how they say that they did.
-_NAMED = re.compile(
-    r"(?i)(?<![a-z])(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
-    r"(\d+)(?![\d/])"
-)
-_OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
+# How programs say that they waited for a rank.
 _MISSED = re.compile(
     r"(?i)time-?out|timed? out|\bwait|heartbeat|missing|stall|(ha[sd]|have|did)n.t\b"
-    r"|(ha[sd]|have|did) not\b|no (answer|response|reply|sign of life)"
+    r"|(ha[sd]|have|did) not\b|lost (the )?con|no (answer|response|reply|sign of life)"
 )
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
@@ -138,6 +133,7 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         _suspect_by_flight(evidence)
         or _suspect_by_stacks(evidence)
         or suspect_by_name(evidence, waiting)
+        or _suspect_by_key(evidence, waiting)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_count(evidence, waiting)
@@ -166,8 +162,7 @@ def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspect
         lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
         missing = [at for at, line in enumerate(lines) if _MISSED.search(line.text)]
         text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
-        named = () if _OWN_WORKERS.search(text) else _NAMED.finditer(text)
-        ranks = {int(match[1]) for match in named} & evidence.ranks.keys() - heard
+        ranks = read_ranks(text) & evidence.ranks.keys() - heard
         if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
             title = "it did not take part: the others name it as the one that they waited for"
             return Suspects((rank,), (lines[missing[0]],), "", title)
@@ -180,6 +175,18 @@ def _list_last_words(one: Explained) -> Sequence[Line]:
     lines = one.failure.lines
     begins = (at for at, line in enumerate(lines) if words and line[:2] == words[:2])
     return lines[next(begins, len(lines)) :]
+
+
+def _suspect_by_key(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
+    """The one that waited for a key of the store, where the others were there to lose it."""
+    vain = [one for one in waiting if one.cause.waits]
+    if len(vain) != 1 or len(waiting) < len(evidence.ranks):
+        return None
+    rank, line = vain[0].failure.rank, vain[0].line
+    if rank is None or line is None or " keys: " not in line.text:
+        return None
+    title = "it waited in vain for a key of the store that another should set"
+    return Suspects((rank,), (line,), vain[0].place, title)
 
 
 def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
