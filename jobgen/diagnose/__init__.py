@@ -147,7 +147,13 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
     heard = [explain_failure(failure, innocent) for failure in stopped]
     explained = _demote(explained)
     keys = {one.key for one in explained}
-    return explained, [one for one in heard if one.cause.id != "unknown" or one.key in keys]
+    texts = {one.line.text for one in explained if one.line}
+    return explained, [
+        one
+        for one in heard
+        if (one.key in keys and (one.raised or not one.line or one.line.text in texts))
+        or one.cause.id != "unknown"
+    ]
 
 
 def _demote(explained: list[Explained]) -> list[Explained]:

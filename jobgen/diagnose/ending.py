@@ -46,6 +46,7 @@ _NAMES_CODE = re.compile(
 _OF_STACKS = re.compile(
     r"(\s\s|\t)\s*(?!\s|what\(\): )|\W+$|.*\b([Cc]all ?[Ss]tack|[Ss]tack ?trace|[Bb]acktrace)\b"
     r"|.*\b(traceback|called from)\b|\s*\[\w+\](: in)? |#\d+ +0x|goroutine \d"
+    r"|\S+\(\d+\) +\S+$"
     r"|.*(-{12}|\b[0-9A-F]{16}\b)"
     r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted"
     r"|Node\.js v|Calls: "

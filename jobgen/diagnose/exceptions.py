@@ -63,8 +63,8 @@ class Raised(NamedTuple):
     @property
     def words(self) -> str:
         """The line that says most: that of a worker process where it holds another traceback."""
-        own = [line.text.strip() for line in self.message]
-        if any(text.startswith("Original Traceback") for text in own):
+        own = [text for line in self.message if re.search(r"\w", text := line.text.strip())]
+        if any(map(_holds_another, self.message)):
             return own[-1]
         telling = next((at for at, text in enumerate(own[:2]) if not _LEADS_ON.search(text)), 2)
         return " ".join(own[: telling + 1])
@@ -83,6 +83,11 @@ class Traceback(NamedTuple):
     def words(self) -> str:
         """What the last of them says."""
         return self.chain[-1].words
+
+
+def _holds_another(line: Line) -> bool:
+    """Whether an exception's message is another's traceback, such as that of a notebook's cell."""
+    return "Traceback (most recent call last)" in line.text
 
 
 def strip_rank(line: Line) -> Line:
@@ -151,6 +156,8 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
                 message.append(line._replace(text=text))
         elif len(message) == 1 and not text.strip() and _LEADS_ON.search(message[0].text):
             pass  # the next paragraph says what it was
+        elif not text.strip() and any(map(_holds_another, message)):
+            pass
         elif message and _ends_message(lines, end):
             break
         else:

@@ -59,6 +59,7 @@ _LOST = re.compile(
     r"|RemoteDisconnected|\b(lost|no) (the )?(connection|contact)"
     r"|\b(connection|socket|stream|pipe)\b.*\b(reset|closed|lost|refused|aborted|broken)\b"
 )
+_GONE = re.compile(r"(?i)\b(fail|exit|die|dead|gone|crash|abort|terminat|missing|error from)")
 # How programs name a rank, and how they name processes of their own.
 _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
@@ -95,9 +96,9 @@ class Explained(NamedTuple):
         """How likely its exception only follows from another's end: 2 if it names another rank."""
         if self.raised is None:
             return 0
-        if read_ranks(self.raised.words) - {self.failure.rank}:
-            return 2
-        return 1 if _LOST.search(self.raised.words) else 0
+        if not (_LOST.search(self.raised.words) or _GONE.search(self.raised.words)):
+            return 0
+        return 2 if read_ranks(self.raised.words) - {self.failure.rank} else 1
 
     @property
     def key(self) -> str:

@@ -118,7 +118,7 @@ CAUSES = (
     Cause(
         "permission",
         ALL,
-        r"PermissionError|[Pp]ermission denied|Read-only file system",
+        r"PermissionError: \[|[Pp]ermission denied|Read-only file system",
         "something may not be read, written or run",
         "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a port below "
         "1024 needs root",

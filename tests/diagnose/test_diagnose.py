@@ -190,6 +190,27 @@ def test_the_last_exception_of_a_chain_counts_and_its_place_is_the_programs_own(
     assert any("rank-1.err:4: FileNotFoundError" in line for line in found.evidence)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"exception": [{"exc_type": "KeyError", "exc_value": "'lr'", "frames": [{"lineno": 3}]}]},
+        {"exc_info": "Traceback (most recent call last):\n  File \"t.py\", line 3\nKeyError: 'lr'"},
+    ],
+)
+def test_exceptions_in_records_of_json_are_read(run: Run, error: dict[str, Any]) -> None:
+    noise = {"level": "error", "event": "telemetry is unreachable", "rank": 2}
+    goes = {"level": "info", "event": "step", "step": 3}
+    ends = {"level": "error", "event": "training failed", **error}
+    lost = {"exc_type": "ConnectionError", "exc_value": "lost connection to rank 2", "frames": []}
+    for rank, last in ((2, ends), (0, ends | {"exception": [lost], "exc_info": None})):
+        lines = (noise | {"rank": rank}, goes, last)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        run.rank(rank, "", after=5, code=1)
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.out", text, after=5)
+    found = run.diagnose()
+    assert (found.rank, found.title, found.followed) == (2, "KeyError: 'lr'", (0,))
+
+
 def test_a_killed_rank_is_named_where_the_scheduler_ran_out_of_memory(run: Run) -> None:
     run.rank(0, LOST, after=9)
     run.rank(2, "", after=5, code=-9)
