@@ -71,7 +71,7 @@ class Import(NamedTuple):
 
 
 # What is looked for, and what holds none of it: most nodes.
-_KEPT = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.If, ast.Try})
+_KEPT = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign})
 _PASSED = frozenset(
     {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
     | {str, int, float, bool, type(None)}
@@ -99,28 +99,35 @@ class Module:
         self._visit()
 
     def _visit(self) -> None:
-        stack: list[tuple[ast.AST, tuple[ast.expr, ...], bool]] = [(self.tree, (), False)]
-        while stack:
-            node, tests, tried = stack.pop()
-            if type(node) in _KEPT:
-                if isinstance(node, ast.If):
-                    if (compared := main_test(node)) is None:
-                        tests = (*tests, node.test)
-                    elif compared == "__main__" and not self._started:
-                        continue  # it is for who starts this module
-                tried = tried or isinstance(node, ast.Try)
-                self._keep(node, tests, tried)
-            inner: list[Any] = []
-            for name in node._fields:
-                value = getattr(node, name, None)
-                if type(value) is list:
-                    inner += [one for one in value if type(one) not in _PASSED]
-                elif type(value) not in _PASSED:
-                    inner.append(value)
-            if len(inner) == 1:
-                stack.append((inner[0], tests, tried))
-            else:
-                stack += [(one, tests, tried) for one in reversed(inner)]
+        waiting: list[tuple[list[Any], tuple[ast.expr, ...], bool]] = [(self.tree.body, (), False)]
+        while waiting:
+            nodes, tests, tried = waiting.pop()
+            nodes = [*nodes]
+            for node in nodes:  # and for what is found in them, which comes behind
+                kind = type(node)
+                if kind in _PASSED or (kind is ast.If and self._is_for_another(node)):
+                    continue
+                if kind in _KEPT:
+                    self._keep(node, tests, tried)
+                inner: list[Any] = [] if kind in (ast.If, ast.Try) else nodes
+                for name in node._fields:
+                    value = getattr(node, name, None)
+                    while type(value) is ast.Attribute:
+                        value = value.value
+                    if type(value) is list:
+                        inner += value
+                    elif type(value) not in _PASSED:
+                        inner.append(value)
+                if inner is not nodes:
+                    decides = kind is ast.If and main_test(node) is None
+                    waiting.append(
+                        (inner, (*tests, node.test) if decides else tests, tried or kind is ast.Try)
+                    )
+        self.calls.sort(key=lambda call: call.line)
+
+    def _is_for_another(self, node: ast.If) -> bool:
+        """Whether an `if` is for who starts this module, and nobody does."""
+        return not self._started and main_test(node) == "__main__"
 
     def _keep(self, node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:
         if isinstance(node, ast.Call):

@@ -303,11 +303,11 @@ class _Look:
             if call.node.args and (named or call.short in _CHOOSERS):
                 self._find_chosen(call)
         if len(self.remarks) == before and re.search(r"\bcuda\b|nccl", self.program.text):
+            group = next(filter(_starts_group, self.program.calls), None)
             if re.search(_CHOOSES_GPU, self.program.text):
                 self._find_local_rank()
-            else:
-                groups = filter(_starts_group, self.program.calls)
-                self._say("first-gpu", next(groups, self.program.entry))
+            elif group:
+                self._say("first-gpu", group)
 
     def _find_counts(self) -> None:
         """Devices and nodes that Lightning is given; it refuses others than the job's."""
@@ -376,16 +376,12 @@ class _Look:
     def _find_meeting(self, call: Call) -> None:
         """What a call of init_process_group is given."""
         given = {name: getattr(node, "value", None) for name, node in call.given.items()}
-        if "mpi" in (given.get("backend"), *call.words[:1]) and self.size.agents:
-            self._say("other-launcher.mpi", call)
         if "nccl" in (given.get("backend"), *call.words[:1]) and not self.size.gpus:
             self._say("no-gpu", call)
         for name, value in given.items():
             number = name in ("rank", "world_size") and isinstance(value, int) and value >= 0
             if number or (name == "init_method" and str(value).startswith("tcp://")):
                 self._say("own-rendezvous.call", call, name=name, value=repr(value))
-            elif re.match(r"file://(/tmp|/dev/shm)\b", str(value)) and self.size.nodes > 1:
-                self._say("own-rendezvous.file", call, value=value)
         rank = call.given.get("rank")
         if rank is not None and self.size.nodes > 1 and _is_local(rank, call.module.assigned):
             self._say("own-rendezvous.rank", call, value=ast.unparse(rank))

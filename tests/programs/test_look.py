@@ -278,7 +278,6 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
             "launch: {mode: ray}\n",
             "",
         ),
-        (OWN.replace("nccl", "mpi"), "script: train.py", "", "other-launcher: the backend mpi"),
     ],
 )
 def test_what_the_job_does_not_give_a_program(

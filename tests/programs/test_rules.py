@@ -205,11 +205,6 @@ WRONG = {
         GROUP + OWN_GPU + "import subprocess\nsubprocess.run('srun -n 8 python x.py', shell=True)",
         ["own-launcher"],
     ),
-    "a file of each node to meet in": (
-        "import torch.distributed as dist\n"
-        + "dist.init_process_group(init_method='file:///tmp/x', rank=r, world_size=w)",
-        ["own-rendezvous"],
-    ),
     "a command with a name": (
         "import subprocess\nfrom torch import distributed\ndistributed.init_process_group()\n"
         + "words = ['accelerate', 'launch']\nsubprocess.run(words + ['work.py'])",
