@@ -15,7 +15,16 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.programs.reader import Call, Module, Place, ReadProgram, classify, main_test, read_table
+from jobgen.programs.reader import (
+    Call,
+    Module,
+    Place,
+    ReadProgram,
+    Setting,
+    classify,
+    main_test,
+    read_table,
+)
 from jobgen.records import NamedTuple
 
 
@@ -116,13 +125,14 @@ _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK")
 # What a program counts before it starts one process for each.
 _COUNTS = "(?i)gpu|device_count|world_size|nprocs|n_?procs"
 _LAUNCHERS = (
-    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|sbatch|qsub"
+    r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed(?!\.)|sbatch|qsub"
     r"|(srun|mpirun|mpiexec|horovodrun) (?=-|python))"
 )
 _CHOOSES_GPU = r"(?i)local_?rank|set_device|device_ids|gpu_id|device_count\(\)|cuda:\{|\.gpu\b"
 # Calls that choose a GPU.
 _CHOOSERS = ("set_device", "cuda", "to", "device", "DistributedDataParallel", "DDP")
 _IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
+_IMPORTS = r"^\s*(?:from|import) [^(\n]*(?:\([^)]*\))?"
 _ENVIRONMENT = r"""os\.environ\[["']{}["']\](?! *=[^=])"""
 _TESTS_ARGV = r"len\(sys\.argv\)|IndexError|argparse"
 # Variables that a node, the scheduler, the job or torchrun sets.
@@ -156,11 +166,22 @@ class _Look:
         given: dict[str, Any] = {"alone": f"{alone}, and all write the same files"}
         given |= {"certain": at.certain} | self.size._asdict() | values
         line = given.pop("line", at.line)
+        if isinstance(at, Call | Setting) and not self._is_called(at.module, line):
+            return
         remark = make_remark(name, at.module.path, line, **given)
         (text, *_) = at.module.text.splitlines()[line - 1 : line] or [""]
         match = re.search(_IGNORE, text)
         if match is None or remark.rule not in re.split(r"[, ]+", match[1]):
             self.remarks.append(remark)
+
+    def _is_called(self, module: Module, line: int) -> bool:
+        """Whether a line is the program's own, or in what the program names outside of imports."""
+        around = [one for one in module.tree.body if one.lineno <= line <= (one.end_lineno or 0)]
+        name = getattr(around[0], "name", "") if around else ""
+        if module is self.program.entry or not name:
+            return True
+        text = re.sub(_IMPORTS, "", self.program.text, flags=re.MULTILINE)
+        return re.search(rf"(?<!def )(?<!class )(?<![\"'])\b{name}\b", text) is not None
 
     # --- the file ---
 
@@ -213,13 +234,12 @@ class _Look:
                     self._say("missing-argument", entry, line=line, number=number, count=count)
                 break
         read = "os.environ[" in text and size.variables is not None
-        for module in self.program.modules if read else ():
-            for line, name in _find_lines(module, _ENVIRONMENT.format(r"(\w+)")):
-                reads = re.findall(_ENVIRONMENT.format(f"({name})"), text)
-                alone = len(re.findall(rf"""["']{name}["']""", text)) == len(reads)
-                if alone and name not in (size.variables or ()) and not re.match(_GIVEN, name):
-                    self._say("missing-variable", module, line=line, name=name)
-                    return
+        for line, name in _find_lines(entry, _ENVIRONMENT.format(r"(\w+)")) if read else ():
+            reads = re.findall(_ENVIRONMENT.format(f"({name})"), text)
+            alone = len(re.findall(rf"""["']{name}["']""", text)) == len(reads)
+            if alone and name not in (size.variables or ()) and not re.match(_GIVEN, name):
+                self._say("missing-variable", entry, line=line, name=name)
+                return
 
     def find_ends(self) -> None:
         """Questions at a terminal, a place that all tasks write to, a chain that keeps nothing."""
@@ -260,11 +280,17 @@ class _Look:
         for call in self.program.calls:
             if "submits" in call.kinds:
                 self._say("own-launcher.jobs", call)
-            elif "rays" in call.kinds and (call.node.args or "address" in call.given):
-                continue  # it joins a Ray that runs
+            elif "rays" in call.kinds:
+                joins = call.short == "init" and (call.node.args or "address" in call.given)
+                sure = call.module is self.program.entry or _is_likely(call)
+                if (
+                    sure
+                    and not joins
+                    and not any(one.rule == "own-processes" for one in self.remarks)
+                ):
+                    self._say("own-processes.ray", call)
             elif "spawns" in call.kinds and _is_likely(call):
-                rule = "own-processes.ray" if "rays" in call.kinds else "own-processes"
-                self._say(rule, call, name=call.short)
+                self._say("own-processes", call, name=call.short)
             elif "parallel" in call.kinds:
                 causes = ("data-parallel", "other-launcher")  # one cause is enough
                 repeated = any(one.rule in causes for one in self.remarks)
@@ -342,7 +368,12 @@ class _Look:
     def _find_local_rank(self) -> None:
         """A group of torch's own beside an option that the older launcher passed."""
         own = any(map(_starts_group, self.program.calls))
-        if not own or self.program.variables & {"LOCAL_RANK", "SLURM_LOCALID", "RANK"}:
+        known = self.program.variables & {"LOCAL_RANK", "SLURM_LOCALID", "RANK"}
+        if (
+            not own
+            or known
+            or re.search(r"\.local_rank *=(?! *(=|\w+\.local_rank))", self.program.text)
+        ):
             return
         for call in self.program.calls:
             default = getattr(call.given.get("default"), "value", 0)

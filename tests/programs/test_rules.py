@@ -341,3 +341,23 @@ def test_what_only_starts_an_imported_module_is_not_blamed(tmp_path: Path) -> No
     )
     (tmp_path / "train.py").write_text("import accelerate, net\naccelerate.Accelerator()\n")
     assert check_program(str(tmp_path / "train.py"), SEVERAL) == []
+
+
+@pytest.mark.parametrize(("started", "expected"), [("", []), ("tools.alone()", ["own-rendezvous"])])
+def test_a_function_that_the_program_does_not_name_is_not_blamed(
+    started: str, expected: list[str], tmp_path: Path
+) -> None:
+    alone = "import os\ndef alone():\n    os.environ['MASTER_ADDR'] = 'localhost'\n"
+    text = f"import tools\nfrom tools import alone\n{GROUP}{OWN_GPU}{started}\n"
+    assert rules(look(tmp_path, text, tools=alone)) == expected
+
+
+def test_ray_train_is_started_once(tmp_path: Path) -> None:
+    text = "import ray\nfrom ray.train.torch import TorchTrainer\nray.init(address='auto')\n"
+    assert rules(look(tmp_path, f"{text}TorchTrainer(work).fit()")) == ["own-processes"]
+
+
+def test_a_local_rank_that_the_program_sets_itself(tmp_path: Path) -> None:
+    text = GROUP + "parser.add_argument('--local_rank')\ntorch.cuda.set_device(args.local_rank)\n"
+    assert rules(look(tmp_path, f"{text}opt.local_rank = args.local_rank")) == ["local-rank"]
+    assert look(tmp_path, f"{text}args.local_rank = rank") == []
