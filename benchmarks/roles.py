@@ -123,7 +123,8 @@ def never_ready(bed: Bed) -> Fault:
         return script.stat().st_mtime + within
 
     ready = {"ready": {"http": "/", "within": f"{within}s"}}
-    said = rf"FAILED: role server was not ready within {within} s, by its http n1:2[0-9]+ /"
+    said = rf"FAILED: role server was not ready within {within} s by its http n1:2[0-9]+ /: "
+    said += "rank 0 on n1, by "
     return Fault([*SERVE, "--slow", "100"], ASK, "failed 143", said, act, roles={"server": ready})
 
 

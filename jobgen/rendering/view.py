@@ -70,9 +70,7 @@ class ScriptView(NamedTuple):
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
     mpiexec: Mpiexec
     role: str = ""  # if it is of one
-    gpus_taken: tuple[int, int, int] | None = (
-        None  # of a node: from which on, how many, of how many
-    )
+    gpus_taken: tuple[int, ...] = ()  # of each node: from which on, how many; here see _count_gpus
     parts: tuple[ScriptView, ...] = ()  # of the roles
 
     @property
@@ -205,10 +203,20 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     view = _describe_job(part)._replace(role=role.name, processes=())
     if local or place.among:
         view = view._replace(threads_among=plan.nodes.world_size if local else place.among)
-    if gpus and (local or place.gpus is not None):
-        taken = gpus if place.gpus is None else place.gpus
-        view = view._replace(gpus_taken=(place.first_gpu, taken, gpus))
+    if gpus and local:
+        view = view._replace(gpus_taken=tuple(_count_gpus(plan, role)))
+    elif gpus and place.gpus is not None:
+        view = view._replace(gpus_taken=(place.first_gpu, place.gpus))
     return view
+
+
+def _count_gpus(plan: Plan, role: RolePlan) -> Iterator[int]:
+    """Yield how many nodes roles before this one have, and the GPUs of each node of each role."""
+    members = plan.roles.members if plan.roles else ()
+    yield sum(one.plan.nodes.total for one in members[: members.index(role)])
+    for one in members:
+        own = one.plan.nodes.place and one.plan.nodes.place.gpus
+        yield from [plan.nodes.groups[0].gpus if own is None else own] * one.plan.nodes.total
 
 
 def _describe_mpiexec(plan: Plan) -> Mpiexec:

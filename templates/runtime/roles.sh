@@ -23,7 +23,7 @@ deal_nodes() {    # deal_nodes ROLE FIRST COUNT MODE PROCESSES...: what all know
     if [[ $4 == torchrun || $4 == ray ]]; then meets=$((port + 1)); fi    # beside the program's
     printf 'export %s=%q\n' "${name}_ADDR" "${nodes[0]}" "${name}_PORT" "$port" \
         "${name}_HOSTS" "$(IFS=, && echo "${nodes[*]}")" >>"$attempt_dir/roles"
-    echo "role=$1 mode=$4 first=$2 job_id=${run_dir##*/} script_node=${ADDRESSES[0]}" \
+    echo "role=$1 mode=$4 job_id=${run_dir##*/} script_node=${ADDRESSES[0]}" \
         "MASTER_ADDR=${nodes[0]} MASTER_PORT=$meets NODES=(${NODES[*]:$2:$3})" \
         "PROCESSES=(${*:5})" >"$attempt_dir/role-$1"
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
@@ -57,7 +57,7 @@ wait_for_role() {    # wait_for_role ROLE SECONDS TEST...
     local until=$((SECONDS + $2))
     until is_ready "$1" "${@:3}"; do
         watch_roles
-        ((SECONDS < until)) || end_roles "$1" " was not ready within $2 s, by its ${*:3}"
+        ((SECONDS < until)) || end_roles "$1" " was not ready within $2 s by its ${*:3}"
         sleep 1 || :
     done
     say "$1 is ready $SECONDS s after the start of the job"
@@ -115,18 +115,17 @@ end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and then made to
     if [[ $how == failed ]]; then
         why=$(sed -n 's/^jobgen: FAILED//p' "$run_dir/roles/$role/job.out" | tail -n 1)
     else
-        why+=", by $(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
-            head -n 1)"
+        why+=": $(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
+            sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|rank \2 on \1, by &|p')"
     fi
     cp -p "$attempt_dir/start-of-$role/failed" "$attempt_dir" 2>/dev/null || :
     lost=$(sed -n 's/^lost //p' "$attempt_dir/failed" 2>/dev/null) || :
     find_first_error() { reason=": role $role$why" file=${why##* by }; }    # it is known
     exit "${status/#0/1}"
 }
-take_gpus() {    # take_gpus FIRST COUNT ALL: of each node; on this machine each node has its own
-    local gpus from=$1
-    if has share_gpus; then from=$(((first + node_rank) * $3 + from)); fi
-    IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES-$(seq -s , 0 "$((from + $2))")}"
-    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:from:$2}")
+take_gpus() {    # take_gpus FIRST COUNT: of those that the job has on this node
+    local gpus
+    IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES-$(seq -s , 0 "$(($1 + $2))")}"
+    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${gpus[*]:$1:$2}")
     export CUDA_VISIBLE_DEVICES
 }

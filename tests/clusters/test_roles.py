@@ -143,7 +143,7 @@ def test_a_role_that_is_never_ready_is_named_with_what_was_waited_for(start: Sta
     start.run({"run": serve("--slow", "100"), "ready": ready}, {})
     said = start.ends("failed 143")
     where = "127.0.0.1" if start.kind == "local" else "n1"
-    fault = f"role server was not ready within 3 s, by its http {where}:"
+    fault = f"role server was not ready within 3 s by its http {where}:"
     assert f"FAILED: {fault}" in said
     assert fault in start.ask("diagnose")
 
@@ -160,7 +160,7 @@ def test_a_server_that_dies_ends_the_job_and_is_blamed(start: Started) -> None:
 def test_a_server_that_ends_early_fails_the_job_unless_it_may(start: Started) -> None:
     ends = {"run": serve("--dies-after", "4", "--code", "0")}
     start.run(ends, {"run": ask("--for", "100")})
-    assert "FAILED: role server ended before train did" in start.ends("failed 1")
+    assert "FAILED: role server ended before train did: rank 0 on n" in start.ends("failed 1")
     other = Started.__new__(Started)
     other.__dict__.update(start.__dict__, folder=start.folder / "alone")
     other.run({**ends, "ends": "alone"}, {"run": ask("--for", "7")})

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import EXAMPLES, plan_of
+from support import EXAMPLES, ROOT, plan_of
 
 from jobgen.rendering.render import render
 
@@ -104,3 +104,33 @@ def test_a_node_of_this_machine_has_the_gpus_it_asks_for(
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     said = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, text=True)
     assert said.stdout.strip().endswith(expected.strip()), said
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "visible", "expected"),
+    [
+        ("slurm", "4,5,6,7", ["4,5,6", "7"]),
+        ("slurm", None, ["0,1,2", "3"]),  # of a node that the job has alone
+        ("local", None, ["0,1,2", "3"]),
+        ("local", "1,2", ["", ""]),  # too few
+    ],
+)
+def test_roles_on_one_node_have_gpus_of_their_own(
+    tmp_path: Path, scheduler: str, visible: str | None, expected: list[str]
+) -> None:
+    plan = plan_of((ROOT / "examples/roles/evaluate.yaml").read_text(), scheduler=scheduler)
+    script = render(plan)
+    functions = re.findall(r"^(?:share|take)_gpus\(\) \{.*?^\}", script, re.M | re.S)
+    calls = re.findall(r"^    (?:.*share_gpus .*|take_gpus .*)", script, re.M)
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nseq 0 3\n")
+    smi.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env |= {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    seen = []
+    for call in calls:
+        program = "\n".join(["say() { :; }; node_rank=0", *functions, call])
+        program += '\necho "$CUDA_VISIBLE_DEVICES"'
+        said = subprocess.run(["bash", "-euc", program], env=env, capture_output=True, text=True)
+        seen += said.stdout.splitlines()
+    assert seen == expected
