@@ -90,15 +90,12 @@ watch_roles() {    # whether the last role has ended, or another that may not ye
     done
     [[ -z $failed ]] || end_roles "$failed" " ended before $last did"
 }
-end_job() {    # a kill may follow soon; Slurm lets processes stop in order, where srun kills them
-    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
-    if has start_launcher; then timeout 4 scancel --quiet --signal=TERM "$job_id" || :; fi
-}
+scancel() { timeout 4 scancel "$@"; }    # of a job that Slurm ends it would wait for the end
 name_role() { sed -n '1s|.*/start-of-\(.*\)/failed$|\1|p'; }
 end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and then made to
     local patience how='' first
     first=$(find "$attempt_dir"/start-of-*/failed -exec ls -tr {} + 2>/dev/null | name_role) || :
-    [[ -n $stop ]] || end_job
+    [[ -n $stop ]] || end_job    # else the signal has called it
     for patience in 8 4; do
         kill -TERM "${pid_of[@]}" || :
         while ((patience-- > 0)) && kill -0 "${pid_of[@]}"; do sleep 1 || :; done
