@@ -85,7 +85,12 @@ ORIGINALS = {
             Program(("inference @", "--server.port"), range(1)),
             Program(("vllm-router",), range(1), gpus=0, knows=("INFERENCE_ADDR",)),
             Program(("-m prime_rl.trainer.rl.train @",), range(1, 3), 8),
-            Program(("orchestrator @",), range(1, 2), gpus=0, knows=("ROUTER_ADDR",)),
+            Program(
+                ("orchestrator @", "--student.client.admin-base-url"),
+                range(1, 2),
+                gpus=0,
+                knows=("ROUTER_ADDR", "INFERENCE_ADDR"),
+            ),
         ],
     ),
     "openthoughts-datagen": (
