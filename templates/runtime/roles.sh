@@ -90,7 +90,10 @@ watch_roles() {    # whether the last role has ended, or another that may not ye
     done
     [[ -z $failed ]] || end_roles "$failed" " ended before $last did"
 }
-scancel() { timeout 4 scancel "$@"; }    # of a job that Slurm ends it would wait for the end
+end_job() {    # a kill may follow soon, and scancel may wait while Slurm itself ends the job
+    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
+    if has start_launcher; then timeout 4 scancel --quiet --signal=TERM "$job_id" || :; fi
+}
 name_role() { sed -n '1s|.*/start-of-\(.*\)/failed$|\1|p'; }
 end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and then made to
     local patience how='' first
