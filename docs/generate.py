@@ -149,16 +149,18 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
 
 1. What the scheduler says about the end counts first: a walltime, a lost node, a step that did not
    start, preemption. If it killed a process for want of memory, that process is named.
-2. Then the process that failed first on its own, with all ranks that failed alike. What ended it is
-   its last uncaught exception, with the first of those that this came from. Of a program without
-   one, in whatever language, it is the signal or the exit code, the line by which it says why, and
-   where Python stood when it crashed. These words head the diagnosis; a cause of the table below is
-   known by them alone, and adds what to do. Exceptions that a program
-   handles and logs count for nothing: those of threads and destructors, those after which the
-   process went on or died of a signal, and those that another rank has survived. Ranks that lost
-   their connection to it, or were stopped, are named as its consequence. Times are those of the
-   shared file system; if preflight measured that clocks differ by more than a second, torch's own
-   time stamps are corrected by the difference.
+2. Then the process that failed first on its own, with all ranks that failed alike. What ended it
+   is its last uncaught exception, with the first of those that this came from. Of a program
+   without one, in whatever language, it is the signal or the exit code, the line by which it says
+   why, and where Python stood when it crashed. These words head the diagnosis; a cause of the
+   table below is known by them alone, and adds what to do. Exceptions that a program handles and
+   logs count for nothing: those of threads and destructors, those after which the process went on
+   or died of a signal, and those that another rank has survived. Ranks that lost their connection
+   to it, or were stopped, are named as its consequence; so are those whose own exception tells of
+   a lost connection or of another rank, if it ended them within three seconds of one that does
+   not. Records of JSON are read as their message and exceptions. Times are those of the shared
+   file system; if preflight measured that clocks differ by more than a second, torch's own time
+   stamps are corrected by the difference.
 3. Then the node whose agent failed first, then the script.
 4. If processes only waited (a collective timed out, the trainer's watchdog ended it), the rank that
    they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by the
@@ -172,7 +174,7 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
    left no outcome, or the rank that left with 0 while the others were at work.
 
 What jobgen's script prints counts if it names a failure; its notes are not evidence. How often all
-this is right is counted: `python benchmarks/diagnosis.py` diagnoses some six hundred jobs with
+this is right is counted: `python benchmarks/diagnosis.py` diagnoses some eight hundred jobs with
 planted faults, recorded on Slurm, PBS and one machine, and CI wants 95 % right and no innocent node
 or rank blamed.
 
