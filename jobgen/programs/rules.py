@@ -176,8 +176,7 @@ class _Look:
 
     def _is_called(self, module: Module, line: int) -> bool:
         """Whether a line is the program's own, or in what the program names outside of imports."""
-        around = [one for one in module.tree.body if one.lineno <= line <= (one.end_lineno or 0)]
-        name = getattr(around[0], "name", "") if around else ""
+        name = _name_around(module, line)
         if module is self.program.entry or not name:
             return True
         text = re.sub(_IMPORTS, "", self.program.text, flags=re.MULTILINE)
@@ -296,10 +295,15 @@ class _Look:
                 repeated = any(one.rule in causes for one in self.remarks)
                 if self.size.processes > 1 and not repeated and not (call.tests and self.grouped):
                     self._say("data-parallel", call, certain=self.grouped)
-            elif "starts" in call.kinds and (name := _find_launcher(call)):
-                if re.search(_UNLESS_STARTED, call.module.text):
-                    continue
+            elif (name := _find_launcher(call)) and not self._is_asked_for(call):
                 self._say("own-launcher", call, name=name)
+
+    def _is_asked_for(self, call: Call) -> bool:
+        """Whether a call is for who starts the program by hand, or asks for it by an option."""
+        name = _name_around(call.module, call.line)
+        callers = [one.certain for one in self.program.calls if name and one.short == name]
+        by_hand = re.search(_UNLESS_STARTED, call.module.text) is not None
+        return by_hand or (bool(callers) and not any(callers))
 
     # --- GPUs ---
 
@@ -372,7 +376,7 @@ class _Look:
         if (
             not own
             or known
-            or re.search(r"\.local_rank *=(?! *(=|\w+\.local_rank))", self.program.text)
+            or re.search(r"\.local_rank *=(?! *(=|-?\d|\w+\.local_rank))", self.program.text)
         ):
             return
         for call in self.program.calls:
@@ -416,6 +420,12 @@ class _Look:
         rank = call.given.get("rank")
         if rank is not None and self.size.nodes > 1 and _is_local(rank, call.module.assigned):
             self._say("own-rendezvous.rank", call, value=ast.unparse(rank))
+
+
+def _name_around(module: Module, line: int) -> str:
+    """Return the name of the outermost function or class around a line; empty if there is none."""
+    around = [one for one in module.tree.body if one.lineno <= line <= (one.end_lineno or 0)]
+    return getattr(around[0], "name", "") if around else ""
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -488,7 +498,9 @@ def _count(node: ast.expr | None, default: int) -> int:
 
 
 def _find_launcher(call: Call) -> str:
-    """Return the launcher in the words of a command, also where they have a name."""
+    """Return the launcher in the words of a command that a call starts; they may have a name."""
+    if "starts" not in call.kinds:
+        return ""
     nodes: list[ast.AST] = [call.node]
     for inner in ast.walk(call.node):
         nodes += call.module.assigned.get(inner.id, ()) if isinstance(inner, ast.Name) else ()

@@ -309,6 +309,9 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed(
     start = "import subprocess\nsubprocess.run(['torchrun', 't.py'])\n"
     assert [one[:12] for one in spoken(tmp_path, OWN + start)] == ["own-launcher"]
     assert spoken(tmp_path, f"{OWN}if 'LOCAL_RANK' in os.environ: exit()\n{start}") == []
+    submit = f"{OWN}def submit():\n    import subprocess\n    subprocess.run(['sbatch', 'j.sh'])\n"
+    assert [one[:12] for one in spoken(tmp_path, f"{submit}submit()")] == ["own-launcher"]
+    assert spoken(tmp_path, f"{submit}if args.submit:\n    submit()") == []
 
 
 @pytest.mark.parametrize(
