@@ -628,12 +628,14 @@ def shared() -> Iterator[tuple[str, str]]:
 def write_faults() -> str:
     """The file with what the verdict of a script goes by: rows of a verdict, a cause and a pattern.
 
-    A row of the program is for the last error of a process alone. What is in no row is unknown.
+    What the rows after `last` say is said of the last line that it finds. What is in no row is
+    unknown.
     """
     rows: dict[str, list[str]] = {
         "restart preflight": ["preflight: [^ :]+: "],
         "unknown waited": [],
         "unknown ambiguous": [r"^ *exitcode *: -\d", program.DOUBTFUL],
+        "last error": [program.LAST_ERROR],
         "stop program": [program.EXCEPTION.pattern],
     }
     for cause in CAUSES:
@@ -649,6 +651,7 @@ def write_faults() -> str:
         "out-of-memory",
         "waited",
         "ambiguous",
+        "error",
         "program",
     )
     heads = sorted(rows, key=lambda head: order.index(head.split()[1]))
@@ -675,9 +678,11 @@ def _find_verdict(cause: Cause) -> str:
         return f"stop {kind}"
     if cause.fault == "machine" and cause.id != "port-in-use":  # each start has another port
         return f"restart {kind}"
-    if cause in program.CAUSES and (cause.fault == "program" or cause.per_node):
-        return "stop program"  # what most often all nodes lack
-    if cause.own or cause.fault == "program":
+    if cause.own:
+        return ""
+    if cause in program.CAUSES if cause.per_node else cause.fault == "program":
+        return "stop program"  # what all nodes lack, or most often do
+    if cause.fault == "program":
         return ""
     return "unknown waited" if cause.waits else "unknown ambiguous"
 

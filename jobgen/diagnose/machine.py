@@ -71,6 +71,7 @@ CAUSES = (
         "MPI cannot begin in processes that are started like this",
         "load the MPI that the site has built for its scheduler, or let its mpiexec start them: "
         "launch.launcher",
+        per_node=True,
     ),
     # Memory.
     Cause(
@@ -79,7 +80,7 @@ CAUSES = (
         r"(CUDA|HIP|XPU|NPU) out of memory|Cuda failure \d* ?'out of memory'"
         r"|CUDA error: out of mem"
         r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory"
-        r"|RESOURCE_EXHAUSTED: Out of memory|Free memory on device .* is less than desired"
+        r"|RESOURCE_EXHAUSTED: .*(?i:out of memory)|Free memory on device .* is less than desired"
         r"|No available memory for the cache blocks|OOM when allocating tensor.*GPU",
         "a GPU's memory is used up",
         "use a smaller micro-batch (accumulate to keep the batch), activation checkpointing or "
@@ -93,6 +94,8 @@ CAUSES = (
         "shared memory (/dev/shm) is used up",
         "use fewer data-loader workers, or torch.multiprocessing.set_sharing_strategy("
         "'file_system'); in a container, bind /dev/shm",
+        per_node=True,
+        fault="unknown",
     ),
     Cause(
         "no-space",
@@ -109,7 +112,8 @@ CAUSES = (
         "out-of-memory-host",
         NODE,
         r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: can't allocate memory"
-        r"|[Cc]annot allocate memory|std::bad_alloc",
+        r"|[Cc]annot allocate memory|std::bad_alloc|memory allocation of .* failed"
+        r"|killed due to (memory pressure|the node running low on memory)",
         "the memory of the node, or of the job on it, is used up",
         "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
         "`ulimit -v` in environment.setup limits it too",
@@ -142,7 +146,7 @@ CAUSES = (
     Cause(
         "gpu-error",
         ALL,
-        r"CUDA error: device-side assert",
+        r"CUDA error: device-side assert|thread: \[[\d,]+\] Assertion ",
         "a check in the program's GPU code failed, such as an index out of range",
         "CUDA_LAUNCH_BLOCKING=1 shows where; on the CPU the message says more",
     ),
@@ -187,7 +191,7 @@ CAUSES = (
     Cause(
         "driver-mismatch",
         ALL,
-        r"Driver/library version mismatch",
+        r"(?i:driver/library version mismatch)",
         "the node's driver was replaced, and the old one still runs",
         "leave that node out and tell your administrators",
         per_node=True,

@@ -52,9 +52,14 @@ EXCEPTION = Cause(
     r"|been initialized|have|require)|mismatch|missing|require|shape|\bsizes?\b|dimension|dtype"
     r"|tensor|argument|param|state_?dict|config|please|make sure|already|exceed|at (least|most)"
     r"|too (large|many|long|short|few|small)|duplicate|undefined|grad|in-?place|backward|assert"
-    r"|trying to|attempt(ing|ed)? to|quota))",
+    r"|trying to|attempt(ing|ed)? to|quota|divisible|multiple of|out of (range|bounds)))",
     "it raised an exception",
     "look at the place above",
+)
+# The last line of this kind is what a process has ended by; what it warned of is not.
+LAST_ERROR = (
+    r"^(?!.*Warning:)((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b"
+    r"|.*(error: |not found|No [sm]|Assertion .* failed))"
 )
 DOUBTFUL = (
     rf"{_RAISED}(?!.*device-side assert){_OTHER_TYPE}(?i:nccl|gloo|\bucx|rdma|infiniband|socket"
@@ -64,8 +69,9 @@ DOUBTFUL = (
     r"|(gpu|npu|device)s? (was |were |is |are )?(not |un)?(found|available|detected|busy)"
     r"|\bno (\w+ )?(gpu|npu|device)|read-only|file ?system|unexpectedly|terminated|unavailable"
     r"|temporar|retr(y|ies)|internal error|unknown error|unspecified|corrupt|truncat|checksum"
-    r"|unexpected (pos|eof|end)|\b\d+ bytes|shared memory|unable to (read|write|open|mmap)"
-    r"|\x27/(tmp|var|local|dev|proc|sys|run)\b|directory$)"
+    r"|unexpected (pos|eof|end)|\b\d+ bytes|unable to (read|write|open|mmap)(?!.*No such file)"
+    r"|\x27/(tmp|var|local|dev|proc|sys|run)\b|(?<!object file: No such file or )directory$)"
+    r"|multiprocessing\.SemLock\("
 )
 
 CAUSES = (

@@ -46,7 +46,7 @@ CAUSES = (
     Cause(
         "launch-failed",
         (*SCHEDULER, "agent"),
-        r"Task launch for \S+ failed on node (?P<node1>\S+?): "
+        r"Task launch for \S+ failed on node (?P<node1>\S+?): (?!Unable to layout|More processors)"
         r"|Could not run prolog|[Pp]rolog (error|hook failure|failed)"
         r"|error launching .* on (?P<node2>\S+)|[Uu]nable to (create|contact) .*slurmstepd"
         r"|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed"
@@ -75,7 +75,9 @@ CAUSES = (
         r"|DUE TO (\S+ )?NODE FAILURE"
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
         r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)"
-        r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)",
+        r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)"
+        r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with \w+ daemon"
+        r"|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
         fault="machine",

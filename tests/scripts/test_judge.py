@@ -68,10 +68,23 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
             ["unknown", "ambiguous", "1", "n2"],
         ),
         ("OSError: [Errno 28] No space left on device: '/home/x'", ["stop", "program", "1", "n2"]),
+        ("UserWarning: [Errno 28] No space left on device", ["unknown", "exit-1", "1", "n2"]),
+        ("The actor is dead because its node has died. ip: n0", ["restart", "node-lost", "1"]),
+        (
+            "Indexing.cu:9: block: [1,0,0], thread: [2,0,0] Assertion `i < size` failed.",
+            ["stop", "program", "1", "n2"],
+        ),
     ],
 )
 def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str]) -> None:
     assert judge(tmp_path, rank=said) == (words, said)
+
+
+def test_a_full_folder_of_semaphores_may_be_the_nodes(tmp_path: Path) -> None:
+    said = "OSError: [Errno 28] No space left on device"
+    made = "    self._semlock = _multiprocessing.SemLock("
+    assert judge(tmp_path / "file", rank=said)[0][:2] == ["stop", "program"]
+    assert judge(tmp_path / "lock", rank=f"{made}\n{said}")[0][:2] == ["unknown", "ambiguous"]
 
 
 def test_a_file_that_is_missed_and_is_there_was_hidden_by_the_machine(tmp_path: Path) -> None:
