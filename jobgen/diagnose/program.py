@@ -49,17 +49,20 @@ EXCEPTION = Cause(
     rf"|IsADirectory|FileExists|Permission)Error\b|{_OTHER_TYPE}(?i:expected|\bmust\b|should"
     r"|can ?not|can.t|could ?n[o.]t (find|load)|no such|invalid|unsupported|unrecogni|unexpected"
     r"|n[o.]t (found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled"
-    r"|been initialized|have|require)|mismatch|missing|require|shape|\bsizes?\b|dimension|dtype"
-    r"|tensor|argument|param|state_?dict|config|please|make sure|already|exceed|at (least|most)"
-    r"|too (large|many|long|short|few|small)|duplicate|undefined|grad|in-?place|backward|assert"
-    r"|trying to|attempt(ing|ed)? to|quota|divisible|multiple of|out of (range|bounds)))",
+    r"|been initialized|have|require)|mismatch|missing|require|\b(shape|sizes?\b|dimension|dtype"
+    r"|tensor|argument|param|config|grad|assert)|state_?dict|please|make sure|already|exceed"
+    r"|at (least|most)|too (large|many|long|short|few|small)|duplicate|undefined|in-?place|backward"
+    r"|trying to|attempt(ing|ed)? to|quota|divisible|multiple of|out of (range|bounds)))"
+    r"|^Fortran runtime error: |Fatal error in \w+: Invalid ",
     "it raised an exception",
     "look at the place above",
 )
-# The last line of this kind is what a process has ended by; what it warned of is not.
+# The last line of this kind is what a process has ended by; what it warned of is not, nor what its
+# launcher says of its end.
 LAST_ERROR = (
-    r"^(?!.*Warning:)((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b"
-    r"|.*(error: |not found|No [sm]|Assertion .* failed))"
+    r"^(?!.*(Warning:|error: \S+ tasks? |CANCELLED AT))"
+    r"((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b"
+    r"|.*(error: |Fatal error|not found|No [sm]|Assertion .* failed))"
 )
 DOUBTFUL = (
     rf"{_RAISED}(?!.*device-side assert){_OTHER_TYPE}(?i:nccl|gloo|\bucx|rdma|infiniband|socket"

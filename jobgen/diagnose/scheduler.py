@@ -76,7 +76,7 @@ CAUSES = (
         r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
         r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)"
         r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)"
-        r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with \w+ daemon"
+        r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with its daemon"
         r"|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
@@ -124,10 +124,11 @@ CAUSES = (
     ),
     Cause(
         "refused-resources",
-        SCHEDULER,
+        (*SCHEDULER, "agent"),
         r"Can Never Run|Requested node configuration is not available|PartitionNodeLimit"
         r"|PartitionTimeLimit|AssocGrp\w+Limit|QOSMax\w+|BadConstraints|Invalid account"
-        r"|\bInvalidAccount\b|\bInvalidQOS\b|\bReservationDeleted\b|InactiveLimit",
+        r"|\bInvalidAccount\b|\bInvalidQOS\b|\bReservationDeleted\b|InactiveLimit"
+        r"|Unable to layout tasks|More processors requested|Invalid generic resource",
         "the scheduler will not start the job as it is asked for",
         "compare resources, queue and account with the site's limits (`jobgen sites show`)",
     ),
