@@ -30,7 +30,7 @@ _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-
 # What people put before and behind a word that means the same without it.
 _BEFORE = r"(?:use|with|enable|set|the|my|slurm|sbatch|pbs|qsub|default|target|cluster)_"
 _BEHIND = r"_(?:env|environment|file|path|spec|yaml|option|names?|only)"
-_NAMES_FILE = re.compile("^-f$|file|spec|config|definition|template|manifest")
+_NAMES_FILE = re.compile("^-[fi]$|file|spec|input|script|config|definition|template|manifest")
 _SIGNS = {"sbatch": "#SBATCH", "srun": "#SBATCH", "salloc": "#SBATCH", "qsub": "#PBS"}
 _FILES = {"SPEC": (".yaml", ".yml"), "SCRIPT": (".sbatch", ".slurm", ".pbs", ".sh", ".job")}
 
@@ -192,6 +192,9 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     """Return the message for a command line that a command does not take."""
     if isinstance(error, click.NoSuchOption):
         return explain_option(error, argv)
+    if (group := re.fullmatch(r"No such command '(\S+)'\.", error.message)) and error.ctx:
+        line = f"jobgen {error.ctx.command.name}"  # of the profiles
+        return f"{error.message} For one, type: {line} show {group[1]}; {line} capture makes one"
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", error.message)
     given = match[1].split() if match else []  # none where the argument is a blank
     if not given or error.ctx is None:
@@ -199,6 +202,9 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     name = error.ctx.command.name or ""
     own = [text for param in error.ctx.command.params for text in param.opts]
     line = f"jobgen {name} {shlex.join(_list_files(argv, 'SPEC') or ['job.yaml'])}"
+    host = next((one for one in argv if re.fullmatch(r"[\w.-]+@[\w.-]+(:\S*)?", one)), "")
+    if host and "--host" in own:
+        return f"{error.message}; type: {line} --host {host}"
     if given[0].endswith(_FILES["SPEC"]):
         return f"{name} takes one file at a time; type: jobgen {name} {given[0]}"
     if "--set" not in own:
@@ -237,12 +243,18 @@ def explain_option(error: click.NoSuchOption, argv: Sequence[str]) -> str:
     params = inner.params if inner else []
     own = [text for param in params for text in param.opts]
     value = _find_value(name, argv)
-    if value.endswith(_FILES["SPEC"]) and not _NAMES_FILE.search(name.lower()):
-        value = ""  # it stands by itself
+    if _list_files([value], "SPEC") + _list_files([value], "SCRIPT"):
+        if _NAMES_FILE.search(name.lower()):
+            return f"{message}; type: jobgen {command} {value}"
+        value = value * value.endswith(_FILES["SCRIPT"])  # a spec stands by itself
     if answer := _translate_option(name, value, inner or click.Command(""), argv):
         return f"{message}; {answer}"
     options = [text for text in own if text.startswith("--")]
-    near = find_near(name, options, cutoff=0.8)
+    parts = name.strip("-").split("-")
+    within = [text for text in options if {*text[2:].split("-")} <= {*parts}]
+    single = [param.opts[0] for param in params if len(param.opts) == 1 and len(name) == 2]
+    alike = within or [text for text in single if text[2:3] == name[1]]
+    near = find_near(name, options, cutoff=0.8) or "".join(alike[:1] * (len(alike) == 1))
     meant = f"did you mean {near}? " if near else ""
     if "--set" in own:
         line = " ".join([command, *_list_files(argv, "SPEC")])
@@ -262,11 +274,15 @@ def _translate_option(name: str, value: str, command: click.Command, argv: Seque
     choices = {
         one: text for text, kind in kinds if isinstance(kind, click.Choice) for one in kind.choices
     }
-    asked = value if name.strip("-") in load_table()["kinds"].split() else name.strip("-")
+    names_kind = len(name) == 2 or name.strip("-") in load_table()["kinds"].split()
+    asked = value if names_kind else name.strip("-")
     if chosen := choices.get(asked):
         return f"type: {chosen} {asked}"
     if longer := next((text for text in own if _is_short_for(text, name)), ""):
         return f"did you mean {longer}?"
+    path, equals, content = value.partition("=")
+    if equals and "." in path and (answer := _answer_key(path, content, settable="--set" in own)):
+        return answer
     word = name if len(name) == 2 else normalize(name)
     plain = re.sub(f"^{_BEFORE}|{_BEHIND}$", "", word)
     for reading in dict.fromkeys((word, plain)):
@@ -312,7 +328,7 @@ def _answer_key(word: str, value: str, *, settable: bool) -> str:
 
     known = list_paths(JobSpec)
     paths = {path.rpartition(".")[2]: path for path in reversed(known)}
-    paths |= {normalize(path): path for path in known}
+    paths |= {form: path for path in known for form in (path, normalize(path))}
     if path := list_synonyms().get(word) or paths.get(word, ""):
         if settable and (fault := _find_fault(path, value)):
             return f"type: --set {path}=VALUE; {fault}"

@@ -104,6 +104,8 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         raise UsageError("--script and --module exclude each other")
     if file == STDOUT and as_json:
         raise UsageError("--json and - exclude each other: both use stdout")
+    if file != STDOUT and "." not in os.path.basename(file):
+        raise UsageError(f"{file} is no name of a YAML file; type: jobgen init {file}.yaml")
     if file != STDOUT and os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()

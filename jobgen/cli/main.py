@@ -212,7 +212,10 @@ def render(
     if output and out_dir:
         raise click.UsageError("--output and --out-dir exclude each other")
     if (len(specs) > 1 or expand) and not out_dir:
-        raise click.UsageError(f"{'--expand needs' if expand else 'several specs need'} --out-dir")
+        script = next((one for one in specs if not one.endswith((".yaml", ".yml"))), "")
+        line = f"; for a script's name, type: jobgen render {specs[0]} -o {script}" * bool(script)
+        what = "--expand needs" if expand else "several specs need"
+        raise click.UsageError(f"{what} --out-dir{line}")
     if expand and task is not None:
         raise click.UsageError("--expand and --task exclude each other")
     plans: list[Plan] = []

@@ -112,6 +112,9 @@ class SpecCommand(click.Command):
 
             at = args.index("--")
             words = args[at + 1 :]
+            if words[:1] == [DEFAULT_SPEC]:
+                message = f"{DEFAULT_SPEC} stands behind --, where the program's arguments are"
+                ctx.fail(f"{message}; type: jobgen {self.name} {DEFAULT_SPEC}")
             args = [*args[:at], *(("--set", write_words(words)) if words else ())]
         return super().parse_args(ctx, args)
 

@@ -86,7 +86,8 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
         held = access.find_allocation(os.environ, process.run)
         if held is None:
             what = "salloc, qsub -I or the site's own command"
-            raise UsageError(f"this shell holds no {plan.can.title} job; get one with {what}")
+            message = f"this shell holds no {plan.can.title} job; get one with {what}"
+            raise UsageError(f"{message}; `jobgen submit` queues the job")
         if differences := list(_compare(plan, held)):
             raise UsageError(
                 f"job {held.id} does not match the spec: {'; '.join(differences)}\n"

@@ -229,7 +229,8 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
             yield loaded.problem(f"array.values.{name}", message, hint)
     tasks = plan.array.tasks
-    if any(map(any, tasks)) and any(tasks.index(task) < at for at, task in enumerate(tasks[:100])):
+    alike = [[list(map(_read_number, words)) for words in task] for task in tasks[:100]]
+    if any(map(any, tasks)) and any(alike.index(task) < at for at, task in enumerate(alike)):
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
         yield loaded.problem("array", message, "give each value once")
     for option, place in _list_options(plan.program.command):
@@ -238,6 +239,14 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
             return
+
+
+def _read_number(word: Any) -> Any:
+    """Return a number for a word that is one: 1e-3 is 0.001."""
+    try:
+        return float(word)
+    except (TypeError, ValueError):
+        return word
 
 
 def _check_packing(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -291,6 +300,9 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if name == "world_size":
             message = f"{option} {value} is the same in all {world} processes"
             yield loaded.problem("run.args", message, "leave it out; WORLD_SIZE has it")
+        elif name in ("tensor_parallel_size", "tp", "tp_size") and int(value) > plan.nodes.gpus:
+            message = f"{option} {value} needs more GPUs than the {plan.nodes.gpus} that it has"
+            yield loaded.problem("run.args", message, f"write {plan.nodes.gpus}, or ask for more")
         elif name in ("nnodes", "num_nodes"):
             message = f"tells the program of {count(int(value), 'node')} by {option}"
             yield loaded.problem("run.args", message, f"the job has {nodes}; write {nodes}")
@@ -375,6 +387,10 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
         known = {*list_names(loaded.spec), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
         known |= {*member.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+        server = re.search(r"--(?:host|bind|address)[= ](127\.0\.0\.1|localhost)\b", text)
+        if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
+            message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
+            yield loaded.problem(key, message, "write 0.0.0.0")
         for host, port in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
             if any(f"${host}_PORT" in " ".join(one.plan.program.command) for one in members):
                 message = f"asks ${host}_ADDR at port {port}, and it listens at ${host}_PORT"

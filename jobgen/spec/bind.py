@@ -137,6 +137,8 @@ class _Binder:
         if isinstance(node, Scalar) and node.kind == "null":
             slip = re.search(r"(\w+)[:=]([^.]+)$", path)
             hint = f"write {slip[1]}: {slip[2]}, with a space" if slip else "give it a value"
+            if path.startswith("directives["):
+                hint = "put it in quotes, as # begins a comment,"
             if re.search(r"\.-?\d[\d.e+-]*$", path):  # {lr: 1e-3, 3e-4}
                 hint = "write several values as a list, [...],"
             return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
@@ -196,7 +198,9 @@ class _Binder:
         control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
         seen = text.replace("\n", "") if isinstance(rule, FreeText) else text
         if not seen.isprintable() and (match := re.search(control, text)):
-            return self.problem(node.where, path, f"holds the control character {match[0]!r}")
+            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
+            message = f"holds the control character {match[0]!r}"
+            return self.problem(node.where, path, message, hint)
         if isinstance(rule, Pattern) and not rule.matches(text):
             hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
@@ -233,7 +237,8 @@ class _Binder:
         elif isinstance(member.rule, Pattern) and member.rule.matches(text):
             words = [text]
         else:
-            words = [word for word in re.split("[, ;|]+", text) if word] or [text]
+            between = r"\s*\n\s*" if "\n" in text else "[, ;|]+"  # as a block, or in a line
+            words = [word for word in re.split(between, text) if word] or [text]
         kind_of_each = node.kind if words == [text] else "str"
         items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
         return self.container(Sequence(node.where, items), kind, path)
@@ -250,7 +255,8 @@ class _Binder:
         number = kind.type(text)
         if isinstance(rule, Range):
             if number < rule.least:
-                return self.problem(node.where, path, f"{number} is less than {rule.least}")
+                hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
+                return self.problem(node.where, path, f"{number} is less than {rule.least}", hint)
             if rule.most is not None and number > rule.most:
                 return self.problem(node.where, path, f"{number} is more than {rule.most}")
         return number

@@ -287,6 +287,8 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     keys = path.split(".")
     if not equals or not all(keys) or not override.isprintable():
         raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
+    if re.search(r",\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=", text):
+        raise UsageError(f"--set {override!r}: sets one value; give --set again for the next")
     where = where or Position(f"--set {path}")
     value = yaml_nodes.parse_value(text, file=where.file)
     plain = text.strip()

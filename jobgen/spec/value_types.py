@@ -29,7 +29,7 @@ Label = Annotated[
     ),
 ]
 Variable = Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
-Option = Annotated[str, Pattern(r"[^\s=\x00-\x1f\x7f-\x9f]+", "the name of an option")]
+Option = Annotated[str, Pattern(r"(?!_$)[^\s=\x00-\x1f\x7f-\x9f]+", "the name of an option")]
 Directive = Annotated[
     str,
     Pattern(

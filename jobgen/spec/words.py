@@ -184,7 +184,8 @@ def _look_up(stranger: _Stranger, word: str) -> Hint | None:
 
 def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
     """Return the hint of the first rule of a section that holds for a word."""
-    means = list_synonyms().get(word, "")
+    named = (path for path in list_paths(stranger.root) if path.rpartition(".")[2] == word)
+    means = list_synonyms().get(word) or next(named, "")
     facts = describe(stranger.node, stranger.path) | {"key": stranger.key, "word": word}
     facts |= {"words": f"{word} {stranger.place}.{word}", "within": stranger.place, "means": means}
     answer = find_rule(section, facts | {"unfit": "yes" * (not stranger.write(means))})
@@ -265,7 +266,11 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     usual = min(paths, key=lambda one: (not stranger.write(one), one.count("."), one))
     target = usual
     for own in (usual, usual.removeprefix("resources.").partition("_per_")[0]):
-        if path not in ("", own) and own.partition(".")[0] in read_fields(cls):
+        if (
+            path not in ("", own)
+            and not usual.startswith(f"{path}.")
+            and own.partition(".")[0] in read_fields(cls)
+        ):
             target = _join(path, own)  # the record's own, such as a role's
     parent, _, name = target.rpartition(".")
     per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
@@ -346,6 +351,8 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
     for value, words in load_table()["values"].get(place, {}).items():
         if word in words.split():
             return f"write {value}"
+    if (first := word.partition(" ")[0]) in known:
+        return f"write {first}"
     near = find_near(word, known, cutoff=0.7)
     return f"did you mean {near!r}?" if near else f"write one of {', '.join(known)}"
 
@@ -402,6 +409,7 @@ def explain_program(
         "kind": name_kind(launcher) if launcher else "",
         "program": show_program(words),
         "one_node": "yes" * one_node,
+        "lines": "yes" * (len([word for word in words if re.search(r"^[\w./]+ ", word)]) > 1),
     }
     answer = find_rule("program_rules", facts)
     return (answer["fault"], answer["say"]) if answer else None

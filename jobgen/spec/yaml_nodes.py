@@ -6,7 +6,9 @@ the text that was written, and only what the tree calls int, float, bool or null
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -118,6 +120,23 @@ def read(path: str) -> Mapping:
     return parse(read_text(path), file=path)
 
 
+def _suggest_file(path: str) -> str:
+    """Return what a path that leads nowhere may be meant for: a job, or a spec that is there."""
+    from jobgen.spec.words import find_near
+
+    if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
+        return f"`jobgen status {path}` shows a job"
+    folder = os.path.dirname(path)
+    with suppress(OSError):
+        with os.scandir(folder or ".") as entries:
+            files = sorted(entry.name for entry in entries if entry.is_file())
+        there = [name for name in files if name.endswith((".yaml", ".yml"))]
+        shown = there if len(there) == 1 else [find_near(os.path.basename(path), there)]
+        if shown[0]:
+            return f"did you mean {os.path.join(folder, shown[0])}?"
+    return "`jobgen init` writes a first one"
+
+
 def read_text(path: str) -> str:
     """The text of the file at `path`; raises SpecError if it cannot be read."""
     try:
@@ -126,12 +145,7 @@ def read_text(path: str) -> str:
     except OSError as error:
         hint = "name the YAML file in it" if isinstance(error, IsADirectoryError) else ""
         if isinstance(error, FileNotFoundError):
-            named = re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path)  # as a job is
-            hint = (
-                f"`jobgen status {path}` shows a job"
-                if named
-                else "`jobgen init` writes a first one"
-            )
+            hint = _suggest_file(path)
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
     try:
         text = data[:MAX_BYTES].decode("utf-8-sig")
@@ -293,8 +307,10 @@ def _convert(
                 continue
             key = key_node.value
             if not key.isprintable():  # messages cite keys as they are
-                unseen = "a no-break space" if "\xa0" in key else "a control character"
-                problem(f"key {key!r} holds {unseen}", "type it anew")
+                if "\xa0" in key:
+                    problem(f"key {key!r} holds a no-break space", "write an ordinary one")
+                else:
+                    problem(f"key {key!r} holds a control character")
             elif key == "<<":
                 problem("merge keys ('<<') are not supported", "write the keys out")
             elif key in result.items:

@@ -51,6 +51,27 @@ DOUBTFUL = {
         ("", "environment: {setup: tensorboard --logdir runs}\n"),
         "'tensorboard' never ends, and the program never starts; write & behind the line",
     ),
+    "a condition at the end of setup": (
+        ("", "environment: {setup: '[[ -f .env ]] && . ./.env'}\n"),
+        "where [[ -f .env ]] is false, setup fails, and the job with it; write if [[ -f .env ]]",
+    ),
+    "one value in two forms": (
+        ("", "array: {values: {lr: [1e-3, 0.001]}}\n"),
+        "some of the 2 tasks are the same, as a value is given twice",
+    ),
+    "more tensor parallel than GPUs": (
+        ("{script: train.py}", "{script: train.py, args: {tensor-parallel-size: 16}}"),
+        "--tensor-parallel-size 16 needs more GPUs than the 8 that it has",
+    ),
+    "a server for its own node alone": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "nodes: 2, walltime: 1h}\nroles:\n"
+            "  api: {nodes: 1, run: {command: [a, --host, localhost, --port, $API_PORT]}}\n"
+            "  train: {nodes: 1, run: {script: t.py}}\n",
+        ),
+        "listens at localhost, which the other roles' nodes cannot reach; write 0.0.0.0",
+    ),
     "a chain of one": (
         ("", "on_walltime: {then: resubmit, at_most: 1}\n"),
         "on_walltime.at_most: counts the first start, too, so that none follows",

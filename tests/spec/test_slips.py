@@ -23,6 +23,9 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         (GOOD + "environment:\n\u00a0 venv: x\n  conda: y\n", "a no-break space"),
         (GOOD + "queue\uff1a gpu\naccount: x\n", "job.yaml:5:6: a full-width colon"),
         (GOOD + "after: [1, # two\n 2\nqueue: x\n", "job.yaml:5:11: a comment within [...]"),
+        ('{\n  // a job\n  "name": "a"\n}\n', "job.yaml:2:3: is not how YAML writes a comment"),
+        (GOOD.replace("nodes: 2", '"nodes:" 2'), "a quote behind the colon; write nodes: 2"),
+        (GOOD.replace("module: m", "args: {a: b: c}"), "a value that contains ': '; put it in"),
         ("name:a\n", "job.yaml:1:5: no space after the colon; write name: a"),
         (
             "#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n",
