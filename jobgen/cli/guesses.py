@@ -13,10 +13,10 @@ from typing import Any, cast
 import click
 
 from jobgen.errors import Position
+from jobgen.spec.spelling import find_near
 from jobgen.spec.table import fill, load_table
 from jobgen.spec.words import (
     describe,
-    find_near,
     list_paths,
     list_synonyms,
     normalize,

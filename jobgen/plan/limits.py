@@ -95,7 +95,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
     for one, record in named:
         if record is None and queues and one in loaded.spec.queue:
             message = f"the profile of {profile.title or 'this site'} has no queue {one!r}"
-            from jobgen.spec.words import find_near  # only a fault needs it
+            from jobgen.spec.spelling import find_near  # only a fault needs it
 
             near = find_near(one, queues)
             hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"

@@ -318,7 +318,7 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     for name in loaded.spec.environment.variables or {}:
         if name in names:
             continue
-        from jobgen.spec.words import find_near
+        from jobgen.spec.spelling import find_near
 
         if near := find_near(name, names, cutoff=0.9):
             path = f"environment.variables.{name}"

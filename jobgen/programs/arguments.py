@@ -60,7 +60,7 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
     unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
     if not unknown:
         return "", ""
-    from jobgen.spec.words import find_near
+    from jobgen.spec.spelling import find_near
 
     known = sorted(str(word) for call in added for word in call.words)
     near = find_near(unknown[0], known)

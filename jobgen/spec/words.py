@@ -28,6 +28,7 @@ from jobgen.spec.launchers import (
     name_kind,
     split_words,
 )
+from jobgen.spec.spelling import find_near
 from jobgen.spec.table import fill, find_rule, load_table
 from jobgen.spec.units import parse_ranges
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
@@ -424,27 +425,6 @@ def show_program(words: AnySequence[str]) -> str:
     modules = re.findall(r"(?<!python)\s(?:-m|--module)\s+(\S+)", line)
     programs = [f"module: {one}" for one in modules if not find_module_launcher(one)]
     return (programs or ["script: train.py"])[0]
-
-
-# --- spelling ---
-
-
-def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
-    """Return the one of `known` that is spelt nearly so, or the empty string.
-
-    The first letters or the last have to agree: `cores` is not `nodes`. Words of four letters that
-    differ in one are two words: `size` is not `site`.
-    """
-    from difflib import get_close_matches
-
-    for other in get_close_matches(word, list(known), n=3, cutoff=cutoff):
-        if len(other) == len(word) <= 4 and sorted(other) != sorted(word):
-            continue
-        if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
-            return other
-        if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
-            return other
-    return ""
 
 
 def _join(path: str, key: str) -> str:

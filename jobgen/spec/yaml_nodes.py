@@ -122,7 +122,7 @@ def read(path: str) -> Mapping:
 
 def _suggest_file(path: str) -> str:
     """Return what a path that leads nowhere may be meant for: a job, or a spec that is there."""
-    from jobgen.spec.words import find_near
+    from jobgen.spec.spelling import find_near
 
     if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
         return f"`jobgen status {path}` shows a job"
