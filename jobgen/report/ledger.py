@@ -90,27 +90,12 @@ def _split_attempt(
     again: bool,
 ) -> Iterator[tuple[str, float]]:
     """Yield the spans of an attempt; they add up to the time from `began` to `ended`."""
-    cuts: list[tuple[float, str]] = []  # until when, and what it was
-    launched = max(map(get_mtime, folder.glob("node-*.started")), default=0.0)
-    answered = [get_mtime(path) for path in folder.parent.parent.glob("preflight/*.json")]
-    cuts.append((launched, "starting"))
-    # Torchrun's first process on each node; a restart by the agent does not change it.
-    if reached := [get_mtime(path) for path in folder.glob("reached-*")]:
-        cuts.append((max(reached), "rendezvous"))
-    if answered and began <= max(answered) <= ended:
-        cuts.append((max(answered), "preflight"))
-    start = next((line for line in lines if line["kind"] == "start"), None)
-    marks = [line for line in lines if line["kind"] != "start"]
-    if start is not None:
-        cuts.append((start["time"] - _read(start, "warm_up_s"), "starting"))
-        cuts.append((start["time"], "first step"))
-    elif marks:  # of a program that tells no more than its steps
-        cuts.append((marks[0]["time"] - _read(marks[0], "step_s"), "not known"))
     at = began
-    for until, kind in cuts:
+    for until, kind in _list_cuts(folder, lines, ended):
         until = min(max(until, at), ended)
         yield kind, until - at
         at = until
+    marks = [line for line in lines if line["kind"] != "start"]
     if not marks:
         failed = min(max(_find_failure(folder), at), ended)
         yield "not known", failed - at
@@ -119,6 +104,27 @@ def _split_attempt(
     yield from _split_training(marks, at)
     at = max(at, marks[-1]["time"])
     yield from _split_end(one, folder, at, ended, again=again)
+
+
+def _list_cuts(
+    folder: Path, lines: list[dict[str, Any]], ended: float
+) -> Iterator[tuple[float, str]]:
+    """Yield until when an attempt was what before its first step, in order; 0 if no file tells."""
+    yield _find_last(folder.glob("node-*.started")), "starting"
+    # Torchrun's first process on each node; a restart by the agent does not change it.
+    yield _find_last(folder.glob("reached-*")), "rendezvous"
+    answered = _find_last(folder.parent.parent.glob("preflight/*.json"))
+    yield answered if answered <= ended else 0.0, "preflight"  # the last start's
+    start = next((line for line in lines if line["kind"] == "start"), None)
+    if start is not None:
+        yield start["time"] - _read(start, "warm_up_s"), "starting"
+        yield start["time"], "first step"
+    elif lines:  # of a program that tells no more than its steps
+        yield lines[0]["time"] - _read(lines[0], "step_s"), "not known"
+
+
+def _find_last(paths: Iterable[Path]) -> float:
+    return max(map(get_mtime, paths), default=0.0)
 
 
 def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple[str, float]]:
