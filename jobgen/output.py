@@ -91,8 +91,8 @@ def write_file(path: Path, content: str | bytes) -> None:
     """
     target = os.path.realpath(path) if os.path.islink(path) else str(path)
     folder, name = os.path.split(target)
-    if os.path.exists(target) and not os.path.isfile(target):
-        temporary = target  # a pipe or a device is written to, not replaced
+    if os.path.exists(path) and not os.path.isfile(path):
+        temporary = target = str(path)  # a pipe or a device is written to, not replaced
     else:
         os.makedirs(folder or ".", exist_ok=True)
         # Process ids are not enough: many hosts may write into one folder.
