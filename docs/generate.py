@@ -156,7 +156,7 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
    table below is known by them alone, and adds what to do. Exceptions that a program handles and
    logs count for nothing: those of threads and destructors, those after which the process went on
    or died of a signal, and those that another rank has survived. Ranks that lost their connection
-   to it, or were stopped, are named as its consequence; so are those whose own exception tells of
+   to it, or were stopped, are named as its consequence; so are those whose own exception reports
    a lost connection or of another rank, if it ended them within three seconds of one that does
    not. Records of JSON are read as their message and exceptions. Times are those of the shared
    file system; if preflight measured that clocks differ by more than a second, torch's own time

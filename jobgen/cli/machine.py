@@ -105,7 +105,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if file == STDOUT and as_json:
         raise UsageError("--json and - exclude each other: both use stdout")
     if file != STDOUT and "." not in os.path.basename(file):
-        raise UsageError(f"{file} is no name of a YAML file; type: jobgen init {file}.yaml")
+        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
     if file != STDOUT and os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()

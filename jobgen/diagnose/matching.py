@@ -192,7 +192,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
 
 
 def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
-    """What a process had said before an exception that only tells of an interrupt or a loss.
+    """What a process had said before an exception that only reports an interrupt or a loss.
 
     That is of the interrupt; or how a thread, a process or a service beside it ended.
     """

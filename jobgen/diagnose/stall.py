@@ -165,8 +165,8 @@ def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspect
         ranks = read_ranks(text) & evidence.ranks.keys() - heard
         if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
             title = "it did not take part: the others name it as the one that they waited for"
-            said = select_telling(evidence.read_log(evidence.ranks[rank], rank))[:1]
-            return Suspects((rank,), (lines[missing[0]], *said), "", title)
+            signs = select_telling(evidence.read_log(evidence.ranks[rank], rank))[:1]
+            return Suspects((rank,), (lines[missing[0]], *signs), "", title)
     return None
 
 

@@ -35,7 +35,7 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
             decisions.append(decide_part(own, part))
             part = part._replace(**{key: decisions[-1].value})
         role, ready = asked[loaded.role], asked[loaded.role].ready or Ready()
-        told = loaded.role == [*asked][-1] if role.notice is None else role.notice
+        notice = loaded.role == [*asked][-1] if role.notice is None else role.notice
         members.append(
             RolePlan(
                 name=loaded.role,
@@ -43,7 +43,7 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
                 test=_name_test(loaded.role, ready),
                 within=ready.within or WITHIN,
                 alone=role.ends == "alone",
-                notice=told and context.spec.on_walltime is not None,
+                notice=notice and context.spec.on_walltime is not None,
             )
         )
     decisions.append(Decision(None, problems=_find_conflicts(context, members)))

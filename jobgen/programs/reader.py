@@ -126,7 +126,7 @@ class Module:
         self.calls.sort(key=lambda call: call.line)
 
     def _is_for_another(self, node: ast.If) -> bool:
-        """Whether an `if` is for who starts this module, and nobody does."""
+        """Whether an `if` is only for a module that is started, and this one is not."""
         return not self._started and main_test(node) == "__main__"
 
     def _keep(self, node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:

@@ -70,7 +70,9 @@ class ScriptView(NamedTuple):
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
     mpiexec: Mpiexec
     role: str = ""  # if it is of one
-    gpus_taken: tuple[int, ...] = ()  # of each node: from which on, how many; here see _count_gpus
+    gpus_taken: tuple[int, ...] = ()  # of each node: from which on, and how many
+    nodes_before: int = 0  # of the roles before its own, if all share this machine's GPUs
+    gpus_shared: tuple[int, ...] = ()  # then, of each node of each role
     parts: tuple[ScriptView, ...] = ()  # of the roles
 
     @property
@@ -204,19 +206,21 @@ def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     if local or place.among:
         view = view._replace(threads_among=plan.nodes.world_size if local else place.among)
     if gpus and local:
-        view = view._replace(gpus_taken=tuple(_count_gpus(plan, role)))
+        view = _share_gpus(view, plan, role)
     elif gpus and place.gpus is not None:
         view = view._replace(gpus_taken=(place.first_gpu, place.gpus))
     return view
 
 
-def _count_gpus(plan: Plan, role: RolePlan) -> Iterator[int]:
-    """Yield how many nodes roles before this one have, and the GPUs of each node of each role."""
+def _share_gpus(view: ScriptView, plan: Plan, role: RolePlan) -> ScriptView:
+    """`view` of a role that shares the GPUs of this machine with the others."""
     members = plan.roles.members if plan.roles else ()
-    yield sum(one.plan.nodes.total for one in members[: members.index(role)])
+    shared: list[int] = []
     for one in members:
         own = one.plan.nodes.place and one.plan.nodes.place.gpus
-        yield from [plan.nodes.groups[0].gpus if own is None else own] * one.plan.nodes.total
+        shared += [plan.nodes.groups[0].gpus if own is None else own] * one.plan.nodes.total
+    before = sum(one.plan.nodes.total for one in members[: members.index(role)])
+    return view._replace(nodes_before=before, gpus_shared=tuple(shared))
 
 
 def _describe_mpiexec(plan: Plan) -> Mpiexec:

@@ -104,7 +104,7 @@ end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and then made to
         while ((patience-- > 0)) && kill -0 "${pid_of[@]}"; do sleep 1 || :; done
     done 2>/dev/null
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
-    if [[ -n $stop ]]; then    # Slurm ends a job that has lost a node: that is no cancellation
+    if [[ -n $stop ]]; then    # Slurm ends a job that has lost a node, which is not a scancel
         first=$(grep -ls '^lost' "$attempt_dir"/start-of-*/failed | name_role) || :
         set -- "$first" ''
     fi

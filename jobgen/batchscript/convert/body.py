@@ -90,7 +90,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
 
 
 def _is_outside(script: Script, command: Command) -> bool:
-    """Whether a command runs only where there is no job, as in `if [ -z "$SLURM_JOB_ID" ]`."""
+    """Whether a command runs only outside a job, as in `if [ -z "$SLURM_JOB_ID" ]`."""
     beside = [item for item in script.commands if item.blocks and item.blocks == command.blocks]
     asked = [" ".join(item.texts) for item in beside if item.name in ("[", "[[", "test")]
     return any(re.search(r"-z .*(SLURM_JOB_?ID|PBS_JOBID)", text) for text in asked)
