@@ -63,11 +63,13 @@ def main() -> int:
         wrong = (fault, words[0] == "stop") in {("machine", True), ("program", False)}
         counts[fault] += 1
         counts[f"wrong {fault}"] += wrong
+        counts["once"] += fault == "program" and words[0] == "unknown"
         if wrong:
             print(f"{fault}, but {' '.join(words[:2])}: {source}: {text[:120]}")
     print(
         f"{counts['wrong machine']} of {counts['machine']} failures of the machine are stops; "
-        f"{counts['wrong program']} of {counts['program']} errors of programs waste a restart; "
+        f"{counts['wrong program']} of {counts['program']} errors of programs waste a restart, "
+        f"{counts['once']} of them once, as unknown; "
         f"{counts['either']} may be either's"
     )
     wasted = counts["wrong program"] > MOST_WASTED * counts["program"]
