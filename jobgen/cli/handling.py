@@ -72,6 +72,9 @@ def rerun(
     put_out(format_json({"jobs": rows}) if as_json else "".join(f"{one.id}\n" for one in jobs))
 
 
+_NO_SSH = 255  # the exit code of an ssh that has no connection
+
+
 class ShellCommand(click.Command):
     """`shell`, which may name no job: a word after `--` is never the job."""
 
@@ -101,7 +104,11 @@ def shell(job: str | None, node: str | None, role: str | None, words: tuple[str,
     report_recoveries()
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     command = enter_job(find(job), node=node, words=words, terminal=terminal, role=role)
-    return run_here(command)
+    code = run_here(command)
+    if command[0] == "ssh" and code == _NO_SSH:
+        put_err("ssh has not reached the node, and PBS has no other way into a job that runs")
+        put_err("ask your site whether users may enter the nodes of their jobs")
+    return code
 
 
 @click.command(cls=SpecCommand)

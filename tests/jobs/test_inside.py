@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import load, plan_of
+from support import jobgen, load, plan_of
 
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
@@ -77,6 +77,17 @@ def test_an_allocation_of_another_shape_is_said_before_srun_waits_for_ever(
         write(resources=resources, **changes)
     assert message in str(refused.value)
     assert not Path("runs").exists()
+
+
+def test_where_no_ssh_leads_to_a_node_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobgen.find", lambda job: job)
+    for code, said in ((255, "ssh has not reached the node"), (3, "")):
+        monkeypatch.setattr("jobgen.jobs.inside.enter_job", lambda *_, **__: ["ssh", "n1", "true"])
+        monkeypatch.setattr("jobgen.process.run_here", lambda _, code=code: code)
+        ended = jobgen("shell", "12")
+        assert ended.code == code
+        assert ended.err.startswith(said)
+        assert bool(ended.err) == bool(said)
 
 
 def test_a_shell_that_holds_nothing_is_told_how_to_get_an_allocation(
