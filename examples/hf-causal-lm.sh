@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 7c891a599dd7 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest f6ddec40e25d ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -104,7 +104,7 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
     grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
         grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
-'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()'
+'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(

@@ -47,7 +47,7 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
     grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
         grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
-'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()'
+'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
