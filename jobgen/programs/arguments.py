@@ -59,7 +59,8 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
         return "--help prints its help", "remove it"
     unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
     if not unknown:
-        return "", ""
+        beyond = [word for word in rest if word[:1] != "-"] if sure else []
+        return (f"it has no place for {beyond[0]!r}", "correct run.args") if beyond else ("", "")
     from jobgen.spec.spelling import find_near
 
     known = sorted(str(word) for call in added for word in call.words)

@@ -288,9 +288,14 @@ PARSER = (
     ("added", "option", "hint"),
     [
         ("p.add_argument('--lr')", "--lr", ""),
-        ("p.add_argument('--lr', '--rate')", "--rate=3", ""),
+        ("p.add_argument('--lr', '--rate')", "--rate", ""),
         ("p.add_argument('--learning-rate')", "--learn", ""),
-        ("p.add_argument('--amp', action=argparse.BooleanOptionalAction)", "--no-amp", ""),
+        (
+            "p.add_argument('--amp', action=argparse.BooleanOptionalAction)",
+            "--no-amp",
+            "correct run.args",
+        ),
+        ("p.add_argument('--amp', action='store_true')", "--amp", "correct run.args"),
         ("p.add_argument('--' + name)", "--lr", ""),
         ("p.add_argument('--x'); p.parse_known_args()", "--lr", ""),
         ("import deepspeed; p.add_argument('--x'); deepspeed.add_config_arguments(p)", "--lr", ""),
