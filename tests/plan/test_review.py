@@ -72,6 +72,13 @@ DOUBTFUL = {
         ),
         "listens at localhost, which the other roles' nodes cannot reach; write 0.0.0.0",
     ),
+    "two processes and one GPU": (
+        (
+            f"gpus_per_node: 4{BASE.partition('gpus_per_node: 4')[2]}",
+            f"gpus_per_node: 1, walltime: 1h}}\n{SCRIPT}\nlaunch: {{processes_per_node: 2}}\n",
+        ),
+        "2 processes share 1 GPU on a node; NCCL takes one each",
+    ),
     "a chain of one": (
         ("", "on_walltime: {then: resubmit, at_most: 1}\n"),
         "on_walltime.at_most: counts the first start, too, so that none follows",
