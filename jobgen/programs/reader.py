@@ -255,17 +255,22 @@ def read_table(name: str) -> list[str]:
 
 
 @cache
-def _read_kinds() -> list[tuple[str, str, str]]:
-    rows = [line.partition(" ")[::2] for line in read_table("calls.txt")]
-    # A form begins with a library's name, as most do, or fits any.
-    return [(kind, form, re.split(r"\W", form)[0]) for kind, form in rows]
+def _read_kinds() -> dict[str, dict[str, str]]:
+    """Return the forms of each kind by the library's name that they begin with, empty for any."""
+    heads: dict[str, dict[str, str]] = {}
+    for line in read_table("calls.txt"):
+        kind, _, form = line.partition(" ")
+        forms = heads.setdefault(re.split(r"\W", form)[0], {})
+        forms[kind] = f"{forms[kind]}|{form}" if kind in forms else form
+    return heads
 
 
 @cache
 def classify(name: str) -> frozenset[str]:
     """Return the kinds of a call, by its full name."""
-    rows = [row for row in _read_kinds() if name.startswith(row[2])]
-    return frozenset(kind for kind, form, _ in rows if re.fullmatch(form, name))
+    heads = _read_kinds()
+    rows = [*heads[""].items(), *heads.get(name.partition(".")[0], {}).items()]
+    return frozenset(kind for kind, form in rows if re.fullmatch(form, name))
 
 
 def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:
