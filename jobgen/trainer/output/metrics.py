@@ -124,9 +124,10 @@ class Log:
         line |= {"data_s": numbers.waited / len(spans), "ckpt_s": self._blocked}
         self.write("step", step, **line)
         slow = find_slow(numbers.by_rank, len(spans))
+        usual = sorted(spans)[len(spans) // 2]  # the first may compile
         spans.clear()
         self._blocked = 0.0
-        left = timedelta(seconds=round((config.steps - step) * step_s))
+        left = timedelta(seconds=round((config.steps - step) * usual))
         self.say(
             f"step {step:>{len(str(config.steps))}}/{config.steps}  loss {numbers.loss:.4f}"
             f"{self._validation}  lr {numbers.learning_rate:.2e}  {speed:,.0f} {self._unit}/s  "
