@@ -626,77 +626,32 @@ def shared() -> Iterator[tuple[str, str]]:
 
 
 def write_faults() -> str:
-    """The file with what the verdict of a script goes by: rows of a verdict, a cause and a pattern.
+    """The file with what the verdict of a script goes by, the rows that CAUSES have made anew.
 
-    What the rows after `last` say is said of the last line that it finds. What is in no row is
-    unknown.
+    A row is a verdict, a cause and a pattern; what stands in no cause is written there by hand.
     """
-    rows: dict[str, list[str]] = {
-        "restart preflight": ["preflight: [^ :]+: "],
-        "unknown waited": [],
-        "unknown ambiguous": [r"^ *exitcode *: -\d", program.DOUBTFUL],
-        "last error": [program.LAST_ERROR],
-        "stop program": [program.EXCEPTION.pattern],
-    }
+    rows: dict[str, list[str]] = {}
     for cause in CAUSES:
-        if head := _find_verdict(cause):
-            rows.setdefault(head, []).extend(_split_pattern(cause.pattern))
-    order = (
-        "preflight",
-        "launch-failed",
-        "node-lost",
-        "gpu-error",
-        "file-system",
-        "network-hardware",
-        "out-of-memory",
-        "waited",
-        "ambiguous",
-        "error",
-        "program",
-    )
-    heads = sorted(rows, key=lambda head: order.index(head.split()[1]))
-    lines = [f"{head} {'|'.join(dict.fromkeys(rows[head]))}" for head in heads]
-    end = "'    # made by docs/generate.py\n"
-    return "FAULTS='" + "\n".join(lines) + end + RESTART.read_text(encoding="utf-8").split(end)[1]
+        if head := _find_row(cause):
+            pattern = re.sub(r"\?P<\w+>", "", cause.pattern).replace("'", ".")
+            rows.setdefault(head, []).append(pattern)
+    lines = RESTART.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines):
+        head = " ".join(line.split(" ")[:2])
+        if head in rows:
+            lines[number] = f"{head} {'|'.join(rows.pop(head))}"
+    assert not rows, f"{RESTART} has no row for {', '.join(rows)}"
+    return "\n".join(lines)
 
 
-# What one row tells of: the verdict's own name, and the causes.
-_KINDS = {
-    "gpu-busy": "gpu-error",
-    "driver-mismatch": "gpu-error",
-    "out-of-memory-gpu": "out-of-memory",
-    "out-of-memory-host": "out-of-memory",
-}
-
-
-def _find_verdict(cause: Cause) -> str:
-    """The verdict, and why, by what a process or agent says; empty if it says nothing of either."""
+def _find_row(cause: Cause) -> str:
+    """The row that a cause belongs to; empty if no process says it, or if it is the program's."""
     if not {"rank", "agent"} & {*cause.where} or cause.symptom or "preflight" in cause.pattern:
         return ""
-    kind = _KINDS.get(cause.id, cause.id)
-    if kind == "out-of-memory":
-        return f"stop {kind}"
     if cause.fault == "machine" and cause.id != "port-in-use":  # each start has another port
-        return f"restart {kind}"
-    if cause.own:
-        return ""
-    if cause in program.CAUSES if cause.per_node else cause.fault == "program":
-        return "stop program"  # what all nodes lack, or most often do
-    if cause.fault == "program":
-        return ""
-    return "unknown waited" if cause.waits else "unknown ambiguous"
-
-
-def _split_pattern(pattern: str) -> list[str]:
-    """The alternatives of a pattern, without names of groups, and without quotes."""
-    parts, depth = [""], 0
-    for char in re.sub(r"\?P<\w+>", "", pattern).replace("'", "."):
-        depth += (char == "(") - (char == ")")
-        if char == "|" and not depth:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
+        of_gpu = cause.id in ("gpu-busy", "driver-mismatch")
+        return f"restart {'gpu-error' if of_gpu else cause.id}"
+    return "unknown waited" if cause.waits and cause.fault != "program" else ""
 
 
 PAGES = {

@@ -34,48 +34,7 @@ TIMEOUT = Cause(
     fault="unknown",
 )
 
-# How Python says what has ended a process. The first types come of nothing but the program's own
-# words; others may tell of the machine, and then nobody can tell whose the fault is.
-_RAISED = r"^(?:\[rank\d+\]: ?)?"
-_OWN_TYPE = (
-    r"[\w.]*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented"
-    r"|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|Config\w*)Error\b"
-)
-_OTHER_TYPE = rf"(?!{_OWN_TYPE})[\w.]*(?:Error|Exception|Failure|Timeout\w*): ?.*"
-EXCEPTION = Cause(
-    "exception",
-    (),
-    rf"{_RAISED}(?:{_OWN_TYPE}|[\w.]*(?:Value|Assertion|Import|FileNotFound|NotADirectory"
-    rf"|IsADirectory|FileExists|Permission)Error\b|{_OTHER_TYPE}(?i:expected|\bmust\b|should"
-    r"|can ?not|can.t|could ?n[o.]t (find|load)|no such|invalid|unsupported|unrecogni|unexpected"
-    r"|n[o.]t (found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled"
-    r"|been initialized|have|require)|mismatch|missing|require|\b(shape|sizes?\b|dimension|dtype"
-    r"|tensor|argument|param|config|grad|assert)|state_?dict|please|make sure|already|exceed"
-    r"|at (least|most)|too (large|many|long|short|few|small)|duplicate|undefined|in-?place|backward"
-    r"|trying to|attempt(ing|ed)? to|quota|divisible|multiple of|out of (range|bounds)))"
-    r"|^Fortran runtime error: |Fatal error in \w+: Invalid ",
-    "it raised an exception",
-    "look at the place above",
-)
-# The last line of this kind is what a process has ended by; what it warned of is not, nor what its
-# launcher says of its end.
-LAST_ERROR = (
-    r"^(?!.*(Warning:|error: \S+ tasks? |CANCELLED AT))"
-    r"((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b"
-    r"|.*(error: |Fatal error|not found|No [sm]|Assertion .* failed))"
-)
-DOUBTFUL = (
-    rf"{_RAISED}(?!.*device-side assert){_OTHER_TYPE}(?i:nccl|gloo|\bucx|rdma|infiniband|socket"
-    r"|connect|network|\bhosts?\b|time[ds]?[ -]?out|unreachable|\bpeer|broken pipe|cudnn|cublas"
-    r"|cuda \w*( \w+)? ?(error|fail)|cuda_?error|_status_|\b(hip|driver|nvml|ecc|xid|hardware"
-    r"|nodes?|daemon|servers?|stale|killed|workers?|lost|died|signal)\b|\bI/O\b|input/output"
-    r"|(gpu|npu|device)s? (was |were |is |are )?(not |un)?(found|available|detected|busy)"
-    r"|\bno (\w+ )?(gpu|npu|device)|read-only|file ?system|unexpectedly|terminated|unavailable"
-    r"|temporar|retr(y|ies)|internal error|unknown error|unspecified|corrupt|truncat|checksum"
-    r"|unexpected (pos|eof|end)|\b\d+ bytes|unable to (read|write|open|mmap)(?!.*No such file)"
-    r"|\x27/(tmp|var|local|dev|proc|sys|run)\b|(?<!object file: No such file or )directory$)"
-    r"|multiprocessing\.SemLock\("
-)
+EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
 
 CAUSES = (
     TIMEOUT,

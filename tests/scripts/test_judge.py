@@ -41,7 +41,7 @@ def judge(
 @pytest.mark.parametrize(
     ("launcher", "words"),
     [
-        ("srun: error: Timed out in slurm_launch_step_wait", ["unknown", "exit-1", "-"]),
+        ("srun: error: Timed out in slurm_launch_step_wait", ["unknown", "ambiguous", "-"]),
         ("  Remote daemon: [[53,0],1] on node n2", ["restart", "node-lost", "-", "n2"]),
         (
             "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED DUE TO NODE FAILURE ***",
@@ -80,11 +80,11 @@ def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str
     assert judge(tmp_path, rank=said) == (words, said)
 
 
-def test_a_full_folder_of_semaphores_may_be_the_nodes(tmp_path: Path) -> None:
+def test_a_full_file_system_that_is_not_named_may_be_the_nodes(tmp_path: Path) -> None:
     said = "OSError: [Errno 28] No space left on device"
-    made = "    self._semlock = _multiprocessing.SemLock("
-    assert judge(tmp_path / "file", rank=said)[0][:2] == ["stop", "program"]
-    assert judge(tmp_path / "lock", rank=f"{made}\n{said}")[0][:2] == ["unknown", "ambiguous"]
+    later = "-bash: cannot create temp file for here-document: No space left on device\nls: not found"
+    for number, text in enumerate([said, later, f"{said}\nValueError: the file is cut short"]):
+        assert judge(tmp_path / f"{number}", rank=text)[0][:2] == ["unknown", "ambiguous"]
 
 
 def test_a_file_that_is_missed_and_is_there_was_hidden_by_the_machine(tmp_path: Path) -> None:
