@@ -246,12 +246,12 @@ class _Reader:
         self.open: list[tuple[str, str, ShellBlock, str]] = []
         self.function = ""  # whose body the next block is
         self.pattern = False  # whether a pattern of `case` comes next
+        self.timed = False  # whether the word before was `time`
         self.blocks = 0
         self.clear()
 
     def clear(self) -> None:
         self.words: list[Word] = []
-        self.keywords: list[str] = []
         self.docs: list[Heredoc] = []
         self.redirects: list[Redirect] = []
 
@@ -302,9 +302,8 @@ class _Reader:
 
     def finish(self, operator: str) -> None:
         """Put together the command that an operator ends."""
-        words = self.words
-        if words or self.keywords:
-            count = 0
+        words, count = self.words, 0
+        if words:
             while count < len(words) and _ASSIGNMENT.match(words[count].raw):
                 count += 1
             kinds = tuple(kind for _, kind, _, _ in self.open)
@@ -313,24 +312,21 @@ class _Reader:
                 last = max(last, doc.line + doc.body.count("\n"))
             if len(self.commands) >= MAX_COMMANDS:
                 raise UsageError(f"line {last}: more than {MAX_COMMANDS:,} commands")
-            if words:
-                self.commands.append(
-                    Command(
-                        tuple(words[count:]),
-                        tuple(words[:count]),
-                        tuple(self.docs),
-                        words[0].line,
-                        last,
-                        operator,
-                        self.around + kinds,
-                        tuple(block for _, _, block, _ in self.open),
-                        tuple(self.redirects),
-                        self.open[-1][3] if self.open else "",
-                    )
+            self.commands.append(
+                Command(
+                    tuple(words[count:]),
+                    tuple(words[:count]),
+                    tuple(self.docs),
+                    words[0].line,
+                    last,
+                    operator,
+                    self.around + kinds,
+                    tuple(block for _, _, block, _ in self.open),
+                    tuple(self.redirects),
+                    self.open[-1][3] if self.open else "",
                 )
-        keywords = [] if words or operator != "\n" else self.keywords  # `then` at a line's end
+            )
         self.clear()
-        self.keywords = keywords
 
     def add(self, word: Word) -> None:
         """A word: a reserved one where a command may begin, or one of a command."""
@@ -340,8 +336,8 @@ class _Reader:
                     self.open.pop()
             elif word.raw in _OPENS:
                 self.enter(word.raw, _OPENS[word.raw])
-            if word.raw in _PREFIXES or (word.raw == "-p" and self.keywords[-1:] == ["time"]):
-                self.keywords.append(word.raw)
+            if word.raw in _PREFIXES or (word.raw == "-p" and self.timed):
+                self.timed = word.raw == "time"
                 return
         elif word.raw == "{" and self.words[0].raw == "function":
             self.function = self.words[1].raw if len(self.words) > 1 else "?"

@@ -171,7 +171,8 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
         text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
         text = re.sub(r"\s+#.*", "", text)
     if re.fullmatch(r"#(PBS|SBATCH) [\x20-\x7e]*[\x21-\x7e]", text):
-        draft.directive(text)
+        own = draft.values.setdefault("directives", [])
+        own += [text] if text not in own else []
     else:
         draft.lose(item.line, item.text, "not a directive that a spec can hold")
 
@@ -249,10 +250,8 @@ def _settle_chunks(
                 draft.put("filesystems", value.split(listed.separator))
             elif nodes == 1 and part in ("place=free", "place=pack"):
                 continue  # one chunk has one place
-            elif part:
-                rest.append(item._replace(value=part, text=f"#PBS -l {part}"))
             else:
-                rest.append(item)
+                rest.append(item._replace(value=part, text=f"#PBS -l {part}") if part else item)
     if chunked:
         _shape(draft, request.nodes if request.alike else 1, request.gpus, request.cpus)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -70,20 +69,10 @@ class Draft:
         if left not in self.left:
             self.left.append(left)
 
-    def directive(self, text: str) -> None:
-        """Keep a directive as it is."""
-        own = self.values.setdefault("directives", [])
-        if text not in own:
-            own.append(text)
-
     def setup(self, lines: Iterable[str]) -> None:
         """Keep lines of bash as they are."""
         old = self.values.get("environment.setup", "")
         self.values["environment.setup"] = old + "".join(f"{line}\n" for line in lines)
-
-    def copy(self) -> Draft:
-        """Another draft with the same values, to try something on."""
-        return copy.deepcopy(self)
 
     def load(self) -> LoadedSpec:
         """The spec as jobgen reads it; raises SpecError for what no spec can say."""

@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*])\}?", re.ASCII)
 _NEEDED = re.compile(r"\$\{([1-9]):?\?.*\}", re.DOTALL)
 _INDEX = r"[^][]*(?:\[@\])?[^][]*"
 _ELEMENT = re.compile(
-    rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\](?::([^:]+))?(?::([^:]+))?\}}",
+    rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\]\}}",
     re.ASCII,
 )
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
@@ -63,17 +63,9 @@ class PlainVariables:
         self.mentioned: set[str] = set()  # in values
         self.exported: set[str] = set()
 
-    def copy(self) -> PlainVariables:
-        """The variables as they are now."""
-        other = PlainVariables(None, self.loose, self.several)
-        other.values, other.assigned = dict(self.values), set(self.assigned)
-        other.arrays, other.mentioned = set(self.arrays), set(self.mentioned)
-        other.exported = set(self.exported)
-        return other
-
     def copy_exported(self) -> PlainVariables:
         """Those that another program sees."""
-        other = self.copy()
+        other = PlainVariables()
         other.values = {name: x for name, x in self.values.items() if name in self.exported}
         return other
 
@@ -173,11 +165,7 @@ class PlainVariables:
             if match[3] not in "@*":
                 at = self._compute(match[3])
                 return None if at is None else fields[at:][:1] or ((),)
-            start, count = (
-                self._compute(text or default)
-                for text, default in ((match[4], "0"), (match[5], str(len(fields))))
-            )
-            return None if start is None or count is None else fields[start:][:count] or ((),)
+            return fields
         if match := _ARITHMETIC.fullmatch(text):
             number = self._compute(match[1])
             return _make_field(str(number)) if number is not None else None

@@ -58,7 +58,6 @@ class Torchrun(NamedTuple):
 
     options: dict[str, Word | None]
     module: bool
-    plain: bool  # --no-python
     program: tuple[Word, ...]
     passes_rank: bool = False  # as --local-rank, which torch.distributed.launch does
 
@@ -228,7 +227,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
     module = bool({"-m", "--module"} & options.keys())
     passes = start > 1 and texts[start - 1] == "torch.distributed.launch"
     passes = passes and "--use-env" not in options
-    return Torchrun(options, module, "--no-python" in options, program[index:], passes)
+    return Torchrun(options, module, program[index:], passes)
 
 
 def unwrap_nested(command: Command) -> Iterator[tuple[Started, Command]]:

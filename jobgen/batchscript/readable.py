@@ -68,11 +68,10 @@ def refuse_unreadable(script: Script) -> None:
         if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
             message = "this is a template, not a script"
             raise ImportRefusedError(script, line, message, "import what it renders")
-    for item in read if script.can.chunks else ():
-        if _NQSV.match(f"{item.option} {item.value}"):
+    for item in read:
+        if script.can.chunks and _NQSV.match(f"{item.option} {item.value}"):
             message = f"{item.text} belongs to NQSV, not to PBS"
             raise ImportRefusedError(script, item.line, message)
-    for item in read:
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")

@@ -6,10 +6,11 @@ is understood; or a spec whose `run.body` is the script's own body, unchanged, w
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 
-from jobgen.batchscript.convert.body import advise, name_body, write_body
+from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, settle
@@ -51,9 +52,9 @@ def import_script(script: Script) -> Imported:
     _note_index(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
-    _put_name(script, draft)
+    draft.put("name", draft.values.get("name") or make_name(script.path))
     source = os.path.basename(script.path)
-    clean = draft.copy()
+    clean = copy.deepcopy(draft)
     try:
         write_clean(script, clean)
         if refused := _check(clean):
@@ -77,19 +78,9 @@ def _note_index(script: Script, draft: Draft) -> None:
     for line, text in enumerate(script.lines, 1):
         match = re.search(rf"^(?!\s*echo\b)[^#]*(\$\{{?({names})\b)(?!:?[-+])", text)
         if match and not asks:
-            reason = (
-                "is the index of an array, which no directive asks for; write array: {tasks: N}"
-            )
+            reason = "is an array's index, which no directive asks for; write array: {tasks: N}"
             draft.lose(line, f"${match[2]}", reason)
             return
-
-
-def _put_name(script: Script, draft: Draft) -> None:
-    """Give the spec a name: that of the file where the script does not say one."""
-    stem = os.path.splitext(os.path.basename(script.path))[0]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("-._")[:100]
-    if not draft.values.get("name"):
-        draft.put("name", plain or "job")
 
 
 def _check(draft: Draft) -> str:

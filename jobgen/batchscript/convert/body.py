@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert.environment import AT_HOME
-from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.convert.straight import NotStraightError, takes_arguments
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
@@ -31,10 +31,15 @@ _SHAPES = {
 _PYTHON = re.compile(r"python|torchrun|\$|.*\.py$")
 
 
+def make_name(path: str) -> str:
+    """Return what the job of a script is called that does not say its name: as its file."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("-._")[:100] or "job"
+
+
 def name_body(path: str) -> str:
     """Return the name of the file that a script's body goes to."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', stem).lstrip('-.') or 'job'}.body.sh"
+    return f"{make_name(path)}.body.sh"
 
 
 def write_body(script: Script, draft: Draft) -> str:
@@ -60,23 +65,18 @@ def write_body(script: Script, draft: Draft) -> str:
 
 def _note_losses(script: Script, draft: Draft) -> None:
     """Note what of the script is another thing inside a job of jobgen's."""
+    asked = False
     for command in script.commands:
         raw = " ".join(word.raw for word in command.all_words)
-        active = " ".join(word.active for word in command.all_words)
-        inner = command.function or command.name in ("awk", "gawk")
-        active = re.sub(r"'[^']*'", "", active)
-        reads = command.name in ("getopts", "shift") or re.search(r"\$\{?[1-9@*#](?!\w)", active)
-        if reads and not inner and "heredoc" not in command.inside:
+        reads = command.name in ("getopts", "shift")
+        reads = reads or takes_arguments(" ".join(word.active for word in command.all_words))
+        if reads and not (asked or command.function or command.name in ("awk", "gawk")):
+            asked = True
             reason = "an argument of the script; write those that it gets in run.args"
             draft.lose(command.place.line, raw, reason)
-            break
-    for command in script.commands:
-        raw = " ".join(word.raw for word in command.all_words)
         submits = command.name in ("sbatch", "qsub") and re.search(r"\$0|BASH_SOURCE", raw)
         if submits and not _is_outside(script, command):
-            reason = (
-                "submits the body without its directives; on_walltime: {then: resubmit} goes on"
-            )
+            reason = "submits the body without directives; on_walltime: {then: resubmit} goes on"
             draft.lose(command.place.line, raw, reason)
         elif re.search(r"scontrol show job\b.*Command", script.lines[command.line - 1]):
             draft.lose(command.line, raw, "is the path of jobgen's script, not of this one")

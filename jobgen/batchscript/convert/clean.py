@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
-from jobgen.batchscript.convert.ray import drop_ray
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
@@ -18,7 +17,6 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint.rule import TRAINS
-from jobgen.batchscript.purposes import PREPARING
 from jobgen.batchscript.readable import find_shell
 from jobgen.batchscript.reader import Request, Script
 
@@ -33,31 +31,24 @@ _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "ven
 def write_clean(script: Script, draft: Draft) -> None:
     """Put the body of a script into `draft`; raise NotStraightError where only bash can run it."""
     _check_directives(script, draft)
-    without = drop_ray(script, draft)
-    script = without or script
     statements = read_statements(script)
     before, launch, after = _split(script, statements, draft.values.get("resources.nodes", 1))
     _check_after(after)
     shape = read_shape(script, draft)
-    if without:
-        shape = shape._replace(nodes=1, tasks=1)  # those that the program is started on
-    reader, readers = _follow_all(script, before)
+    reader = _make_reader(script)
+    for statement in before:
+        follow_statement(statement, reader)
     at_home = _begins_at_home(script, before)
     moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
-    bare = not any(set(_ENVIRONMENT) & set(_list_words(item)) for item in before)
+    bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
     read = read_launch(script, launch, reader, shape, moved=moved, bare=bare)
-    if without:
-        if read.mode != "plain":
-            raise NotStraightError(launch.line, f"{read.mode} starts the program on Ray's nodes")
-        read.values["launch.mode"] = "ray"
-        draft.keep(launch.line, launch.text, "runs beside Ray's head, once all nodes have joined")
-    prelude = _read_prelude(before, readers, read, shape, draft, at_home=at_home)
+    prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)
     if read.logged:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
     _list_arguments(script, draft)
-    for name in sorted(reader.asked.union(*(before.asked for before in readers))):
+    for name in sorted(reader.asked | prelude.reader.asked):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
         draft.check(launch.line, f"${name}", "stands without quotes, and is taken for one word")
@@ -95,10 +86,6 @@ def _split(
 ) -> tuple[list[Statement], Statement, list[Statement]]:
     kinds = [statement.kind for statement in statements]
     launches = [index for index, kind in enumerate(kinds) if kind == "launch"]
-    if not launches and nodes == 1:  # an installation, or a download
-        named = [item.first.name for item in statements]
-        own = [name in PREPARING or name.startswith("python") for name in named]
-        launches = [index for index, kind in enumerate(kinds) if kind == "once" and own[index]]
     if not launches:
         last = statements[-1].line if statements else script.body_line
         raise NotStraightError(last, "no program was found")
@@ -135,24 +122,17 @@ def _check_after(after: list[Statement]) -> None:
             raise NotStraightError(statement.line, "commands follow the program")
 
 
-def _list_words(statement: Statement) -> list[str]:
-    return [command.name for command in statement.commands]
-
-
-def _follow_all(script: Script, before: list[Statement]) -> tuple[Reader, list[Reader]]:
-    """Return the variables at the launch, and those before each statement."""
-    reader, readers = Reader(script.make_variables(), sourced=False), []
+def _make_reader(script: Script) -> Reader:
+    """Return what reads words where the script begins; its arguments are places to fill in."""
+    reader = Reader(script.make_variables(), sourced=False)
     places = PlainVariables({number: f"<{number}>" for number in "123456789"})
     reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
-    for statement in before:
-        readers.append(Reader(reader.variables.copy(), sourced=reader.sourced))
-        follow_statement(statement, reader)
-    return reader, readers
+    return reader
 
 
 def _read_prelude(
+    script: Script,
     before: list[Statement],
-    readers: list[Reader],
     launch: LaunchedProgram,
     shape: Request,
     draft: Draft,
@@ -165,8 +145,10 @@ def _read_prelude(
     while True:
         needed |= list_needed(texts, before)
         prelude = Prelude(draft, launch=launch, shape=shape, needed=needed, at_home=at_home)
-        for statement, reader in zip(before, readers, strict=True):
+        reader = _make_reader(script)
+        for statement in before:
             prelude.take(statement, reader)
+            follow_statement(statement, reader)
         texts = prelude.setup
         if list_needed(texts, before) <= needed:
             return prelude

@@ -294,38 +294,6 @@ class _Line:
         first = self.command.words[0].text
         if self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
             raise self.refuse(f"'{first}' may be a function of a file that the script sources")
-        written = len(self.statement.commands) > 1 or bool(self.command.redirects)
-        try:
-            return self._launch_by_bash() if written else self._launch_command()
-        except NotStraightError as error:
-            try:
-                return self._launch_command() if written else self._launch_by_bash()
-            except NotStraightError as other:
-                raise other if written else error from None
-
-    def _launch_by_bash(self) -> LaunchedProgram:
-        """A short line that bash reads in the job as it read it in the script."""
-        text = re.sub(r"^(time|nohup|exec)\s+", "", self.statement.text)
-        own = _list_all_names(text)
-        for name in sorted(own):
-            if name not in self.reader.variables.assigned:
-                self.reader.read_word(Word(f'"${{{name}}}"', self.statement.line, 1))
-        calls = "$(" in text or "`" in text
-        functions = any(command.function for command in self.script.commands)
-        if (
-            len(text) > _LONGEST_LINE
-            or re.search(r"[\n#]|SLURM_(PROCID|LOCALID|NODEID)", text)
-            or takes_arguments(text)
-            or own & self.reader.variables.arrays
-            or (functions and calls)
-            or any(unwrap(item.words).launchers for item in self.statement.commands)
-        ):
-            raise self.refuse("only bash can read its line, which is long")
-        pipefail = "set -o pipefail; " if re.search("pipefail", self.script.text) else ""
-        values: dict[str, Any] = {"run.command": ["bash", "-c", pipefail + text]}
-        return self._finish("plain", values | {"launch.mode": "plain"})
-
-    def _launch_command(self) -> LaunchedProgram:
         self._drop_output()
         started, words = self.started, self.command.words
         if started.launchers and started.launchers[0].name == "srun":
@@ -341,8 +309,11 @@ class _Line:
 
     def _drop_output(self) -> None:
         """Leave the program's output to jobgen's logs; refuse where it is read by anything."""
+        *piped, last = self.statement.commands
+        if any(item.end not in ("|", "|&") for item in piped):
+            raise self.refuse("it stands in one line with other commands")
         reads = [item for item in self.command.redirects if "<" in item.operator]
-        others = self.statement.commands[1:]
+        others = [*piped[1:], last] if piped else []
         if reads or any(item.name != "tee" for item in others):
             raise self.refuse("its input or output is that of another command")
         quiet = all(item.target.text in ("1", "2", "&1", "&2") for item in self.command.redirects)
@@ -395,11 +366,4 @@ class _Line:
             x for one in values.values() if type(one) is list for x in one
         ]
         names = {n for x in flat if isinstance(x, dict) for n in list_names(x["value"])}
-        if values.get("run.command", [""])[0] == "bash":
-            names |= _list_all_names(self.statement.text)
         return LaunchedProgram(mode, values, tuple(variables), frozenset(names), self.logged)
-
-
-def _list_all_names(text: str) -> set[str]:
-    """Return the names that a line of bash may expand, whatever its quotes are."""
-    return set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)", text, re.ASCII))

@@ -85,11 +85,11 @@ def read_statements(script: Script) -> list[Statement]:
     for command in script.commands:
         _check_command(command)
     functions = {command.function for command in script.commands}
-    groups = group_commands(script)
+    groups = _group_commands(script)
     return [item for group in groups for item in _read_group(script, group, functions)]
 
 
-def group_commands(script: Script) -> list[list[Command]]:
+def _group_commands(script: Script) -> list[list[Command]]:
     """Return the commands that stand together: in a block, a list, or on a line."""
     groups: list[list[Command]] = []
     for command in script.commands:
@@ -109,12 +109,10 @@ def group_commands(script: Script) -> list[list[Command]]:
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     line = command.place.line
-    if _LEFT.fullmatch(command.name):
-        runs = command.name in ("exec", "eval") and len(command.words) > 1
-        if not runs:
-            raise NotStraightError(line, f"'{command.name}' is left to bash")
-    if command.name == "printf" and command.texts[1:2] == ["-v"]:
-        raise NotStraightError(line, "'printf' of a variable is left to bash")
+    runs = command.name in ("exec", "eval") and len(command.words) > 1
+    sets = command.name == "printf" and command.texts[1:2] == ["-v"]
+    if sets or (_LEFT.fullmatch(command.name) and not runs):
+        raise NotStraightError(line, f"'{command.name}' is left to bash")
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
     for word in command.all_words:
@@ -189,14 +187,10 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     openers = {block.opener for item in group for block in item.blocks}
     functions = all(item.function for _, item in within)
     alone = all(item.name in HEADS and not item.redirects for item in ends)
-    ended = {item.end for item in ends} - {";", "\n"}
-    guards = ended <= {"||"} and openers == {"{"} and bool(ends)  # cmd || { echo ...; exit 1; }
-    alone = alone or guards
-    if openers - {"if", "for", "{"} or not alone or (ended and not guards):
+    alone = alone and {item.end for item in ends} <= {";", "\n"}
+    if openers - {"if", "for", "{"} or not alone:
         raise NotStraightError(line, "a block is left to bash")
     kind = _classify_all(inner)
-    if guards and len(ends) == 1 and not ends[0].redirects:
-        return "repeats" if _classify_all([kinds[0]]) == "repeats" else "once"
     if "{" in openers and not functions:
         return "once"
     return "repeats" if kind == "prints" else kind

@@ -141,9 +141,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
     Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
     """
-    if _KEEPS_STATUS.search(script.text):
-        return
-    if re.match(r"#!.*\s-\w*e", script.lines[0]):
+    if _KEEPS_STATUS.search(script.text) or re.match(r"#!.*\s-\w*e", script.lines[0]):
         return
     commands = [item for item in script.commands if item.words and not item.inside]
     starts = [unwrap(item.words) for item in commands]

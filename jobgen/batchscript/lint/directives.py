@@ -70,23 +70,16 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
             if folder in folders or PLACEHOLDER.search(folder):  # of which another rule tells
                 continue
             folders.add(folder)
-            if "$" not in folder and not _is_folder(folder):
+            if "$" not in folder and not os.path.isdir(folder):
                 # What becomes of the job is measured, for each of the two.
                 column = line.find(folder) + 1
                 parts = folder.rstrip("/").split("/")  # /home, and whose folder is there
                 known = "/".join(parts[: 3 if len(parts) > 3 else 2])
-                elsewhere = folder.startswith("/") and not _is_folder(known)
+                elsewhere = folder.startswith("/") and not os.path.isdir(known)
                 message = (
                     f"there is no folder {folder!r} here, so the job {script.can.without_output}"
                 )
                 yield Fault(item.line, column, message, elsewhere)
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return os.path.isdir(path)
-    except ValueError:
-        return False
 
 
 @rule("crlf", "Line ends of Windows", QSUB)

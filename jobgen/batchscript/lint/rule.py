@@ -91,11 +91,6 @@ class Finding(NamedTuple):
         """What to write instead."""
         return self.own_fix or self.rule.fix
 
-    @property
-    def level(self) -> str:
-        """`fault`, or `note`, which does not change the exit code."""
-        return "note" if self.note else "fault"
-
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}"
         note = "note: " if self.note else ""
@@ -106,7 +101,12 @@ class Finding(NamedTuple):
         """All there is to say of it, for JSON."""
         place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
         rule = self.rule
-        what = {"level": self.level, "rule": rule.id, "title": rule.title, "message": self.message}
+        what = {
+            "level": "note" if self.note else "fault",
+            "rule": rule.id,
+            "title": rule.title,
+            "message": self.message,
+        }
         return (
             place
             | what
