@@ -178,8 +178,9 @@ def _describe_list_as_text(kind: Kind) -> Schema:
         item = member.rule.regex
     else:
         item = _describe_any_case(member)["pattern"][1:-1]
-    text = {"type": "string", "pattern": f"^[, ;|]*(?:{item})(?:[, ;|]+(?:{item}))*[, ;|]*$"}
-    text |= _forbid(CONTROL)
+    between = r"[, ;|\n]"
+    form = f"^{between}*(?:{item})(?:{between}+(?:{item}))*{between}*$"
+    text = {"type": "string", "pattern": form} | _forbid(CONTROL_IN_TEXT)
     return {"anyOf": [text, *(_describe_kind(other, {}) for other in others)]} if others else text
 
 
