@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, is_record, read_fields
+from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, is_literal, is_record, read_fields
 from jobgen.spec.launchers import (
     find_launcher_in_text,
     find_module_launcher,
@@ -329,9 +329,19 @@ def suggest_value(
     better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
+    better = better or _find_home(node, kinds)
     better = better or example * (example[:1] in ("[", "{"))  # of a number it would be a guess
     start = "write" if path.endswith("]") else f"write {facts['name']}:"
     return f"{start} {better}" if better else ""
+
+
+def _find_home(node: Node, kinds: tuple[Kind, ...]) -> str:
+    """Return a word as the value of the key that has it among its choices, in a record."""
+    for kind in kinds if isinstance(node, Scalar) else ():
+        for name, field in read_fields(kind.type).items() if is_record(kind.type) else ():
+            if any(node.text in get_args(one.type) for one in field.kinds if is_literal(one.type)):
+                return f"{{{name}: {node.text}}}"
+    return ""
 
 
 def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:
