@@ -1,6 +1,5 @@
 """How `import` and `lint` fare on public scripts: what docs say is what the facts are."""
 
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -28,8 +27,7 @@ def test_the_corpus_is_of_scripts_that_can_be_found_again() -> None:
     assert len(scripts) >= 150
     places = {tuple(row[head.index("repository") :]) for row in scripts}
     assert len(places) == len(scripts)
-    commits = [row[head.index("commit")] for row in scripts]
-    assert all(re.fullmatch("[0-9a-f]{10,40}", commit) for commit in commits)
+    assert all(len(row[head.index("commit")]) == 40 for row in scripts)
     verdicts = Counter(row[head.index("verdict")] for row in scripts)
     assert verdicts.keys() == {"clean", "kept", "refused", "unread"}
     assert verdicts["refused"] <= 0.05 * (len(scripts) - verdicts["unread"])
