@@ -326,18 +326,19 @@ def suggest_value(
     facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
     if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
         return answer["say"]
-    better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
+    better = ""
+    if isinstance(node, Scalar):
+        better = _repair(node, kinds, check) or _find_home(node, kinds)
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
-    better = better or _find_home(node, kinds)
     better = better or example * (example[:1] in ("[", "{"))  # of a number it would be a guess
     start = "write" if path.endswith("]") else f"write {facts['name']}:"
     return f"{start} {better}" if better else ""
 
 
-def _find_home(node: Node, kinds: tuple[Kind, ...]) -> str:
+def _find_home(node: Scalar, kinds: tuple[Kind, ...]) -> str:
     """Return a word as the value of the key that has it among its choices, in a record."""
-    for kind in kinds if isinstance(node, Scalar) else ():
+    for kind in kinds:
         for name, field in read_fields(kind.type).items() if is_record(kind.type) else ():
             if any(node.text in get_args(one.type) for one in field.kinds if is_literal(one.type)):
                 return f"{{{name}: {node.text}}}"
