@@ -11,7 +11,7 @@ PROCESSES=(1 1)    # on each node
 WALLTIME=1200    # seconds
 
 environment() {    # of every process, set up on each node
-    share_gpus
+    share_gpus "${PROCESSES[@]}"    # GPUs of each node
     export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # names of this machine may lead anywhere
     local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     export OMP_NUM_THREADS=$((cpus > 2 ? cpus / 2 : 1))
@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest f6ddec40e25d ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest ac9559eddf82 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -170,8 +170,8 @@ find_lost() {    # sets lost and reason: a node whose shells were killed leaves 
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
 # What a node has of this machine's GPUs: its share, if there are enough for all nodes; else none.
-share_gpus() {    # share_gpus [GPUS OF EACH NODE...], by default one a process
-    local gpus=() listed first=0 count all=0 shares=("${@:-${PROCESSES[@]}}")
+share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in their order
+    local gpus=() listed first=0 count all=0 shares=("$@")
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
     if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then

@@ -20,8 +20,8 @@ find_lost() {    # sets lost and reason: a node whose shells were killed leaves 
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
 # What a node has of this machine's GPUs: its share, if there are enough for all nodes; else none.
-share_gpus() {    # share_gpus [GPUS OF EACH NODE...], by default one a process
-    local gpus=() listed first=0 count all=0 shares=("${@:-${PROCESSES[@]}}")
+share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in their order
+    local gpus=() listed first=0 count all=0 shares=("$@")
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
     if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then

@@ -10,7 +10,7 @@ PROCESSES=(4 4)    # on each node
 WALLTIME=3600    # seconds
 
 environment() {    # of every process, set up on each node
-    share_gpus
+    share_gpus "${PROCESSES[@]}"    # GPUs of each node
     export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # names of this machine may lead anywhere
     local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     export OMP_NUM_THREADS=$((cpus > 8 ? cpus / 8 : 1))
