@@ -63,12 +63,12 @@ class Word:
         """Its parts: characters, and what bash expands."""
         return split_segments(self.raw)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The word with its quotes undone; what bash would expand stands as it was."""
         return "".join(part.text for part in self.segments)
 
-    @property
+    @cached_property
     def active(self) -> str:
         """What bash expands in it."""
         return " ".join(part.text for part in self.segments if part.live)

@@ -44,7 +44,8 @@ def import_script(script: Script) -> Imported:
     own = header.read(script.text)
     if own is not None:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
-    script = Script(script.path, re.sub("[\ud800-\udfff]", "\ufffd", script.text))
+    if (text := re.sub("[\ud800-\udfff]", "\ufffd", script.text)) != script.text:
+        script = Script(script.path, text)
     refuse_unreadable(script)
     draft = Draft()
     draft.put("scheduler", script.target)
