@@ -39,7 +39,8 @@ def write_clean(script: Script, draft: Draft) -> None:
     for statement in before:
         follow_statement(statement, reader)
     at_home = _begins_at_home(script, before)
-    moved = any(item.kind == "folder" and not _goes_home(item) for item in before) or at_home
+    leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
+    moved = at_home or any(item.kind != "folder" or not _goes_home(item) for item in leaves)
     bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
     read = read_launch(script, launch, reader, shape, moved=moved, bare=bare)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
