@@ -132,7 +132,7 @@ def test_compiled_templates_are_the_users_own_files(tmp_path: Path) -> None:
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "jobgen", "render"]
     first = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True)
-    folder = tmp_path / "cache" / "jobgen" / "templates"
+    folder = tmp_path / "cache" / "jobgen" / "scripts"
     files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert files
     assert folder.stat().st_mode & 0o777 == 0o700

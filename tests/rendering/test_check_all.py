@@ -21,7 +21,9 @@ HOOK = next(
 
 def git(*words: str) -> int:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
-    return subprocess.run(command, capture_output=True).returncode
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(done.stdout, done.stderr)  # which pytest shows of a test that fails
+    return done.returncode
 
 
 @pytest.fixture
