@@ -83,7 +83,11 @@ def refuse_unreadable(script: Script) -> None:
     if submits and not read:
         message = "this script submits others, and is not a job itself"
         raise ImportRefusedError(script, submits[0].line, message, "import what it submits")
-    if find_shell(script) in ("bash", "sh", "dash", "ksh"):
+    shell = find_shell(script)
+    if shell not in ("bash", "sh", "dash", "ksh", "env"):
+        message = f"{shell} runs this script, and jobgen writes for bash"
+        raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
+    if shell != "env":
         try:
             process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
         except SpecError as error:

@@ -436,6 +436,7 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH packjob"), "a heterogeneous job"),
+        (Script("a.sbatch", "#!/bin/tcsh\n#SBATCH -N 1\npython t.py\n"), "tcsh runs this script"),
         (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others"),
         (Script("all.sh", "for i in 1 2; do id=$(qsub job$i.pbs); done\n"), "submits others"),
     ],

@@ -19,6 +19,7 @@ _READ_BY_QSUB = {
 }
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
 _DISK = "resources.disk_per_node"
+_TOTALS = re.compile(r"#PBS -l (ncpus|ngpus|mem|vmem|mpiprocs)=")
 
 
 class Pbs(base.Scheduler):
@@ -156,6 +157,9 @@ def _write_directive(text: str, reason: str, *keys: str) -> base.Directive:
 
 
 def _write_select(plan: Plan) -> list[base.Directive]:
+    # qsub refuses a select beside totals (qsub(1B)), which a body's own directives may ask for.
+    if plan.launch.body and any(map(_TOTALS.match, plan.requests.directives)):
+        return []
     queue = plan.site.find_queue(plan.requests.queue)
     if queue is not None and queue.chunk == "gpu":
         chunk = _write_own(plan)
