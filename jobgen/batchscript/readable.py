@@ -87,10 +87,9 @@ def refuse_unreadable(script: Script) -> None:
     if shell not in ("bash", "sh", "dash", "ksh", "env"):
         message = f"{shell} runs this script, and jobgen writes for bash"
         raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
-    if shell != "env":
-        try:
-            process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
-        except SpecError as error:
-            message = f"bash cannot read the script: {error.problems[0].message}"
-            line = error.problems[0].where.line or 1
-            raise ImportRefusedError(script, line, message) from None
+    try:
+        process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
+    except SpecError as error:
+        message = f"bash cannot read the script: {error.problems[0].message}"
+        line = error.problems[0].where.line or 1
+        raise ImportRefusedError(script, line, message) from None
