@@ -100,7 +100,7 @@ def test_data_may_take_longer_to_make_than_a_step_may_hang(start: Start, tmp_pat
 
 def test_the_run_ends_before_the_job_does(start: Start, tmp_path: Path) -> None:
     flags = (*faulty(tmp_path, "time.sleep(0)"), "--steps", 10**6, "--log-every", 1000)
-    end = int(time.time()) + 18
+    end = int(time.time()) + 30  # importing torch takes long where other tests run beside
     run = start(tmp_path / "run", *flags, processes=None, JOBGEN_END=str(end))
     assert run.wait() == 0, run.output
     assert end - 10 < time.time() < end
