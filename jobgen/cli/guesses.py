@@ -218,8 +218,9 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         answer = _answer_key(key, value, settable=True) if equals else ""
         if answer and not re.fullmatch("type: [^;]+", answer):
             return f"{error.message}; {answer}"
-        line += answer.removeprefix("type:")
-        given.remove(word) if answer else None
+        if answer:
+            line += answer.removeprefix("type:")
+            given.remove(word)
     line += f" -- {shlex.join(given)}" if given else ""
     return f"{error.message}; {'for an argument of the program, ' * bool(given)}type: {line}"
 
