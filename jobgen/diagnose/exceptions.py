@@ -24,6 +24,8 @@ _ASIDE = re.compile(
     r"Exception (ignored (in|on)|in thread)\b|Error in (atexit|sys\.excepthook)|--- Logging error"
     r"|(Task|Future) exception was never retrieved|Process \S+:$|(future|Traceback of job): <"
 )
+# Cython names the place after the traceback and not before it, and in quotes.
+_ASIDE_AFTER = "Exception ignored in: '"
 # How a line of a log begins, as opposed to the second line of an exception's message.
 LOGGED = re.compile(
     r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|(?-i:ERROR)|CRITICAL)\b"
@@ -118,6 +120,8 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
             direct = any(line.text.startswith(_LINKS[1]) for line in plain[end:following])
             chain[-1:] = [one._replace(is_cause=direct) for one in chain[-1:]]
             at = following
+        after = plain[at].text if at < len(plain) else ""
+        aside = aside or after.startswith(_ASIDE_AFTER)
         if chain:
             tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
     return tracebacks

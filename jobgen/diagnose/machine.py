@@ -75,6 +75,15 @@ CAUSES = (
     ),
     # Memory.
     Cause(
+        "gpu-busy",
+        RANK,
+        r"CUDA out of memory.* Process \d+ has [\d.]+ GiB memory in use",
+        "another process holds memory of the same GPU",
+        "let each process use the GPU of its LOCAL_RANK; if it does, another program is on the "
+        "node: ask for whole nodes",
+        fault="unknown",
+    ),
+    Cause(
         "out-of-memory-gpu",
         RANK,
         r"(CUDA|HIP|XPU|NPU) out of memory|Cuda failure \d* ?'out of memory'"
