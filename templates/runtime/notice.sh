@@ -37,7 +37,8 @@ settle_walltime() {    # may set word and status, and says why
     rm -f "$run_dir/STOP"
     if [[ -n $word || $stop == SIG* ]]; then return; fi
     if [[ -e $run_dir/STOPPED ]]; then
-        stop='' status=0
+        stop='' status=0 word='done'
+        say "STOPPED as asked, before the run was done"
     elif [[ -n $stop ]]; then
         word=failed status=143
         say "ENDED by $stop"

@@ -253,6 +253,8 @@ def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started)
         start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
     said = start.ends("done 0")
     assert "the program is asked to stop" in said
+    assert "STOPPED as asked, before the run was done" in said
+    assert "DONE" not in said
     assert (job.run_dir / "roles/train/STOPPED").exists()
     assert not (job.run_dir / "roles/server/STOP").exists()
 
