@@ -587,9 +587,11 @@ def test_an_array_runs_no_more_at_once_than_asked(user: User) -> None:
 )
 def test_dependencies(user: User, kind: str, status: int, runs: bool) -> None:
     """Section 5: a child whose condition cannot come true goes without a word."""
-    parent = user.submit(f"sleep 0.5; exit {status}", name="parent")
+    end = user.folder / "end"
+    parent = user.submit(f"until [ -e {end} ]; do sleep 0.1; done; exit {status}", name="parent")
     waiting = user.submit("true", "-W", f"depend={kind}:{parent}", name="waiting")
     assert user.pbs.job(waiting)["job_state"] == "H"
+    end.touch()
     user.pbs.wait(parent)
     short = parent.partition(".")[0]
     late = user.submit("true", "-W", f"depend={kind}:{short}", name="late")
