@@ -24,6 +24,7 @@ _MOST_IDS = 120_000  # characters
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
+_DAY = 24 * 3600  # by so much no clocks and zones differ
 # A job may run this much less than its walltime: it began before its script.
 _SLACK_SECONDS = 30
 _BY_SIGNAL = {
@@ -51,13 +52,18 @@ class SchedulerAnswer(NamedTuple):
         known = [self.states[name] for name in names if name in self.states]
         array = self.states.get(left.job.whole_dir.name) if left.job.array else None
         # A task that has not begun does not have its own entry.
-        return known or ([array] if array else [])
+        known = known or ([array] if array else [])
+        # Of jobs that began long before there was this one, another has had its number.
+        return [
+            one for one in known if (one.start or left.job.submitted) + _DAY > left.job.submitted
+        ]
 
 
 class JobStatus(NamedTuple):
     """How a job stands, how often it has been started, and the tasks of an array.
 
-    If the scheduler has `listed` it, there is such a job, even if its state is unknown.
+    If the scheduler has `listed` it, or has not denied it, there is such a job, even if its state
+    is unknown.
     """
 
     job: JobRecord
@@ -115,7 +121,7 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
             answer = answers.get(job.scheduler, SchedulerAnswer({}))
             states = [_find_state(part, answer, alone=len(jobs) == 1) for part in some]
             open_parts = (part.left for part in some if part.own is None)
-            listed = any(answer.list_known(left, ended=False) for left in open_parts)
+            listed = answer.mute or any(answer.list_known(left, ended=False) for left in open_parts)
         state = _combine(states, wholes[number]) if job.tasks else states[0]
         tasks, starts = (tuple(states), 0) if job.tasks else ((), some[0].left.attempts)
         begun = any(part.left.attempts for part in some)

@@ -49,7 +49,7 @@ _HEARD_PERHAPS = re.compile(
 _NOT_STARTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 # With these it was heard and refused: they are the scheduler's own.
 _REFUSED = re.compile(r"sbatch: (error|fatal): |qsub: |usage: ")
-# With these it was not heard, unless the scheduler knows the job all the same.
+# With these it was not heard, if the scheduler does not know the job.
 _NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
 
 
@@ -182,6 +182,12 @@ def _ask_first(intent: Intent) -> tuple[str, str]:
     except (SchedulerUnavailableError, OSError):
         return "", ""
     command = " ".join(argv[:2])
+    if scheduler.parse_job_id(answer.output):  # of a wrapper that does not know the option
+        append_run_file(intent.output, _MARK)
+        said = f"{command} has printed {answer.output.strip()!r}"
+        raise UnsettledError(
+            f"{said}, as if it had submitted the job; whether there is one is not known"
+        )
     if answer.code:
         return f"warning: {command} says that this job will not run: {answer.words[:2000]}", ""
     remark = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
@@ -277,8 +283,6 @@ def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tupl
         since = intent.job.submitted
         seen = search_jobs(intent.job.scheduler, [intent.token], since=since)[intent.token]
     except (RefusedError, SchedulerUnavailableError) as error:
-        if _NOT_HEARD.search(failure) and not _HEARD_PERHAPS.search(failure):
-            raise SchedulerUnavailableError(failure) from None
         raise UnsettledError(f"{failure}; whether there is a job is not known: {error}") from None
     if new := [job_id for job_id in seen if job_id not in known]:
         answers = "".join(f"{_MARK}{job_id}\n" for job_id in (*known, new[0]))

@@ -266,6 +266,12 @@ class MixedAnswerError(ValueError):
         self.states = states
 
 
+def add_state(states: dict[str, State], job_id: str, state: State) -> None:
+    """Add what a line says. Of two lines about one job, that counts by which it has not ended."""
+    if job_id not in states or states[job_id].ended:
+        states[job_id] = state
+
+
 class Queue(Protocol):
     """What a scheduler says of jobs: the functions of its `queue` module.
 

@@ -1,4 +1,4 @@
-"""A hundred answers of schedulers that no manual has: none loses a job, doubles one or keeps a lie.
+"""Answers of schedulers that no manual has: none loses a job, doubles one or keeps a lie.
 
 Each is given once; then the scheduler answers as it should, and all must be right.
 """
@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +24,7 @@ from jobgen.process import CommandResult
 
 # --- at submission --------------------------------------------------------------------------------
 
-# What the command that submits does after `accept`, which counts the job as $N; or without it.
+# What the command that submits does: `accept` counts the job as $N, `later` in a moment.
 SBATCH = {
     "id, then a wrapper's refusal": 'accept; echo $N; echo "curl: (7) Connection refused" >&2; '
     "exit 1",
@@ -56,6 +60,31 @@ SBATCH = {
     "refused": "echo 'sbatch: error: Invalid account' >&2; exit 1",
     "refused with 0": "echo 'sbatch: error: job_submit denied' >&2",
     "nobody there": "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1",
+    "a banner after it": "accept; echo $N; echo 'Thank you for using Foo'",
+    "a banner around it": "accept; echo '*** Foo ***'; echo; echo $N; echo '*** quota 80 % ***'",
+    "with its cluster": 'accept; sleep 0.2; echo "$N;c1"',
+    "with its cluster, apart": 'accept; echo "$N ;c1"',
+    "the long form, alone": 'accept; echo "Submitted batch job $N"',
+    "no answer in time": "accept; sleep 5",
+    "the id, and no end in time": "accept; echo $N; sleep 5",
+    "a time-out, then accepted": "later; echo 'sbatch: error: Socket timed out' >&2; exit 1",
+    "no words, then accepted": "later; exit 1",
+    "id on stderr": "accept; echo $N >&2",
+    "id on stderr, and a failure": "accept; echo $N >&2; exit 1",
+    "a crash after the id": "accept; echo $N; kill -SEGV $$",
+    "a no-break space": "accept; printf '%s\\302\\240\\n' $N",
+    "retries that ended": "accept; echo 'sbatch: error: Resource temporarily unavailable' >&2; "
+    "exit 1",
+    "the backup took it": "accept; echo 'sbatch: error: Batch job submission failed: Unable to "
+    "contact slurm controller (connect failure)' >&2; exit 1",
+    "refused by QOS": "echo 'sbatch: error: Job violates accounting/QOS policy' >&2; exit 1",
+    "a megabyte of errors": "accept; head -c 1000000 /dev/zero | tr '\\0' y >&2; echo $N",
+    "zeros before it": "accept; echo 000$N",
+    "a step's id": "accept; echo $N.0",
+    "JSON": "accept; echo '{\"job_id\": '$N'}'",
+    "the script taken away": 'accept; rm "${words##* }"; echo $N',
+    "no such command": "exit 127",
+    "as one that knows no --test-only": "accept; echo $N; ignores-test",
 }
 QSUB = {
     "id, then no connection": 'accept; echo $N.pbs; echo "qsub: cannot connect to server" >&2; '
@@ -73,6 +102,17 @@ QSUB = {
     "hook": "echo 'qsub: request rejected by hook' >&2; exit 32",
     "limit": "echo 'qsub: would exceed limit on resource ncpus in queue' >&2; exit 188",
     "nobody there": "echo 'qsub: cannot connect to server pbs (errno=111)' >&2; exit 111",
+    "a budget after it": "accept; echo $N.pbs; echo 'Remaining budget: 10 kSU'",
+    "without its server": "accept; echo $N",
+    "another name of the server": "accept; echo $N.pbs.cluster.example.org",
+    "brackets": "accept; echo $N[].pbs",
+    "id on stderr": "accept; echo $N.pbs >&2",
+    "a broken pipe": "accept; kill -PIPE $$",
+    "no answer in time": "accept; sleep 5",
+    "no words, then accepted": "later; exit 1",
+    "premature end": "accept; echo 'qsub: Premature end of message' >&2; exit 15",
+    "all destinations": "echo 'qsub: Job rejected by all possible destinations' >&2; exit 1",
+    "not authorised": "echo 'qsub: Unauthorized Request' >&2; exit 159",
 }
 # What the list of one's own jobs says at that moment.
 LISTS = {
@@ -80,32 +120,63 @@ LISTS = {
     "cut": "printf 'job|101|/home/u/runs/t/subm'; exit 0",
     "away": "echo 'slurm_load_jobs error: Unable to contact controller' >&2; exit 1",
     "a page": "echo '<html>504</html>'; exit 0",
+    "of others, of the same name": "echo 'job|55|/home/bob/runs/a/submissions/x.sbatch'",
+    "twice": 'list "" ""; exit',
+    "of components": "list +0 +1; exit",
+    "below a banner": "echo '** login4 will be rebooted **'",
+    "with returns": "list $'\\r'; exit",
+    "an error and 0": "echo 'slurm_load_jobs error: Socket timed out' >&2; exit 0",
+    "late": "sleep 5",
+    "cut in a path": "list | head -c 20; exit",
+    "refused": "echo 'squeue: error: Invalid user' >&2; exit 1",
+}
+# The same of PBS, where qselect and qstat read it.
+PBS_LISTS = {
+    "qselect is away": "[[ $0 == *qstat ]] || { echo 'cannot connect to server' >&2; exit 1; }",
+    "qselect is cached": "[[ $0 == *qstat ]] || exit 0",
+    "qselect knows no -x": "[[ $words != *-x* ]] || { echo 'illegal option' >&2; exit 2; }",
+    "qselect has others": "[[ $0 == *qstat ]] || printf '7.pbs\\n8.pbs\\n'",
+    "qstat does not know it": "[[ $0 != *qstat ]] || { echo 'Unknown Job Id' >&2; exit 153; }",
+    "qstat is cut": "[[ $0 != *qstat ]] || { echo -n 'Job Id: 101.pbs|Submit_argum'; exit 0; }",
 }
 FAKE = r"""#!/bin/bash
-accept() { N=$((101 + $(wc -l <"$FAKE/accepted"))); echo "$N ${*: -1}" >>"$FAKE/accepted"; }
-words="$*" last="${*: -1}"
-[[ $words != *--test-only* ]] || exit 0
-case ${0##*/} in
+# A scheduler's command: a file of the answer to a submission, to a list or to a question, if any.
+words="$*" name=${0##*/}
+accept() { N=$((101 + $(wc -l <"$FAKE/accepted"))); echo "$N $words" >>"$FAKE/accepted"; }
+later() { (sleep 0.4; accept) </dev/null &>/dev/null & }
+ignores-test() { :; }
+list() {
+    local more=("${@:-}") id rest end
+    while read -r id rest; do
+        for end in "${more[@]}"; do echo "job|$id$end|${rest##* }"; done
+    done <"$FAKE/accepted"
+}
+[[ $words != *--test-only* ]] || grep -qs ignores-test "$FAKE/answer" || exit 0
+case $name in
     sbatch | qsub)
-        accept() {
-            N=$((101 + $(wc -l <"$FAKE/accepted"))); echo "$N $words" >>"$FAKE/accepted"
-        }
         if [[ -s $FAKE/answer ]]; then source "$FAKE/answer"; exit; fi
         accept
-        if [[ ${0##*/} == qsub ]]; then echo "$N.pbs"; else echo "$N"; fi ;;
+        if [[ $name == qsub ]]; then echo "$N.pbs"; else echo "$N"; fi ;;
     squeue)
         if [[ $words == *--me* ]]; then
             if [[ -s $FAKE/list ]]; then source "$FAKE/list"; fi
-            while read -r id rest; do echo "job|$id|${rest##* }"; done <"$FAKE/accepted"
+            list
         else
+            if [[ -s $FAKE/state ]]; then source "$FAKE/state"; fi
             while read -r id _; do echo "$id|PENDING|Priority|N/A|N/A"; done <"$FAKE/accepted"
         fi ;;
-    qselect) while read -r id _; do echo "$id.pbs"; done <"$FAKE/accepted" ;;
+    qselect)
+        if [[ -s $FAKE/list ]]; then source "$FAKE/list"; fi
+        while read -r id _; do echo "$id.pbs"; done <"$FAKE/accepted" ;;
     qstat)
+        if [[ -s $FAKE/list ]]; then source "$FAKE/list"; fi
+        if [[ -s $FAKE/state ]]; then source "$FAKE/state"; fi
         while read -r id rest; do
             echo "Job Id: $id.pbs|job_state=Q|Submit_arguments=$rest"
         done <"$FAKE/accepted" ;;
-    *) echo 'Slurm accounting storage is disabled' >&2; exit 1 ;;
+    *)
+        if [[ -s $FAKE/history ]]; then source "$FAKE/history"; fi
+        echo 'Slurm accounting storage is disabled' >&2; exit 1 ;;
 esac
 """
 
@@ -119,71 +190,108 @@ def list_submissions() -> Iterator[tuple[str, str, str, str]]:
     for name, listing in LISTS.items():
         for answer in ("protocol", "time-out and connect failure", "heard, and no job"):
             yield f"slurm: {answer}, list {name}", "slurm", SBATCH[answer], listing
+    yield "slurm: backup, list away", "slurm", SBATCH["the backup took it"], LISTS["away"]
+    for name, listing in PBS_LISTS.items():
+        yield f"pbs: list {name}", "pbs", QSUB["end of file"], listing
 
 
-def test_no_answer_to_a_submission_loses_or_doubles_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
-) -> None:
+@pytest.fixture
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What begins a row: a folder with a spec, and a scheduler that answers so."""
     fakes = tmp_path / "bin"
     fakes.mkdir()
     for command in ("sbatch", "squeue", "sacct", "qsub", "qselect", "qstat"):
         (fakes / command).write_text(FAKE)
         (fakes / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{fakes}:{os.environ['PATH']}")
-    for number, (name, scheduler, answer, listing) in enumerate(list_submissions()):
+    monkeypatch.setattr(process, "TIMEOUT_SECONDS", 0.5)
+    for ask in (process.ask, process.run):
+        monkeypatch.setitem(ask.__kwdefaults__, "timeout", 0.5)
+
+    def begin(name: str, **answers: str) -> None:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("FAKE", str(folder))
+        answer(**answers)
+        spec = {"name": "a", "scheduler": name, "resources": {"walltime": "5m"}}
+        Path("job.yaml").write_text(json.dumps(spec | {"run": {"command": ["true"]}}))
+
+    return begin
+
+
+def answer(**answers: str) -> None:
+    """Have the scheduler answer so, and well where nothing is said."""
+    Path("accepted").touch()
+    for file in ("answer", "list", "state", "history"):
+        Path(file).write_text(answers.get(file, ""))
+
+
+def grow_old(seconds: float) -> None:
+    """Let time go by for all that is recorded."""
+    for path in [*Path().glob("runs/a/submissions/*.json"), *Path().glob("runs/a/*/job.json")]:
+        before = path.stat().st_mtime - seconds
+        os.utime(path, (before, before))
+
+
+def list_accepted() -> list[str]:
+    return [line.split()[0] for line in Path("accepted").read_text().splitlines()]
+
+
+def test_no_answer_to_a_submission_loses_or_doubles_a_job(
+    scheduler: Callable[..., None], subtests: pytest.Subtests
+) -> None:
+    for name, which, answered, listing in list_submissions():
         with subtests.test(name):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            monkeypatch.chdir(folder)
-            monkeypatch.setenv("FAKE", str(folder))
-            for file, text in (("accepted", ""), ("answer", answer), ("list", listing)):
-                Path(file).write_text(text)
-            spec = {"name": "a", "scheduler": scheduler, "resources": {"walltime": "5m"}}
-            Path("job.yaml").write_text(json.dumps(spec | {"run": {"command": ["true"]}}))
-            check_submission("accept" in answer)
+            scheduler(which, answer=answered, list=listing)
+            check_submission(answered)
 
 
-def check_submission(accepted: bool) -> None:
+def check_submission(answered: str) -> None:
     """Submit, and again with a scheduler that is well, until that settles it."""
     ended = [jobgen("submit")]
-    for file in ("answer", "list"):
-        Path(file).write_text("")
+    answer()
+    ended.append(jobgen("submit"))
+    if "later" in answered:
+        time.sleep(0.6)
     for _ in range(3):
         ended.append(jobgen("submit"))
         intents = list(Path().glob("runs/a/submissions/*.json"))
         if not intents and ended[-1].code != 6:
             break
-        for path in [*intents, *Path().glob("runs/a/*/job.json")]:  # five minutes go by
-            before = path.stat().st_mtime - 301
-            os.utime(path, (before, before))
-    jobs = [line.split()[0] for line in Path("accepted").read_text().splitlines()]
+        grow_old(301)
     records = [json.loads(path.read_text())["id"] for path in Path().glob("runs/a/*/job.json")]
-    assert [record.partition(".")[0] for record in records] == jobs == ["101"], ended
-    assert ended[-1].code == (2 if accepted or ended[0].code == 0 else 0), ended
+    numbers = [re.split(r"\D", record)[0] for record in records]
+    assert numbers == list_accepted() == ["101"], ended
+    known = any(word in answered for word in ("accept", "later")) or 0 in (
+        ended[0].code,
+        ended[1].code,
+    )
+    assert ended[-1].code == (2 if known else 0), ended
     assert not any("Traceback" in each.err for each in ended)
 
 
 # --- at status ------------------------------------------------------------------------------------
 
+T = 1_700_000_000  # when it was submitted, and began
 # What squeue prints of job 101, which runs, its exit code and errors; then what sacct prints.
 SQUEUE: dict[str, tuple[str, int, str, str]] = {
     **{
-        f"the word {word!r}": (f"101|{word}|None|1700000000|N/A\n", 0, "", "")
+        f"the word {word!r}": (f"101|{word}|None|{T}|N/A\n", 0, "", "")
         for word in (
             *("REVOKED", "POWER_UP_NODE", "EXPEDITING", "UPDATE_DB", "RUNN", "FAILE", "COMPLETE"),
             *("?", "R", "running", "JOB_RUNNING", "NULL", "OUT_OF_ME+", "NODE_FAIL+", "101"),
         )
     },
     "a line cut": ("101|RUNN", 0, "", ""),
-    "a line without its end": ("101|FAILED|None|1|2", 0, "", ""),
+    "a line without its end": ("101|FAILED|None|{T}|N/A", 0, "", ""),
     "half the fields": ("101|FAILED\n", 0, "", ""),
     "a notice": ("** Maintenance **\n", 0, "", ""),
-    "a notice and the line": ("** Maintenance **\n101|RUNNING|None|1|2\n", 0, "", ""),
-    "a cluster's head": ("CLUSTER: c2\n101|RUNNING|None|1|2\n", 0, "", ""),
-    "another job's line": ("1011|FAILED|None|1|2\n", 0, "", ""),
-    "a task's line": ("101_0|FAILED|None|1|2\n", 0, "", ""),
-    "a second component": ("101+0|RUNNING|None|1|2\n101+1|FAILED|None|1|2\n", 0, "", ""),
-    "a reason with bars": ("101|RUNNING|a|FAILED|b|1|2\n", 0, "", ""),
+    "a notice and the line": ("** Maintenance **\n101|RUNNING|None|{T}|N/A\n", 0, "", ""),
+    "a cluster's head": ("CLUSTER: c2\n101|RUNNING|None|{T}|N/A\n", 0, "", ""),
+    "another job's line": ("1011|FAILED|None|{T}|N/A\n", 0, "", ""),
+    "a task's line": ("101_0|FAILED|None|{T}|N/A\n", 0, "", ""),
+    "a second component": ("101+0|RUNNING|None|{T}|N/A\n101+1|FAILED|None|{T}|N/A\n", 0, "", ""),
+    "a reason with bars": ("101|RUNNING|a|FAILED|b|{T}|N/A\n", 0, "", ""),
     "no times": ("101|RUNNING|None||\n", 0, "", ""),
     "times in words": ("101|RUNNING|None|yesterday|tomorrow\n", 0, "", ""),
     "a page": ("<html>504</html>\n", 0, "", ""),
@@ -192,15 +300,54 @@ SQUEUE: dict[str, tuple[str, int, str, str]] = {
     "nothing": ("", 0, "", ""),
     "time-out": ("", 1, "slurm_load_jobs error: Socket timed out", ""),
     "away": ("", 1, "Unable to contact slurm controller (connect failure)", ""),
-    "lines and a failure": ("101|FAILED|None|1|2\n", 1, "slurm_load_jobs error: Zero Bytes", ""),
-    "sacct: running": ("", 1, "Invalid job id specified", "101|RUNNING|None|1|Unknown\n"),
+    "lines and a failure": (
+        "101|FAILED|None|{T}|N/A\n",
+        1,
+        "slurm_load_jobs error: Zero Bytes",
+        "",
+    ),
+    "sacct: running": ("", 1, "Invalid job id specified", "101|RUNNING|None|{T}|Unknown\n"),
     "sacct: pending": ("", 1, "Invalid job id specified", "101|PENDING|None|Unknown|Unknown\n"),
-    "sacct: requeued": ("", 0, "", "101|REQUEUED|None|1|Unknown\n"),
-    "sacct: resizing": ("", 1, "Invalid job id specified", "101|RESIZING|None|1|2\n"),
-    "sacct: a new word": ("", 1, "Invalid job id specified", "101|A_NEW_WORD|None|1|2\n"),
-    "sacct: cut": ("", 1, "Invalid job id specified", "101|FAILED|None|1"),
-    "sacct: another": ("", 0, "", "1011|FAILED|None|1|2\n"),
+    "sacct: requeued": ("", 0, "", "101|REQUEUED|None|{T}|Unknown\n"),
+    "sacct: resizing": ("", 1, "Invalid job id specified", "101|RESIZING|None|{T}|N/A\n"),
+    "sacct: a new word": ("", 1, "Invalid job id specified", "101|A_NEW_WORD|None|{T}|N/A\n"),
+    "sacct: cut": ("", 1, "Invalid job id specified", "101|FAILED|None|{T}"),
+    "sacct: another": ("", 0, "", "1011|FAILED|None|{T}|N/A\n"),
+    "a heading": ("JOBID|STATE|REASON|START|END\n101|RUNNING|None|{T}|N/A\n", 0, "", ""),
+    "an error and 0": ("slurm_load_jobs error: Unable to contact controller\n", 0, "", ""),
+    "a return": ("101|RUNNING|None|{T}|N/A\r\n", 0, "", ""),
+    "colours": ("101|\x1b[31mFAILED\x1b[0m|None|{T}|N/A\n", 0, "", ""),
+    "it runs and has failed": ("101|RUNNING|None|{T}|N/A\n101|FAILED|None|{T}|N/A\n", 0, "", ""),
+    "it has failed and runs": ("101|FAILED|None|{T}|N/A\n101|RUNNING|None|{T}|N/A\n", 0, "", ""),
+    "it runs at a sibling's": ("101|RUNNING|None|{T}|N/A\n101|REVOKED|None|{T}|N/A\n", 0, "", ""),
+    "killed in a line": ("101|FAILED|None", -9, "", ""),
+    "killed after a line": ("101|FAILED|None|{T}|N/A\n", -9, "", ""),
+    "bytes": ("\ufffd\ufffd\n101|RUNNING|None|{T}|N/A\n", 0, "", ""),
+    "NUL in the word": ("101|FAI\0LED|None|{T}|N/A\n", 0, "", ""),
+    "a megabyte": (f"101|RUNNING|{'r' * 1_000_000}|{{T}}|N/A\n", 0, "", ""),
+    "times of 400 digits": (f"101|RUNNING|None|{'9' * 400}|{'9' * 400}\n", 0, "", ""),
+    "times of 15 digits": (f"101|PENDING|None|{'9' * 15}|{'9' * 15}\n", 0, "", ""),
+    "a cut word": ("101|CANCELLE+|None|{T}|N/A\n", 0, "", ""),
+    "two words": ("101|COMPLETED FAILED|None|{T}|N/A\n", 0, "", ""),
+    "two words and a comma": ("101|FAILED,REQUEUED|None|{T}|N/A\n", 0, "", ""),
+    "a word and its flag": ("101|RUNNING+COMPLETING|None|{T}|N/A\n", 0, "", ""),
+    "sacct: an older job": ("", 0, "", "101|COMPLETED|None|1000000000|1000000100\n"),
+    "sacct: an older failure": ("", 0, "", "101|FAILED|None|1000000000|1000000100\n"),
+    "sacct: a banner": ("", 0, "", "dbd is behind\n101|RUNNING|None|{T}|Unknown\n"),
+    "sacct: the start before": (
+        "",
+        0,
+        "",
+        "101|NODE_FAIL|None|{T}|N/A\n101|RUNNING|None|{T}|Unknown\n",
+    ),
+    "sacct: the start before, last": (
+        "",
+        0,
+        "",
+        "101|RUNNING|None|{T}|Unknown\n101|NODE_FAIL|None|{T}|N/A\n",
+    ),
 }
+R = "Job Id: 101.pbs|job_state=R"
 QSTAT: dict[str, tuple[str, int, str]] = {
     "no state": ("Job Id: 101.pbs|Job_Name=a\n", 0, ""),
     "an empty state": ("Job Id: 101.pbs|job_state=\n", 0, ""),
@@ -218,6 +365,18 @@ QSTAT: dict[str, tuple[str, int, str]] = {
     "no server": ("", 111, "qstat: cannot connect to server pbs (errno=111)"),
     "end of file": ("", 1, "qstat: End of File"),
     "a bar in a comment": ("Job Id: 101.pbs|comment=a\\|job_state=F|job_state=R\n", 0, ""),
+    "unknown and 0": ("", 0, "qstat: Unknown Job Id 101.pbs"),
+    "two jobs on a line": ("Job Id: 102.pbs|job_state=FJob Id: 101.pbs|job_state=R\n", 0, ""),
+    "it runs with an end": ("Job Id: 101.pbs|job_state=R|Exit_status=1\n", 0, ""),
+    "it runs and has ended": (
+        "Job Id: 101.pbs|job_state=R\nJob Id: 101.pbs|job_state=F|Exit_status=1\n",
+        0,
+        "",
+    ),
+    "usage": ("", 2, "usage: qstat [-f] [-W site_specific]"),
+    "killed in a line": ("Job Id: 101.pbs|job_state=F|Exit_", -9, ""),
+    "a year of five digits": (f"{R}|stime=Sun Sep  9 01:46:40 99999\n", 0, ""),
+    "a walltime of 999 digits": (f"{R}|Resource_List.walltime={'9' * 999}:00:00\n", 0, ""),
 }
 ENDED = {"done", "failed", "cancelled", "timeout", "node lost"}
 
@@ -238,19 +397,20 @@ def test_no_answer_about_a_running_job_is_taken_for_its_end(
             job_id = "101" if scheduler == "slurm" else "101.pbs"
             begin_job(job_id, scheduler)
             command = "squeue" if scheduler == "slurm" else "qstat"
-            answers[command] = CommandResult(*answer)
+            answers[command] = CommandResult(answer[0].replace("{T}", str(T)), *answer[1:])
+            history = history.replace("{T}", str(T))
             answers["sacct"] = CommandResult(history, 0, "") if history else nothing
             told = jobgen("status", job_id)
             assert told.out.strip() not in ENDED, told
-            assert "Traceback" not in told.err
-            running = "101|RUNNING|None|1|2\n", "Job Id: 101.pbs|job_state=R\n"
+            assert {told.code, jobgen("list").code} <= {0, 6}
+            running = f"101|RUNNING|None|{T}|N/A\n", f"{R}\n"
             answers[command] = CommandResult(running[scheduler == "pbs"], 0, "")
             assert jobgen("status", job_id).out.strip() == "running"
 
 
 def begin_job(job_id: str, scheduler: str) -> None:
     """A job on record whose script has begun."""
-    job = JobRecord(job_id, "a", scheduler, os.getcwd(), 1.0, ("x",))
+    job = JobRecord(job_id, "a", scheduler, os.getcwd(), float(T), ("x",))
     attempt = job.run_dir / "attempts" / "0"
     attempt.mkdir(parents=True)
     (job.run_dir / "job.json").write_text(json.dumps(asdict(job)))
@@ -258,5 +418,36 @@ def begin_job(job_id: str, scheduler: str) -> None:
     (attempt / "nodes").write_text("n1\n")
 
 
-def test_there_are_a_hundred() -> None:
-    assert len(list(list_submissions())) + len(SQUEUE) + len(QSTAT) >= 100
+# --- at a second submission of what runs for an hour ----------------------------------------------
+
+WHILE_IT_RUNS = {
+    "slurm": {
+        "an empty list": "exit 0",
+        "a new word": "echo '101|EXPEDITING|None|N/A|N/A'; exit 0",
+        "another job's line": "echo '1011|FAILED|None|N/A|N/A'; exit 0",
+        "a page": "echo '<html>503</html>'; exit 0",
+        "no answer in time": "sleep 5",
+    },
+    "pbs": {
+        "an empty list": "exit 0",
+        "a new letter": "echo 'Job Id: 101.pbs|job_state=Z'; exit 0",
+        "no server": "echo 'Connection refused' >&2; exit 111",
+    },
+}
+
+
+def test_what_runs_is_not_submitted_again_whatever_is_said_of_it(
+    scheduler: Callable[..., None], subtests: pytest.Subtests
+) -> None:
+    for which, states in WHILE_IT_RUNS.items():
+        for name, state in states.items():
+            with subtests.test(f"{which}: {name}"):
+                scheduler(which)
+                assert jobgen("submit").code == 0
+                attempt = Path("runs/a/101/attempts/0")
+                attempt.mkdir(parents=True)
+                shutil.copy("runs/a/101/script", attempt)
+                grow_old(3600)
+                answer(state=state, history="echo '101|COMPLETED|None|1000000000|1'; exit 0")
+                assert {jobgen("submit").code, jobgen("submit").code} <= {2, 6}
+                assert list_accepted() == ["101"]

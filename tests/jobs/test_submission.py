@@ -709,7 +709,7 @@ def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
     (tmp_path / "uv.lock").touch()
     assert "environment.uv: there is no uv command here" in jobgen("submit").err
     for name, body in (
-        ("sbatch", '[ "$1" = --test-only ] || echo "sbatch" >>calls; echo 7'),
+        ("sbatch", '[ "$1" = --test-only ] || { echo "sbatch" >>calls; echo 7; }'),
         (
             "uv",
             'echo "uv $*" >>calls; if [ -e broken ]; then echo "no such package" >&2; exit 2; fi',

@@ -40,12 +40,12 @@ def parse(output: str) -> dict[str, dict[str, str]]:
     jobs, stray = split(output)
     if stray:
         raise ValueError(stray)
-    return jobs
+    return dict(jobs)
 
 
-def split(output: str) -> tuple[dict[str, dict[str, str]], str]:
+def split(output: str) -> tuple[list[tuple[str, dict[str, str]]], str]:
     """Return the same, and the first line that is not about a job; empty if there is none."""
-    jobs: dict[str, dict[str, str]] = {}
+    jobs: list[tuple[str, dict[str, str]]] = []
     strays = []
     for line in filter(None, output.split("\n")):
         job = _JOB.match(line)
@@ -55,5 +55,6 @@ def split(output: str) -> tuple[dict[str, dict[str, str]], str]:
         fields = line[job.end() :].split("|")[1:]
         if "\\" in line:
             fields = [re.sub(r"\\([\\|])", r"\1", field) for field in _FIELD.findall(line)]
-        jobs[job[1]] = {name: value for name, _, value in (text.partition("=") for text in fields)}
+        values = (field.partition("=") for field in fields)
+        jobs.append((job[1], {name: value for name, _, value in values}))
     return jobs, strays[0] if strays else ""

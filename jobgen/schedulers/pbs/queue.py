@@ -59,7 +59,9 @@ def is_plain(state: base.State) -> bool:
 def read_states(output: str) -> dict[str, base.State]:
     """Return them by id, such as `12[3].server`; raise MixedAnswerError for other lines."""
     jobs, stray = qstat.split(output)
-    states = {id: _read_state(job) for id, job in jobs.items()}
+    states: dict[str, base.State] = {}
+    for job_id, job in jobs:
+        base.add_state(states, job_id, _read_state(job))
     if stray:
         raise base.MixedAnswerError(stray, states)
     return states

@@ -28,9 +28,10 @@ _STUCK = {
     "JobHeldUser": "let it go with scontrol release",
     "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
-# A line for each job or task; its reason may have a `|`. `CANCELLED by 1000` is a state.
+# A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state.
 _ROW = re.compile(
-    r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)[^|]*\|(.*)\|([^|]*)\|([^|]*)", re.ASCII
+    r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)(?: by \w+)?\|(.*)\|([^|]*)\|([^|]*)",
+    re.ASCII,
 )
 _HEADING = re.compile(r"CLUSTER: \S+")  # of the answer for one of several clusters
 
@@ -75,7 +76,7 @@ def read_states(output: str) -> dict[str, base.State]:
                 times = _parse_time(start), _parse_time(end)
                 # `12_[3-5]` are tasks that have not begun, and as the array itself.
                 job_id = number if "[" in task else number + task
-                states[job_id] = _read_state(word, reason, *times)
+                base.add_state(states, job_id, _read_state(word, reason, *times))
         elif not _HEADING.fullmatch(line.strip()):
             strays.append(line)
     if strays:
@@ -110,7 +111,7 @@ def _read_state(word: str, reason: str, start: float | None, end: float | None) 
 
 
 def _parse_time(word: str) -> float | None:
-    return float(word) if word.isdecimal() else None
+    return float(word) if re.fullmatch("[0-9]{1,15}", word) else None
 
 
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
