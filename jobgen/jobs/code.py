@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError, UsageError
-from jobgen.jobs.record import RUNS
+from jobgen.jobs.record import RUNS, make_run_folder
 from jobgen.records import NamedTuple
 
 DIFF = "code.diff"
@@ -73,7 +73,7 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     if size > _MOST_COPIED:
         hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
         raise UsageError(f"snapshot: the files have {size >> 20} MiB; {hint}")
-    folder.mkdir(parents=True)
+    make_run_folder(folder)
     for path in sorted(files):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

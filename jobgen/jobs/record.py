@@ -292,6 +292,12 @@ def write_run_file(
             os.fsync(number)
 
 
+def make_run_folder(folder: Path) -> None:
+    """Make a folder below `runs`, and those above it; a link on the way to it is an OSError."""
+    with _enter(str(folder), make=True):
+        pass
+
+
 def sync_folders(folders: Iterable[Path]) -> None:
     """Have the names in folders on the disk, or with the file server, when this returns."""
     for folder in folders:
@@ -326,7 +332,7 @@ def _enter(folder: str, *, make: bool) -> Iterator[int]:
             number = inner
         yield number
     except OSError as error:
-        raise OSError(error.errno, error.strerror, error.filename or folder) from None
+        raise OSError(error.errno, error.strerror, folder) from None
     finally:
         os.close(number)
 

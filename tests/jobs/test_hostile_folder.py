@@ -83,6 +83,15 @@ def test_the_report_is_not_written_through_a_link(clone: Path) -> None:
     assert "<html" in Path("runs/x/7/report.html").read_text()
 
 
+def test_no_copy_of_the_code_is_made_through_a_link(clone: Path) -> None:
+    Path("job.yaml").write_text(
+        "name: x\nscheduler: local\nresources: {}\nsnapshot: [job.yaml]\nrun: {command: [sh]}\n"
+    )
+    Path("runs/x/code").symlink_to("../../../home")
+    assert "runs/x/code" in jobgen("submit").err
+    assert not list(Path("../home").rglob("job.yaml"))
+
+
 def test_all_that_jobgen_writes_into_a_run_folder_goes_through_functions_that_follow_no_link() -> (
     None
 ):
