@@ -633,8 +633,9 @@ def write_faults() -> str:
     rows: dict[str, list[str]] = {}
     for cause in CAUSES:
         if head := _find_row(cause):
-            pattern = re.sub(r"\?P<\w+>", "", cause.pattern).replace("'", ".")
-            rows.setdefault(head, []).append(pattern)
+            own = "" if "preflight" in cause.own else cause.own
+            for pattern in filter(None, (cause.pattern, own)):
+                rows.setdefault(head, []).append(re.sub(r"\?P<\w+>", "", pattern).replace("'", "."))
     lines = RESTART.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines):
         head = " ".join(line.split(" ")[:2])
@@ -646,12 +647,12 @@ def write_faults() -> str:
 
 def _find_row(cause: Cause) -> str:
     """The row that a cause belongs to; empty if no process says it, or if it is the program's."""
-    if not {"rank", "agent"} & {*cause.where} or cause.symptom or "preflight" in cause.pattern:
+    if not {"rank", "agent"} & {*cause.where} or cause.symptom:
         return ""
-    if cause.fault == "machine" and cause.id != "port-in-use":  # each start has another port
+    if cause.of_machine and cause.id != "port-in-use":  # each start has another port
         of_gpu = cause.id in ("gpu-busy", "driver-mismatch")
         return f"restart {'gpu-error' if of_gpu else cause.id}"
-    return "unknown waited" if cause.waits and cause.fault != "program" else ""
+    return "unknown waited" if cause.waits and cause.id != "collective-mismatch" else ""
 
 
 PAGES = {

@@ -24,6 +24,7 @@ from jobgen.diagnose.matching import (
     explain_failure,
     find_cause,
     find_verdict,
+    is_own,
     read_names,
     read_own_words,
 )
@@ -419,7 +420,11 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
         exception=who.raised.words if who.raised else "",
         place=who.place,
         evidence=tuple(
-            dict.fromkeys([*shown, *about.evidence] if who.cause.own else [*about.evidence, *shown])
+            dict.fromkeys(
+                [*shown, *about.evidence]
+                if who.line and is_own(who.line)
+                else [*about.evidence, *shown]
+            )
         ),
         followed=tuple(rank for rank in lost if rank is not None),
     )

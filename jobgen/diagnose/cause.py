@@ -14,39 +14,31 @@ NODE: tuple[Where, ...] = ("rank", "agent")
 ALL: tuple[Where, ...] = ("rank", "agent", "script")
 SCHEDULER: tuple[Where, ...] = ("scheduler", "script")
 
-Fault = Literal["program", "machine", "unknown"]
-
 
 class Cause(NamedTuple):
     """One kind of failure.
 
-    In the pattern, groups whose names begin with `node` find the node that it is about, where that
-    may be another than the one that says so; `key` finds what of its preflight report shows it.
-
-    Causes whose `own` is true are looked for in what jobgen's script has printed (`jobgen: ...`),
-    the others in everything else: what the script merely notes is not evidence. In a remedy names
-    in braces stand for words of the job's scheduler (`schedulers/advice.py`).
+    `pattern` is looked for at the places in `where`, and `own` in what jobgen's script has printed
+    anywhere (`jobgen: ...`); what else the script notes is not evidence. In both, groups whose
+    names begin with `node` find the node that it is about, where that may be another than the one
+    that says so; `key` finds what of its preflight report shows it. In a remedy names in braces
+    stand for words of the job's scheduler (`schedulers/advice.py`).
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
     the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an
     exception says so only of the group that the processes are. `per_node`: one node may have it and
-    others not.
-
-    `fault` says whose it is: `program` (its arguments, files and packages too: it fails again
-    wherever it starts), `machine` (a start on other nodes may do well), or `unknown` where the
-    words do not tell. What is `per_node` and seen on one of several nodes alone is that node's,
-    whatever stands here.
+    others not. `of_machine`: not the program's fault, so that a start on other nodes may do well.
     """
 
     id: str
-    where: tuple[Where, ...]
-    pattern: str
     title: str
     remedy: str
+    where: tuple[Where, ...] = ()
+    pattern: str = ""
+    own: str = ""
     symptom: bool = False
     vague: bool = False
     waits: bool = False
     of_group: bool = False
     per_node: bool = False
-    own: bool = False
-    fault: Fault = "program"
+    of_machine: bool = False

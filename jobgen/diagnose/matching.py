@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from jobgen.diagnose import machine, program, scheduler, script
-from jobgen.diagnose.cause import Cause, Fault, Where
+from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.ending import (
     REFERS,
     Ending,
@@ -32,6 +32,7 @@ from jobgen.records import NamedTuple
 CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]
 _OWN = "jobgen: "
+_ERROR = re.compile(r"jobgen: (error: |(?=preflight: ))")
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
@@ -114,7 +115,7 @@ def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
     """
     lesser = []
     for own in (True, False):
-        match = _find_first([line for line in lines if _is_own(line) == own], where, own=own)
+        match = _find_first([line for line in lines if is_own(line) == own], where, own=own)
         if match and not (match[0].symptom or match[0].vague):
             return match
         lesser += [match] if match else []
@@ -132,8 +133,8 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
             matching = [
                 line
                 for line in lines
-                if (_is_own(line) if cause.own else not line.number or _DAEMONS.match(line.text))
-                and re.search(cause.pattern, line.text)
+                if (is_own(line) or not line.number or _DAEMONS.match(line.text))
+                and _search(cause, line)
             ]
             if matching:
                 named = (line for line in matching if read_names(cause, line)[0])
@@ -232,12 +233,10 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     if last and (match[0].vague if match else len(tail) <= _LITTLE):
         match = find_cause(select_telling(tail), "rank")
     title, remedy = "it failed without a word", "look at its log"
-    fault: Fault = "unknown"
     if code is not None:
         usual = (name_exit(code), "the last lines of its log may say why")
         title, remedy = program.EXITS.get(code, usual)
-        fault = "program" if talks else "unknown"
-    cause = Cause("unknown" if code is None else f"exit {code}", (), "", title, remedy, fault=fault)
+    cause = Cause("unknown" if code is None else f"exit {code}", title, remedy)
     words = last.text.strip()[:MOST_WORDS] if last else ""
     if last and words and code is not None:
         words = f"{title}, and said: {_name_type(last, tail)}{words}"
@@ -266,8 +265,8 @@ def _explain_node(failure: Failure) -> Explained:
     match = find_cause(failure.lines, failure.where)
     if match:
         at = failure.lines.index(match[1])
-        before = [line for line in failure.lines[:at] if not _is_own(line)]
-        tail = (*before[-2:], match[1]) if match[0].own else (match[1],)
+        before = [line for line in failure.lines[:at] if not is_own(line)]
+        tail = (*before[-2:], match[1]) if is_own(match[1]) else (match[1],)
         words = read_own_words(match[1])
         last = find_last_words(before) if match[0].id in _OF_SHELLS else None
         if last:
@@ -285,18 +284,26 @@ _OF_SHELLS = ("never-began", "setup")
 
 def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:
     """Return the node that a line names, and what differs there."""
-    match = re.search(cause.pattern, line.text) if cause.pattern else None
+    match = _search(cause, line)
     groups = {name: text for name, text in match.groupdict().items() if text} if match else {}
     node = next((groups[name] for name in groups if name.startswith("node")), None)
     return node, groups.get("key")
 
 
 def read_own_words(line: Line) -> str:
-    """Return what an error of jobgen's script says; nothing of any other line."""
-    return line.text.partition(f"{_OWN}error: ")[2].strip()[:MOST_WORDS]
+    """Return what an error of jobgen's script or its preflight says; nothing of any other line."""
+    said = _ERROR.match(line.text)
+    return line.text[said.end() :].strip()[:MOST_WORDS] if said else ""
 
 
-def _is_own(line: Line) -> bool:
+def _search(cause: Cause, line: Line) -> re.Match[str] | None:
+    """Look for a cause in a line: by its own pattern in one that jobgen's script has printed."""
+    pattern = cause.own if is_own(line) else cause.pattern
+    return re.search(pattern, line.text) if pattern else None
+
+
+def is_own(line: Line) -> bool:
+    """Whether jobgen's script has printed a line."""
     return line.text.startswith(_OWN)
 
 
@@ -307,7 +314,7 @@ def _find_first(lines: Sequence[Line], where: Where, *, own: bool) -> Match | No
         if not anything.search(line.text):
             continue
         for cause in CAUSES:
-            if where in cause.where and cause.own == own and re.search(cause.pattern, line.text):
+            if (own or where in cause.where) and _search(cause, line):
                 if not (cause.symptom or cause.vague):
                     return cause, line
                 if lesser is None or (lesser[0].symptom and cause.vague):
@@ -319,9 +326,6 @@ def _find_first(lines: Sequence[Line], where: Where, *, own: bool) -> Match | No
 @cache
 def _combine_patterns(where: Where, own: bool) -> re.Pattern[str]:
     """What any of the causes there may be known by, to pass over other lines at once."""
-    patterns = [
-        re.sub(r"\?P<\w+>", "?:", one.pattern)
-        for one in CAUSES
-        if where in one.where and one.own == own
-    ]
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+    patterns = [one.own if own else one.pattern for one in CAUSES if own or where in one.where]
+    plain = (re.sub(r"\?P<\w+>", "?:", pattern) for pattern in patterns if pattern)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in plain))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 
-from jobgen.diagnose.cause import RANK, SCHEDULER, Cause
+from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import is_of_exits, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, find_cause
@@ -19,25 +19,19 @@ from jobgen.records import NamedTuple
 
 LEFT_EARLY = Cause(
     "left-early",
-    RANK,
-    "",
     "it left with exit code 0 while the others were still at work",
     "look for a return, sys.exit() or break that only this rank reaches, such as at the end of "
     "its data; all ranks must take the same number of steps",
 )
 SILENT_NODE = Cause(
     "node-lost",
-    SCHEDULER,
-    "",
     "it has gone silent: its agent did not end and said nothing, and others lost the connection "
     "to it",
     "submit again; {leave_out}, and tell your administrators",
-    fault="machine",
+    of_machine=True,
 )
 RANK_MISMATCH = Cause(
     "rank-mismatch",
-    RANK,
-    "",
     "the program takes its rank from the scheduler and not from torchrun, so two processes are "
     "rank 0",
     "start one task for each process, as the program expects: launch: {{mode: direct}}; or read "
@@ -45,19 +39,14 @@ RANK_MISMATCH = Cause(
 )
 APART = Cause(
     "apart",
-    RANK,
-    "",
     f"it ended well, but {status.APART}",
     "if they are to work together, look whether the program calls init_process_group, or tells its "
     "library of RANK, WORLD_SIZE and MASTER_ADDR",
 )
 STOPPED = Cause(
     "exit -15",
-    RANK,
-    "",
     "something other than the job's script stopped its agent (SIGTERM)",
     "look for who sent it: the program itself, a preemption, an administrator",
-    fault="unknown",
 )
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15$")

@@ -10,184 +10,179 @@ from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 # A job that is alive is found to hang by what it writes, not by a message.
 HANG = Cause(
     "hang",
-    RANK,
-    r"\b[Nn]o (step|progress) (for|in|since|within) [\d.]+ ?s",
     "no rank made progress any more",
     "look at the rank that is behind: its log, its stacks (hangs/ of the bundled trainer, or "
     "`py-spy dump --pid` on its node while it hangs), and what it reads from",
+    RANK,
+    r"\b[Nn]o (step|progress) (for|in|since|within) [\d.]+ ?s",
     waits=True,
-    fault="unknown",
 )
 
 # Time-outs among ranks; the rank that is missing in the collective is the one to look at.
 TIMEOUT = Cause(
     "collective-timeout",
+    "the ranks waited in vain for one of them",
+    "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
+    "the same collectives in the same order",
     RANK,
     r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
     r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
     r"|not all of them arrived on time|Termination timeout for `"
     r"|wait timeout after \d+ms",
-    "the ranks waited in vain for one of them",
-    "look at the rank that did not take part: its log, and errors/*-flight-*; ranks must run "
-    "the same collectives in the same order",
     waits=True,
-    fault="unknown",
 )
 
-EXCEPTION = Cause("exception", (), "", "it raised an exception", "look at the place above")
+EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 
 CAUSES = (
     TIMEOUT,
     Cause(
         "collective-mismatch",
-        RANK,
-        r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes",
         "the ranks do not run the same collective operations in the same order, of the same size",
         "look for code that only some ranks run, or for batches of different shape; "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL in environment.variables compares every operation",
+        RANK,
+        r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes",
         waits=True,
     ),
     HANG,
     # The program and its files.
     Cause(
         "no-space",
-        ALL,
-        r"No space left on device|ENOSPC|basic_ios::clear: iostream error"
-        r"|unexpected pos \d+ vs \d+",
         "a file system is full",
         "free some space, or write elsewhere; `df` and `df -i` on the node say which it is, and "
         "/tmp of a node may be memory",
+        ALL,
+        r"No space left on device|ENOSPC|basic_ios::clear: iostream error"
+        r"|unexpected pos \d+ vs \d+",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "quota",
-        ALL,
-        r"[Dd]isk quota exceeded",
         "your quota is used up",
         "remove old files, or write to the project's or the scratch file system",
+        ALL,
+        r"[Dd]isk quota exceeded",
     ),
     Cause(
         "too-many-files",
-        ALL,
-        r"[Tt]oo many open files|received 0 items of ancdata",
         "too many files are open",
         "write `ulimit -n 65536` into environment.setup; fewer data-loader workers open fewer",
+        ALL,
+        r"[Tt]oo many open files|received 0 items of ancdata",
     ),
     Cause(
         "too-many-threads",
-        ALL,
-        r"can't start new thread|pthread_create failed|RLIMIT_NPROC"
-        r"|fork: (retry: )?Resource temporarily unavailable",
         "no more threads or processes may be started",
         "set OMP_NUM_THREADS and use fewer data-loader workers; `ulimit -u` on the node shows the "
         "limit",
+        ALL,
+        r"can't start new thread|pthread_create failed|RLIMIT_NPROC"
+        r"|fork: (retry: )?Resource temporarily unavailable",
     ),
     Cause(
         "permission",
-        ALL,
-        r"PermissionError: \[|[Pp]ermission denied|Read-only file system",
         "something may not be read, written or run",
         "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a port below "
         "1024 needs root",
+        ALL,
+        r"PermissionError: \[|[Pp]ermission denied|Read-only file system",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "damaged-file",
+        "a file, perhaps a checkpoint, is damaged or cut short",
+        "remove it and use the one before; it may have been written while a disk was full",
         NODE,
         r"UnpicklingError(?!.*[Ww]eights.only)|PytorchStreamReader failed"
         r"|BadZipFile|SafetensorError(?!: Error while ser)|: file too short|invalid ELF header",
-        "a file, perhaps a checkpoint, is damaged or cut short",
-        "remove it and use the one before; it may have been written while a disk was full",
     ),
     Cause(
         "import",
+        "a Python package or a library is missing, or has another version",
+        "install it in the job's environment, in versions that go together; if only some nodes "
+        "lack it, the environment is not on a shared file system",
         NODE,
         r"\bImportError\b(?!.*partially initialized module)|No module named"
         r"|cannot open shared object file|operator \S+::\S+ does not exist"
         r"|undefined symbol|version `?\w+_[\d.]+' not found"
         r"|numpy\.dtype size changed",
-        "a Python package or a library is missing, or has another version",
-        "install it in the job's environment, in versions that go together; if only some nodes "
-        "lack it, the environment is not on a shared file system",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "compiler",
+        "a compiler or linker does not work on this node, as for torch.compile",
+        "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
         NODE,
         r"InductorError|BackendCompilerFailed|cannot find (ptxas|-l\w+)|Failed to find C compiler"
         r"|Triton .*error|ptxas .*fatal|InvalidCxxCompiler",
-        "a compiler or linker does not work on this node, as for torch.compile",
-        "load a module with gcc and CUDA in environment.modules, or run without torch.compile",
     ),
     Cause(
         "bad-argument",
+        "the program does not know one of its arguments",
+        "compare run.args with the program's --help",
         NODE,
         r"error: (unrecognized arguments|the following arguments are required|argument \S+:"
         r"|ambiguous option)|[Nn]o such option|nknown command"
         r" line flag|\(--help lists the flags\)|Error: (Invalid value|Missing option|Got "
         r"unexpected)|unexpected keyword arg",
-        "the program does not know one of its arguments",
-        "compare run.args with the program's --help",
     ),
     Cause(
         "command-missing",
-        ALL,
-        r"command not found|can't open file '|exec: .*not found",
         "a command or the program's file does not exist on this node",
         "check run and environment; the path must be the same on all nodes",
+        ALL,
+        r"command not found|can't open file '|exec: .*not found",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "file-missing",
-        NODE,
-        r"FileNotFoundError|No such file or directory",
         "a file that the program wants does not exist",
         "paths are relative to the folder you submit from; the file must be on a file system that "
         "all nodes share",
+        NODE,
+        r"FileNotFoundError|No such file or directory",
+        own=r"error: no such file in ",
         per_node=True,
-        fault="unknown",
     ),
     Cause(
         "data-loader",
-        RANK,
-        r"DataLoader worker .*(exited unexpectedly|is killed by signal)",
         "a data-loader worker died",
         "run with num_workers=0 to see its error; a killed one often lacked memory",
+        RANK,
+        r"DataLoader worker .*(exited unexpectedly|is killed by signal)",
         vague=True,
-        fault="unknown",
     ),
     Cause(
         "shape-mismatch",
+        "a checkpoint belongs to another model",
+        "resume with the settings it was made with, or write to another folder",
         RANK,
         r"size mismatch for|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict"
         r"|was made with --",
-        "a checkpoint belongs to another model",
-        "resume with the settings it was made with, or write to another folder",
     ),
     Cause(
         "not-a-number",
-        RANK,
-        r"FloatingPointError|[Ll]oss (is|became|=|:|was)\s*'?(nan|inf)\b|NaN (or Inf )?(found|in|"
-        r"detected)|returned nan values",
         "the loss is no longer a number",
         "lower the learning rate or lengthen its warm-up; use bf16 rather than fp16; look at the "
         "batch of that step",
+        RANK,
+        r"FloatingPointError|[Ll]oss (is|became|=|:|was)\s*'?(nan|inf)\b|NaN (or Inf )?(found|in|"
+        r"detected)|returned nan values",
     ),
     # The program disagrees with torchrun about ranks.
     Cause(
         "rank-variables",
-        RANK,
-        r"inconsistent with equivalent SLURM env variable",
         "the program compares RANK with Slurm's variables, which are those of torchrun's agent",
         "start one task for each process: launch: {{mode: direct}}",
+        RANK,
+        r"inconsistent with equivalent SLURM env variable",
     ),
     # Consequences: another process went first.
     Cause(
         "peer-lost",
+        "it lost the connection to another process, or was stopped",
+        "look for what went wrong before",
         ALL,
         r"[Cc]onnection (was likely )?(closed|reset)|(closed|reset) by peer|Broken pipe"
         r"|remote process exited|RendezvousConnection"
@@ -195,19 +190,15 @@ CAUSES = (
         r"|Process group watchdog thread terminated|Failed to recv, got 0 bytes"
         r"|one of the (ranks|processes|workers)|HorovodInternalError|[Pp]eer process has unexpect"
         r"|another (rank|task)\b|TCPStore.*(recv|connection|wait)",
-        "it lost the connection to another process, or was stopped",
-        "look for what went wrong before",
         symptom=True,
-        fault="unknown",
     ),
     Cause(
         "nccl",
-        RANK,
-        r"NCCL error|NCCL WARN .*(failed|closed)",
         "NCCL has failed",
         "set NCCL_DEBUG=INFO in environment.variables: NCCL's last WARN line says why",
+        RANK,
+        r"NCCL error|NCCL WARN .*(failed|closed)",
         vague=True,
-        fault="unknown",
     ),
 )
 
