@@ -159,8 +159,7 @@ job has failed is its answer, not its own failure; 2 if there is no such job.
    to it, or were stopped, are named as its consequence; so are those whose own exception reports
    a lost connection or of another rank, if it ended them within three seconds of one that does
    not. Records of JSON are read as their message and exceptions. Times are those of the shared
-   file system; if preflight measured that clocks differ by more than a second, torch's own time
-   stamps are corrected by the difference.
+   file system.
 3. Then the node whose agent failed first, then the script.
 4. If processes only waited (a collective timed out, the trainer's watchdog ended it), the rank that
    they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by the

@@ -25,7 +25,7 @@ from jobgen.diagnose.matching import (
     find_cause,
     find_verdict,
     is_own,
-    read_names,
+    read_node,
     read_own_words,
 )
 from jobgen.diagnose.reading import SLOW_RANK, Line
@@ -83,7 +83,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     )
     if state.name == "done":
         if state.reason == status.APART:
-            return _name_cause(about, (missing.APART, None), evidence)
+            return _name_cause(about, (missing.APART, None))
         return _judge_done(about, state, evidence)
     word = Line(Path(job.scheduler), 0, state.described)
     # What a job that waits has left is of an earlier start.
@@ -91,7 +91,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     verdict = find_verdict([word, *output])
     if state.name == "queued":
         if verdict:
-            return _name_cause(about, verdict, evidence)
+            return _name_cause(about, verdict)
         return _judge_waiting(about, state, evidence)
     failures, stopped = _explain_all(evidence)
     first = next((one for one in failures if not one.cause.symptom), None)
@@ -191,7 +191,7 @@ def _name_verdict(
     now: float,
 ) -> Diagnosis:
     """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
-    diagnosis = _name_cause(about, verdict, evidence)
+    diagnosis = _name_cause(about, verdict)
     if verdict[0].id == "walltime":
         quiet = stall.measure_silence(evidence, now=evidence.ended or now)
         if quiet and quiet.to_the_end:
@@ -211,9 +211,7 @@ def _name_first(
     evidence: Evidence,
 ) -> Diagnosis:
     """By the first process that failed on its own, and those that failed alike."""
-    if mismatch := missing.find_rank_mismatch(evidence, first):
-        first = Explained(first.failure, *mismatch, tail=first.tail)
-    diagnosis = _name_cause(about, (first.cause, first.line), evidence)._replace(title=first.title)
+    diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
     alike = [one for one in (*failures, *stopped) if one.key == first.key]
     diagnosis = diagnosis._replace(title=f"{diagnosis.title}{_find_raised_before(alike)}")
@@ -231,16 +229,12 @@ def _name_first(
     ranks = {one.failure.rank for one in alike}
     same = {one.failure.node for one in alike}
     others = [one for one in failures if not one.cause.symptom and one.key != first.key]
-    diagnosis = diagnosis._replace(
+    return diagnosis._replace(
         nodes=tuple(node for node in evidence.nodes if node in same),
         ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
         world=evidence.world,
         besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
     )
-    if first.cause.per_node and _is_alone(diagnosis, first, evidence):
-        alone = f"{diagnosis.title}; seen on {diagnosis.node} alone, of {len(evidence.nodes)} nodes"
-        return diagnosis._replace(title=alone)
-    return diagnosis
 
 
 def _find_raised_before(alike: list[Explained]) -> str:
@@ -257,20 +251,6 @@ def _find_raised_before(alike: list[Explained]) -> str:
     return f"; rank {rank} had raised {words[:MOST_WORDS]}"
 
 
-def _is_alone(about: Diagnosis, first: Explained, evidence: Evidence) -> bool:
-    """Whether one node alone has it: the others, or their processes, have come further."""
-    others = [node for node in evidence.nodes if node not in about.nodes]
-    if first.failure.where == "rank":
-        further = {
-            node
-            for rank, node in evidence.ranks.items()
-            if any(line.text.strip() for line in evidence.read_log(node, rank))
-        }
-    else:
-        further = {node for node in others if evidence.has_started(node)}
-    return about.nodes == (about.node,) and bool(others) and further.issuperset(others)
-
-
 def _describe(one: Explained) -> str:
     who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
     return f"{who}{one.failure.node}: {one.title}"
@@ -284,19 +264,19 @@ def _judge_consequences(
     if own and not own[0].symptom:
         if own[0].id == "chain-ended":  # the first start of it that says so knows why
             own = find_cause(evidence.all_output(), "script") or own
-        return _name_cause(about, own, evidence)
+        return _name_cause(about, own)
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}
     if failures and (absent := missing.find_absent(evidence, failures)):
-        diagnosis = _name_cause(about, (absent.cause, absent.line), evidence)
+        diagnosis = _name_cause(about, (absent.cause, absent.line))
         return diagnosis._replace(
             node=absent.node, rank=absent.rank, followed=tuple(sorted(lost - {absent.rank}))
         )
     if failures and (named := stall.suspect_by_name(evidence, failures)):
-        diagnosis = _name_cause(about, (program.TIMEOUT, named.lines[0]), evidence)
+        diagnosis = _name_cause(about, (program.TIMEOUT, named.lines[0]))
         return _suspect_others(diagnosis, evidence, failures)
     if failures:
         first = failures[0]
-        diagnosis = _name_cause(about, (first.cause, first.line), evidence)
+        diagnosis = _name_cause(about, (first.cause, first.line))
         return _show_process(diagnosis, first, failures)
     tail = [line for line in output if line.text.strip()][-MOST_LINES:]
     folder = os.path.relpath(evidence.run_dir)
@@ -308,7 +288,7 @@ def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagno
     before = find_verdict(evidence.script()) if evidence.attempt else None
     if before and before[0].id in ("node-lost", "preempted"):
         start = evidence.attempt.name if evidence.attempt else ""
-        diagnosis = _name_cause(about, before, evidence)
+        diagnosis = _name_cause(about, before)
         waits = f"; it waits to start again: {state.reason}" if state.reason else ""
         return diagnosis._replace(title=f"start {start} ended: {diagnosis.title}{waits}")
     title = "nothing is wrong so far: it waits to start"
@@ -346,7 +326,7 @@ def _report_hang(
     title = title or f"it is alive, but has written nothing for {quiet.seconds:.0f} s"
     if about.cause == "walltime":
         title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
-    diagnosis = _name_cause(about, (program.HANG._replace(title=title), None), evidence)
+    diagnosis = _name_cause(about, (program.HANG._replace(title=title), None))
     last = (format_line(quiet.last),) if quiet.last else ()
     return _suspect_others(diagnosis._replace(evidence=(*about.evidence, *last)), evidence, [])
 
@@ -366,9 +346,11 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
             title="they waited in vain for each other",
         )
     if suspects is None:
-        silent = stall.list_silent(evidence, waiting)
+        silent = tuple(rank for rank in evidence.ranks if rank not in heard)
         title = f"{about.title}, and no file shows which process they waited for"
-        if silent:  # one may have been ended before it could say so
+        if heard and 0 < len(silent) * 2 <= len(
+            evidence.ranks
+        ):  # who was ended too early to say so
             title += f" ({list_ranks(silent)} did not say that they waited)"
         return about._replace(title=title, node=None, rank=None)
     behind = suspects.ranks[0]
@@ -390,19 +372,15 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
     )
 
 
-def _name_cause(about: Diagnosis, why: tuple[Cause, Line | None], evidence: Evidence) -> Diagnosis:
+def _name_cause(about: Diagnosis, why: tuple[Cause, Line | None]) -> Diagnosis:
     """The same with a cause, the line that shows it, and the node that this names."""
     cause, line = why
-    node, key = read_names(cause, line) if line else (None, None)
-    lines = [line] if line else []
-    if node and key and (report := evidence.reported(node, key)):
-        lines.append(report)
     return about._replace(
         cause=cause.id,
         title=(line and read_own_words(line)) or cause.title,
         remedy=cause.remedy,
-        node=node,
-        evidence=tuple(map(format_line, lines)),
+        node=read_node(cause, line) if line else None,
+        evidence=(format_line(line),) if line else (),
     )
 
 

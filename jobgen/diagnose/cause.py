@@ -21,13 +21,13 @@ class Cause(NamedTuple):
     `pattern` is looked for at the places in `where`, and `own` in what jobgen's script has printed
     anywhere (`jobgen: ...`); what else the script notes is not evidence. In both, groups whose
     names begin with `node` find the node that it is about, where that may be another than the one
-    that says so; `key` finds what of its preflight report shows it. In a remedy names in braces
-    stand for words of the job's scheduler (`schedulers/advice.py`).
+    that says so. In a remedy names in braces stand for words of the job's scheduler
+    (`schedulers/advice.py`).
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
     the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an
-    exception says so only of the group that the processes are. `per_node`: one node may have it and
-    others not. `of_machine`: not the program's fault, so that a start on other nodes may do well.
+    exception says so only of the group that the processes are. `of_machine`: not the program's
+    fault, so that a start on other nodes may do well.
     """
 
     id: str
@@ -40,5 +40,4 @@ class Cause(NamedTuple):
     vague: bool = False
     waits: bool = False
     of_group: bool = False
-    per_node: bool = False
     of_machine: bool = False

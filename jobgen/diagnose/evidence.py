@@ -30,9 +30,6 @@ _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 _STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
 _PROCESS = re.compile(r"process \d+")
-# torch records the time of an exception in whole seconds, by the node's own clock. Where no two
-# clocks differ by more, the time of the file is the finer one.
-_COARSE = 1.0
 # The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
 STOPPED_BY_OTHERS = -15
 
@@ -40,8 +37,7 @@ STOPPED_BY_OTHERS = -15
 class Failure(NamedTuple):
     """A process that failed, or a node (then without a rank), by its own or its agent's word.
 
-    `time` is in seconds since 1970, by the first node's clock where preflight has compared the
-    clocks and they differ, else by that of the file server.
+    `time` is in seconds since 1970, by the clock of the file server.
     """
 
     node: str
@@ -105,22 +101,6 @@ class Evidence:
         warned = [warning, *(report.get("warning") for report in self.preflight.values())]
         return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
 
-    def reported(self, node: str, key: str) -> Line | None:
-        """The line of a node's preflight report that has `key`."""
-        path = self.run_dir / "preflight" / f"{node}.json"
-        return next((line for line in self._fresh(path) if f' "{key}": ' in line.text), None)
-
-    @cached_property
-    def clocks(self) -> dict[str, float]:
-        """By how many seconds each node's clock is ahead of the first's; empty if all agree."""
-        ahead_of_first = {}
-        for node, report in self.preflight.items():
-            ahead = report.get("clock_s", 0.0)
-            ahead_of_first[node] = float(ahead) if isinstance(ahead, int | float) else 0.0
-        return (
-            ahead_of_first if any(abs(ahead) > _COARSE for ahead in ahead_of_first.values()) else {}
-        )
-
     def find_role(self) -> tuple[str, str]:
         """The role that the script has named as the first to fail, and its words; or nothing."""
         for line in reversed(self.script()):
@@ -150,11 +130,6 @@ class Evidence:
         return list(read_lines(Path(run_folder.find_output(self.job, job_id))))
 
     @cached_property
-    def direct(self) -> bool:
-        """Whether the launcher has started each process itself."""
-        return any(self.attempt.glob("node-*.ranks")) if self.attempt else False
-
-    @cached_property
     def ended(self) -> float:
         """When the attempt ended by its own record; 0 where it has left none."""
         return get_mtime(self._file("outcome"))
@@ -163,10 +138,6 @@ class Evidence:
         """Nodes whose part has left no outcome, though that of others has."""
         ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
         return [node for node in self.nodes if node not in ended] if ended else []
-
-    def has_started(self, node: str) -> bool:
-        """Whether a node was set up, so that its processes could begin."""
-        return bool(get_mtime(self._record(node, "started")))
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""
@@ -227,7 +198,7 @@ class Evidence:
 
     def failures(self) -> list[Failure]:
         """The processes that failed by themselves, then the nodes, each by time."""
-        ranks = {(failure.node, failure.rank): failure for failure in self._recorded()}
+        ranks: dict[tuple[str, int], Failure] = {}
         for node in self.nodes:
             for rank, code in [*parse_listing(self.agent(node)), *self._counted(node)]:
                 alone = self._was_stopped_first(rank)
@@ -242,33 +213,6 @@ class Evidence:
         stopped = str(128 - STOPPED_BY_OTHERS)
         outcome = read_words(self._file("outcome"))
         return self._first()[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
-
-    def _recorded(self) -> Iterator[Failure]:
-        """Those with an error file, which torchelastic's `record` writes for an exception."""
-        for path in sorted(self.run_dir.glob("errors/*.json")):
-            match = re.fullmatch(r"(.+)-(\d+)(\.restart-\d+)?\.json", path.name)
-            try:
-                if not match or path.stat().st_mtime < self.began:
-                    continue
-                content = json.loads(read_left(path))["message"]
-                if isinstance(content, str):
-                    content = {"message": content, "extraInfo": {}}
-                extra = content["extraInfo"]
-                stack = str(extra.get("py_callstack", "")).splitlines()
-                time = get_mtime(path)
-                if match[1] in self.clocks and "timestamp" in extra:
-                    time = float(extra["timestamp"]) - self.clocks[match[1]]
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue
-            node, rank = match[1], int(match[2])
-            texts = [next(iter(str(content.get("message", "")).splitlines()), ""), *stack]
-            recorded = [Line(path, 1, text) for text in texts]
-            log = self.read_log(node, rank)
-            # The same traceback as the program printed it has line numbers to look at.
-            lines = (
-                log if any(texts[0] and texts[0] in line.text for line in log) else recorded + log
-            )
-            yield Failure(node, rank, time, None, tuple(lines))
 
     def _counted(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of the processes that failed, where no agent has started them."""

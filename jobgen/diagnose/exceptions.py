@@ -44,8 +44,10 @@ _LEADS_ON = re.compile(
     r":$|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
-# Frames that are not the program's own: of packages and of Python.
-FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|<string>")
+#: frames that are not the program's own: of packages, of Python, of the bundled trainer.
+FOREIGN = re.compile(
+    r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)"
+)
 
 # What has to do with the group of processes: a connection lost there means that another went first.
 _OF_GROUPS = re.compile(
@@ -173,7 +175,7 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
         )
         message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
     of_group = any(_OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
-    return Raised(tuple(message), _find_place(frames), of_group), end
+    return Raised(tuple(message), find_place(frames), of_group), end
 
 
 def _ends_message(lines: Sequence[Line], at: int) -> bool:
@@ -187,24 +189,31 @@ def _ends_message(lines: Sequence[Line], at: int) -> bool:
 
 
 def find_crash(lines: Sequence[Line]) -> str:
-    """Return where a process was when it crashed or its time was over, by Python's fault handler.
+    """Return where Python's fault handler says that a process crashed, or its time was over.
 
     Of several threads it is the current one, or the last, which is the program's first.
     """
-    crashed = (
-        at
-        for at, line in enumerate(lines)
-        if line.text.startswith("Fatal Python error: ") or TIMED.match(line.text)
-    )
-    frames = lines[next(crashed, len(lines)) :]
-    threads = [at for at, line in enumerate(frames) if _THREAD.match(line.text)]
-    current = (at for at in threads if frames[at].text.startswith("Current"))
-    frames = frames[next(current, max(threads, default=len(frames))) + 1 :]
-    ends = (at for at, line in enumerate(frames) if not line.text.startswith("  File "))
-    return _find_place(frames[: next(ends, len(frames))][::-1])
+    for at, line in enumerate(lines):
+        if line.text.startswith("Fatal Python error: ") or TIMED.match(line.text):
+            threads = read_threads(lines[at:])
+            current = [thread for thread in threads if thread[0].text.startswith("Current")]
+            return find_place([*current, *threads[-1:]][0]) if threads else ""
+    return ""
 
 
-def _find_place(frames: Sequence[Line]) -> str:
+def read_threads(lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the head and the frames of each thread by Python's fault handler, outermost first."""
+    threads: list[list[Line]] = []
+    for line in lines:
+        if _THREAD.match(line.text):
+            threads.append([line])
+        elif threads and line.text.startswith("  File "):
+            threads[-1].insert(1, line)
+    return threads
+
+
+def find_place(frames: Sequence[Line]) -> str:
+    """Return the innermost place in the program's own code, as `file:line, in function`."""
     place = ""
     for line in frames:
         frame = _FRAME.search(line.text)

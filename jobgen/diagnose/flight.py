@@ -11,10 +11,11 @@ import json
 import pickle
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jobgen.diagnose.exceptions import FOREIGN
 from jobgen.jobs.record import open_left
 from jobgen.records import NamedTuple
 
@@ -77,57 +78,44 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
         members |= {rank, *_read_members(dump)}
         for group, last in _read_last(dump).items():
             groups.setdefault(group, {})[rank] = last
-    late: dict[int, tuple[int, Last]] = {}  # each with one that waits for it, and where that is
+    late: dict[int, tuple[int, Last, Last]] = {}  # each with one that waits for it, and where
     waiting = set()
     for lasts in groups.values():
-        most = max(lasts, key=lambda rank: lasts[rank].number)
+        first = max(lasts, key=lambda rank: lasts[rank].number)
         fewest = min(last.number for last in lasts.values())
         for rank, last in lasts.items():
             if last.number > fewest:
                 waiting.add(rank)
-            elif fewest < lasts[most].number:
-                late[rank] = (most, last)
+            elif lasts[first].number > fewest:
+                late[rank] = (first, last, lasts[first])
     late = {rank: who for rank, who in late.items() if rank not in waiting} or late
-    if late:
-        shown = {rank: _describe(rank, last) for rank, (_, last) in late.items()}
-        for other in {other for other, _ in late.values()}:
-            ahead = max(
-                (lasts[other] for lasts in groups.values() if other in lasts), key=_get_number
-            )
-            shown[other] = _describe(other, ahead)
-        return Behind(
-            tuple(sorted(late)), tuple((paths[rank], text) for rank, text in shown.items())
-        )
-    if odd := _find_odd(groups):
-        rank, last, other, usual = odd
-        return Behind(
-            (rank,), ((paths[rank], _describe(rank, last)), (paths[other], _describe(other, usual)))
-        )
+    late = late or _find_odd(groups)
+    shown = {}
+    for rank, (other, last, ahead) in late.items():
+        shown[rank] = _describe(rank, last)
+        shown[other] = _describe(other, ahead)
     absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
-    if groups and absent:
-        one = min(rank for lasts in groups.values() for rank in lasts)
-        last = max((lasts[one] for lasts in groups.values() if one in lasts), key=_get_number)
-        return Behind(absent, ((paths[one], _describe(one, last)),))
-    return None
-
-
-def _get_number(last: Last) -> int:
-    return last.number
+    if not late and absent and groups:
+        lasts = next(iter(groups.values()))
+        rank = min(lasts)
+        shown[rank] = _describe(rank, lasts[rank])
+    ranks = tuple(sorted(late)) or absent
+    shows = tuple((paths[rank], text) for rank, text in shown.items())
+    return Behind(ranks, shows) if shows else None
 
 
 def _find_odd(
     groups: Mapping[tuple[str, str], Mapping[int, Last]],
-) -> tuple[int, Last, int, Last] | None:
+) -> dict[int, tuple[int, Last, Last]]:
     """One whose last operation is not that of most, though all have come as far."""
     for lasts in groups.values():
         kinds = Counter((last.name, last.shape) for last in lasts.values())
-        if len(kinds) > 1:
-            usual = kinds.most_common(1)[0][0]
-            same = {rank: (last.name, last.shape) == usual for rank, last in lasts.items()}
-            odd = next(rank for rank in same if not same[rank])
-            other = next(rank for rank in same if same[rank])
-            return odd, lasts[odd], other, lasts[other]
-    return None
+        usual = kinds.most_common(1)[0][0]
+        odd = [rank for rank, last in lasts.items() if (last.name, last.shape) != usual]
+        if odd:
+            other = next(rank for rank in lasts if rank not in odd)
+            return {odd[0]: (other, lasts[odd[0]], lasts[other])}
+    return {}
 
 
 def _describe(rank: int, last: Last) -> str:
@@ -146,7 +134,7 @@ def _read_last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
             number = int(entry["collective_seq_id"])
             if entry.get("is_p2p") or (group in lasts and lasts[group].number >= number):
                 continue
-            place = next(_list_places(entry.get("frames") or ()), "")
+            place = _find_place(entry.get("frames") or ())
             sizes = str(entry["input_sizes"])
             lasts[group] = Last(number, str(entry["profiling_name"]), sizes, place)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
@@ -156,11 +144,12 @@ def _read_last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
     return lasts
 
 
-def _list_places(frames: Any) -> Iterator[str]:
-    """Where in the program it was entered, the innermost first; torch's own frames left out."""
+def _find_place(frames: Any) -> str:
+    """Where in the program it was entered; the innermost frame comes first, torch's own before."""
     for frame in frames:
-        if not re.search(r"/(site|dist)-packages/|/lib/python3|<frozen", str(frame["filename"])):
-            yield f"{frame['filename']}:{frame['line']}"
+        if not FOREIGN.search(str(frame["filename"])):
+            return f"{frame['filename']}:{frame['line']}"
+    return ""
 
 
 def _read_members(dump: Mapping[str, Any]) -> set[int]:

@@ -34,7 +34,6 @@ CAUSES = (
         ALL,
         r"Name or service not known|[Tt]emporary failure in name resolution",
         own=r"error: \S+ cannot resolve the name of the first node",
-        per_node=True,
     ),
     Cause(
         "no-internet",
@@ -53,7 +52,6 @@ CAUSES = (
         r"Lmod has detected the following error"
         r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
         own=r"module (reset|load) failed on|there is no module command on|no folder of modules on",
-        per_node=True,
     ),
     Cause(
         "container",
@@ -64,7 +62,6 @@ CAUSES = (
         r"|\[ERROR\].*enroot|nvidia-container-cli: ",
         own=r"error: (no such container image|no container image on \S+"
         r"|there is no command on \S+):",
-        per_node=True,
     ),
     Cause(
         "launcher",
@@ -78,7 +75,6 @@ CAUSES = (
         r"|mpiexec has (set none of|not numbered)"
         r"|this mpiexec is none of"
         r"|rank \d+ is number \d+ on \S+, where this script has put another",
-        per_node=True,
     ),
     # Memory.
     Cause(
@@ -110,7 +106,6 @@ CAUSES = (
         NODE,
         r"unable to (open|mmap|write|allocate) (a )?shared memory|insufficient shared memory"
         r"|DataLoader worker \(pid.*\) is killed by signal: Bus error|/dev/shm.*No space",
-        per_node=True,
     ),
     Cause(
         "no-space",
@@ -122,7 +117,6 @@ CAUSES = (
         r"|No space left on device: .?/(tmp|var|local)\b",
         own=r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)"
         r"|error: cannot write to /tmp on (?P<node2>\S+)",
-        per_node=True,
     ),
     Cause(
         "out-of-memory-host",
@@ -190,7 +184,6 @@ CAUSES = (
         ALL,
         r"Torch not compiled with CUDA enabled|has no attribute '_cuda_"
         r"|Unable to initialize backend '(cuda|gpu|rocm)'|Cannot access accelerator device when",
-        per_node=True,
     ),
     Cause(
         "gpu-missing",
@@ -203,7 +196,6 @@ CAUSES = (
         r"|^\s*assert .*(is_available|device_count)\(",
         own=r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+"
         r"|error: \S+ shows \S+ GPUs, the job has \S+ of them",
-        per_node=True,
     ),
     Cause(
         "driver-mismatch",
@@ -211,8 +203,7 @@ CAUSES = (
         "leave that node out and tell your administrators",
         ALL,
         r"(?i:driver/library version mismatch)",
-        own=r"preflight: (?P<node>\S+): (?P<key>driver) \S+, \S+ \S+",
-        per_node=True,
+        own=r"preflight: (?P<node>\S+): driver \S+, \S+ \S+",
         of_machine=True,
     ),
     Cause(
@@ -222,7 +213,6 @@ CAUSES = (
         ALL,
         r"driver (version )?(on your system )?is (insufficient|too old)|no kernel image is "
         r"available|forward compatibility was attempted|unsupported display driver",
-        per_node=True,
     ),
     Cause(
         "file-system",
@@ -231,7 +221,6 @@ CAUSES = (
         ALL,
         r"[Ss]tale (NFS )?file handle|Input/output error|[Tt]ransport endpoint|Remote I/O error"
         r"|[Ee]rrno:? ?(5|107|108|116|121)\b",
-        per_node=True,
         of_machine=True,
     ),
     # The network.
@@ -253,7 +242,6 @@ CAUSES = (
         r"|remote=\[(::ffff:)?127\.0\.1\.1\]",
         own=r"error: (\S+ has no interface|the name of \S+ leads to a loopback address)"
         r"|knows no host \S+, as the site's profile|leads to no address for",
-        per_node=True,
     ),
     Cause(
         "nccl-version",

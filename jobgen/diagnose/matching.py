@@ -137,7 +137,7 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
                 and _search(cause, line)
             ]
             if matching:
-                named = (line for line in matching if read_names(cause, line)[0])
+                named = (line for line in matching if read_node(cause, line))
                 return cause, next(named, matching[0])
     return None
 
@@ -282,18 +282,16 @@ def _explain_node(failure: Failure) -> Explained:
 _OF_SHELLS = ("never-began", "setup")
 
 
-def read_names(cause: Cause, line: Line) -> tuple[str | None, str | None]:
-    """Return the node that a line names, and what differs there."""
+def read_node(cause: Cause, line: Line) -> str | None:
+    """Return the node that a line names."""
     match = _search(cause, line)
-    groups = {name: text for name, text in match.groupdict().items() if text} if match else {}
-    node = next((groups[name] for name in groups if name.startswith("node")), None)
-    return node, groups.get("key")
+    return next(filter(None, match.groupdict().values()), None) if match else None
 
 
 def read_own_words(line: Line) -> str:
     """Return what an error of jobgen's script or its preflight says; nothing of any other line."""
-    said = _ERROR.match(line.text)
-    return line.text[said.end() :].strip()[:MOST_WORDS] if said else ""
+    error = _ERROR.match(line.text)
+    return line.text[error.end() :].strip()[:MOST_WORDS] if error else ""
 
 
 def _search(cause: Cause, line: Line) -> re.Match[str] | None:

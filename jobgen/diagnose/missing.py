@@ -14,7 +14,6 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, find_cause
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import status
-from jobgen.jobs.record import read_left
 from jobgen.records import NamedTuple
 
 LEFT_EARLY = Cause(
@@ -30,13 +29,6 @@ SILENT_NODE = Cause(
     "submit again; {leave_out}, and tell your administrators",
     of_machine=True,
 )
-RANK_MISMATCH = Cause(
-    "rank-mismatch",
-    "the program takes its rank from the scheduler and not from torchrun, so two processes are "
-    "rank 0",
-    "start one task for each process, as the program expects: launch: {{mode: direct}}; or read "
-    "RANK, LOCAL_RANK and WORLD_SIZE",
-)
 APART = Cause(
     "apart",
     f"it ended well, but {status.APART}",
@@ -48,11 +40,9 @@ STOPPED = Cause(
     "something other than the job's script stopped its agent (SIGTERM)",
     "look for who sent it: the program itself, a preemption, an administrator",
 )
-CAUSES = (APART, LEFT_EARLY, SILENT_NODE, RANK_MISMATCH)
+CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15$")
-_SCHEDULERS_RANK = re.compile(r"\b(SLURM_PROCID|PMIX?_RANK|OMPI_COMM_WORLD_RANK|PALS_RANKID)\b")
 _PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
-_MOST_BYTES = 1 << 20
 
 
 class Absent(NamedTuple):
@@ -120,21 +110,3 @@ def _find_lost_hosts(evidence: Evidence, failures: list[Explained]) -> set[str]:
             continue
         hosts |= {node} if addresses & lost.keys() else set()
     return hosts
-
-
-def find_rank_mismatch(evidence: Evidence, failed: Explained) -> tuple[Cause, Line | None] | None:
-    """Return that the program and torchrun count ranks differently, where that took a port."""
-    failure = failed.failure
-    store = next((line for line in failure.lines if "EADDRINUSE" in line.text), None)
-    if failed.cause.id != "port-in-use" or store is None or evidence.direct:
-        return None
-    if not any("init_process_group" in line.text for line in failure.lines):
-        return None
-    if failure.rank == 0:  # it may be the one that came second
-        file = failed.place.rpartition(":")[0]
-        try:
-            if not _SCHEDULERS_RANK.search(read_left(file)[:_MOST_BYTES]):
-                return None
-        except OSError:
-            return None
-    return RANK_MISMATCH, store

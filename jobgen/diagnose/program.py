@@ -55,7 +55,6 @@ CAUSES = (
         ALL,
         r"No space left on device|ENOSPC|basic_ios::clear: iostream error"
         r"|unexpected pos \d+ vs \d+",
-        per_node=True,
     ),
     Cause(
         "quota",
@@ -87,7 +86,6 @@ CAUSES = (
         "1024 needs root",
         ALL,
         r"PermissionError: \[|[Pp]ermission denied|Read-only file system",
-        per_node=True,
     ),
     Cause(
         "damaged-file",
@@ -107,7 +105,6 @@ CAUSES = (
         r"|cannot open shared object file|operator \S+::\S+ does not exist"
         r"|undefined symbol|version `?\w+_[\d.]+' not found"
         r"|numpy\.dtype size changed",
-        per_node=True,
     ),
     Cause(
         "compiler",
@@ -133,7 +130,6 @@ CAUSES = (
         "check run and environment; the path must be the same on all nodes",
         ALL,
         r"command not found|can't open file '|exec: .*not found",
-        per_node=True,
     ),
     Cause(
         "file-missing",
@@ -143,7 +139,6 @@ CAUSES = (
         NODE,
         r"FileNotFoundError|No such file or directory",
         own=r"error: no such file in ",
-        per_node=True,
     ),
     Cause(
         "data-loader",
@@ -169,14 +164,6 @@ CAUSES = (
         RANK,
         r"FloatingPointError|[Ll]oss (is|became|=|:|was)\s*'?(nan|inf)\b|NaN (or Inf )?(found|in|"
         r"detected)|returned nan values",
-    ),
-    # The program disagrees with torchrun about ranks.
-    Cause(
-        "rank-variables",
-        "the program compares RANK with Slurm's variables, which are those of torchrun's agent",
-        "start one task for each process: launch: {{mode: direct}}",
-        RANK,
-        r"inconsistent with equivalent SLURM env variable",
     ),
     # Consequences: another process went first.
     Cause(
@@ -204,11 +191,6 @@ CAUSES = (
 
 # How a process ended that said nothing, by the exit code that its agent reports.
 EXITS = {
-    -1: (
-        "its terminal or parent went away (SIGHUP)",
-        "look for what ended the shell or the agent around it; `nohup` or setsid protect from it",
-    ),
-    -2: ("it was interrupted (SIGINT)", "look for who sent it: Ctrl-C, a wrapper, a debugger"),
     -9: (
         "it was killed (SIGKILL): by the system for want of memory, or by somebody",
         "look at the node's memory; resources.memory_per_node asks for more",
@@ -217,17 +199,10 @@ EXITS = {
         "something outside the job stopped it (SIGTERM)",
         "look for who sent it: a preemption, an administrator, a wrapper",
     ),
-    -14: ("a timer that it had set ended it (SIGALRM)", "look for alarm() or `timeout`"),
-    -25: ("it wrote a larger file than it may (SIGXFSZ)", "see `ulimit -f` on the node"),
-    -24: ("it used more CPU time than it may (SIGXCPU)", "see `ulimit -t` on the node"),
     -11: (
         "it made a forbidden memory access (SIGSEGV)",
         "the stack above shows where; often two libraries do not go together: look for mixed CUDA, "
         "MPI or compiler modules",
-    ),
-    -10: (
-        "a signal ended it that it does not handle (SIGUSR1), as schedulers send one as a notice",
-        "handle it (docs/guides/long-runs.md), or do not ask for the notice",
     ),
     -7: (
         "a bus error ended it (SIGBUS), as when /dev/shm is full or a mapped file was cut",

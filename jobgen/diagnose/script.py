@@ -18,7 +18,7 @@ CAUSES = (
         "version-mismatch",
         "packages differ between nodes",
         "build the environment on a file system that all nodes share",
-        own=r"preflight: (?P<node1>\S+): (?P<key>\S+) \S+, (others|\S+) [^\s;]+(;|$)"
+        own=r"preflight: (?P<node1>\S+): (?!driver )\S+ \S+, (others|\S+) [^\s;]+(;|$)"
         r"|preflight: (?P<node2>\S+): (has|lacks) .*, unlike the others",
     ),
     Cause(
@@ -81,7 +81,6 @@ CAUSES = (
         r"|there is no (torch|python3|conda command) on|conda activate failed on"
         r"|cannot unpack on \S+, with|no bin/activate is at the top of"
         r"|pack it with conda-pack or venv-pack",
-        per_node=True,
     ),
     Cause(
         "variable-missing",
@@ -94,14 +93,12 @@ CAUSES = (
         "a command of environment.setup failed",
         "the lines before it in agent.log say which",
         own=r"a command of the spec's setup failed",
-        per_node=True,
     ),
     Cause(
         "never-began",
         "the program never began",
         "environment.setup may have left the shell (exit), or changed PATH; see agent.log",
         own=r"the program never began on \S+;",
-        per_node=True,
         vague=True,
     ),
     Cause(

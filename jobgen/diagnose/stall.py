@@ -11,7 +11,7 @@ from itertools import pairwise
 from jobgen.diagnose import flight
 from jobgen.diagnose.ending import normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
-from jobgen.diagnose.exceptions import find_tracebacks, strip_rank
+from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
@@ -26,9 +26,6 @@ _SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
-_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
-# Frames that are not the program's own: of packages, of Python, of the trainer and its watchdog.
-_FOREIGN = re.compile(r"/(site|dist)-packages/|/lib/python3|<frozen|/jobgen/(trainer/|loop\.py)")
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
 _CAME = re.compile(r"(\d+)/(\d+) clients joined")
@@ -136,17 +133,13 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         or _suspect_by_key(evidence, waiting)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
-        or _suspect_by_count(evidence, waiting)
         or _suspect_by_end(evidence)
         or _suspect_by_logs(evidence)
     )
-    if suspects is None:
-        return None
-    for line in _read_stacks(evidence).get(suspects.ranks[0], []):
-        frame = _FRAME.match(line.text)
-        if frame and not _FOREIGN.search(frame[1]):
-            place = f"{frame[1]}:{frame[2]}, in {frame[3]}"
-            return suspects._replace(place=place, lines=(line, *suspects.lines))
+    stack = _read_stacks(evidence).get(suspects.ranks[0], []) if suspects else []
+    if suspects and (place := find_place(stack)):
+        lines = (line for line in stack if find_place([line]) == place)
+        return suspects._replace(place=place, lines=(*lines, *suspects.lines))
     return suspects
 
 
@@ -225,41 +218,33 @@ def _shorten(one: Explained) -> str:
 
 
 def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """The one process that alone has not said that it waited or lost another; it has not ended."""
+    """Those that have not said that they waited or lost another, if it is one of all.
+
+    It may be several, if those that waited say that so many have not come.
+    """
     heard = {one.failure.rank for one in waiting}
-    silent = [rank for rank in evidence.ranks if rank not in heard]
-    codes = evidence.exit_codes()
-    if not heard or len(silent) != 1 or len(evidence.ranks) < evidence.world:
+    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
+    came = _CAME.search(" ".join(line.text for one in waiting for line in one.tail))
+    missing = int(came[2]) - int(came[1]) if came else 1
+    if not heard or len(silent) != missing or len(evidence.ranks) < evidence.world:
         return None
-    (rank,) = silent
+    rank, who = silent[0], "it" if missing == 1 else "they"
     lines = evidence.read_log(evidence.ranks[rank], rank)
     telling = [line for line in select_telling(lines) if line.text.strip()]
     others = {
         normalize(strip_rank(line).text)
         for other, node in evidence.ranks.items()
-        if other != rank
+        if other not in silent
         for line in evidence.read_log(node, other)
     }
     own = [line for line in telling if normalize(line.text) not in others]
     raised = [one.chain[-1].message[0] for one in find_tracebacks(lines)]
-    where = next((_shorten(one) for one in waiting if one.place), "")
-    title = "it did not take part, and the others waited for it" + (f" at {where}" if where else "")
-    if codes.get(rank) == 0:
-        title = "it had left with exit code 0, and the others waited for it"
-    return Suspects((rank,), tuple([*raised[-1:], *own, *telling][:3]), "", title)
-
-
-def _suspect_by_count(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """Those that said nothing, if so many have not come by the words of those that have."""
-    words = " ".join(line.text for one in waiting for line in one.tail)
-    came = _CAME.search(words)
-    heard = {one.failure.rank for one in waiting}
-    ranks = tuple(rank for rank in evidence.ranks if rank not in heard)
-    if not came or len(ranks) != int(came[2]) - int(came[1]):
-        return None
-    lines = evidence.read_log(evidence.ranks[ranks[0]], ranks[0])
-    title = "they did not come, and the others waited"
-    return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
+    where = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
+    did = (
+        "had left with exit code 0" if evidence.exit_codes().get(rank) == 0 else "did not take part"
+    )
+    title = f"{who} {did}, and the others waited for {who.replace('they', 'them')}{where}"
+    return Suspects(silent, tuple([*raised[-1:], *own, *telling][:3]), "", title)
 
 
 def _suspect_by_end(evidence: Evidence) -> Suspects | None:
@@ -279,13 +264,6 @@ def _suspect_by_end(evidence: Evidence) -> Suspects | None:
     return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
 
 
-def list_silent(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
-    """Of processes that waited for each other in vain, a few who did not say so."""
-    heard = {one.failure.rank for one in waiting}
-    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    return silent if heard and len(silent) * 2 <= len(evidence.ranks) else ()
-
-
 def _suspect_by_flight(evidence: Evidence) -> Suspects | None:
     paths = {}
     for pattern in ("errors/*-flight-*", "hangs/*-rank-*.flight.json"):
@@ -300,45 +278,30 @@ def _suspect_by_flight(evidence: Evidence) -> Suspects | None:
 
 
 def _read_stacks(evidence: Evidence) -> dict[int, list[Line]]:
-    """The stacks that processes have left, by rank."""
+    """The frames of each rank's first thread, as the bundled trainer's processes leave them."""
     stacks = {}
     for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
         number = path.stem.rpartition("-")[2]
         if number.isdecimal() and get_mtime(path) >= evidence.began:
-            stacks[int(number)] = list(read_lines(path))
+            threads = read_threads(list(read_lines(path)))
+            stacks[int(number)] = threads[-1][1:] if threads else []
     return stacks
 
 
 def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     """By the stacks that the bundled trainer's processes leave, of those that can."""
     stacks = _read_stacks(evidence)
-    if not stacks:
-        return None
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
-    if silent and len(silent) < len(evidence.ranks):
-        others = next(iter(stacks.values()))
-        return Suspects(silent, tuple(others[:1]))
-    own = {rank: frames for rank, lines in stacks.items() if (frames := _find_main_thread(lines))}
+    if stacks and silent and len(silent) < len(evidence.ranks):
+        return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
     busy = {
         rank: frames
-        for rank, frames in own.items()
-        if not any(_WAITS.search(frame.text) for frame in frames)
+        for rank, frames in stacks.items()
+        if frames and not any(_WAITS.search(frame.text) for frame in frames)
     }
-    if not busy or len(busy) == len(own):
+    if not busy or len(busy) == len(stacks):
         return None
-    return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:2]))
-
-
-def _find_main_thread(lines: list[Line]) -> list[Line]:
-    """The frames of the thread that runs the program, the innermost first."""
-    threads: list[list[Line]] = []
-    for line in lines:
-        if re.match(r"(Current thread|Thread) 0x", line.text):
-            threads.append([])
-        elif threads and line.text.startswith("  File "):
-            threads[-1].append(line)
-    outermost = re.compile(r" in (<module>|_run_module_as_main)$")
-    return next((thread for thread in threads if thread and outermost.search(thread[-1].text)), [])
+    return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:-3:-1]))
 
 
 def _suspect_by_logs(evidence: Evidence) -> Suspects | None:

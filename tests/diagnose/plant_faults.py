@@ -412,13 +412,6 @@ FAULTS = [
         args={"stepz": 3},
         modes=("slurm", "pbs-direct"),
     ),
-    Planted(
-        "slurm-rank",
-        "a program of SLURM_PROCID under torchrun",
-        "rank-mismatch",
-        args={"rank-from": "SLURM_PROCID"},
-        modes=("slurm",),
-    ),
     # Files and packages.
     Planted(
         "package",

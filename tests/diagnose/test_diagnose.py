@@ -255,23 +255,6 @@ def test_a_node_that_went_silent_is_named_where_the_others_lost_it(run: Run) -> 
     assert (diagnosis.cause, diagnosis.node) == ("node-lost", "n2")
 
 
-def test_two_processes_that_take_the_schedulers_rank_are_told_from_a_port_in_use(run: Run) -> None:
-    text = (
-        "Traceback (most recent call last):\n"
-        '  File "{}", line 9, in main\n'
-        "    dist.init_process_group('nccl', rank=rank)\n"
-        "torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE\n"
-    )
-    program = run.folder / "train.py"
-    run.rank(2, text.format(program), after=5)
-    diagnosis = run.diagnose()
-    assert (diagnosis.cause, diagnosis.rank) == ("rank-mismatch", 2)
-    run.rank(0, text.format(program), after=3)  # rank 0 may as well be the one that came second
-    assert run.diagnose().cause == "port-in-use"
-    program.write_text("rank = int(os.environ['SLURM_PROCID'])\n")
-    assert run.diagnose().cause == "rank-mismatch"
-
-
 @pytest.mark.parametrize("code", [-9, -11, -7, 127, 3])
 def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: int) -> None:
     run.rank(0, LOST, after=9)
@@ -342,54 +325,16 @@ def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> Non
     run.write("attempts/0/node-0.started", "")
     found = run.diagnose()
     assert (found.cause, found.node) == ("module-missing", "n2")
-    assert found.title == "module load failed on n2: cuda/99.9; seen on n2 alone, of 2 nodes"
-
-
-def test_clocks_that_differ_do_not_turn_first_and_last_around(run: Run) -> None:
-    """n2 is an hour ahead; the file system's times say no more than that all was at once."""
-    began = int(run.clock)
-    run.error(0, "KeyError: 'late'", stamp=began + 40, after=50)
-    run.error(2, "KeyError: 'early'", stamp=began + 3610, after=50)
-    assert run.diagnose().rank == 0
-    for node, ahead in (("n1", 0.0), ("n2", 3600.0)):
-        report = json.dumps({"node": node, "clock_s": ahead}, indent=1)
-        run.write(f"preflight/{node}.json", report)
-    found = run.diagnose()
-    assert (found.rank, found.exception) == (2, "KeyError: 'early'")
-    assert found.besides == ("rank 0 on n1: KeyError: 'late'",)
-
-
-def test_a_difference_that_preflight_finds_is_shown_by_its_report_too(run: Run) -> None:
-    fault = "jobgen: preflight: n2: torch 2.8.0, n1 2.9.1; build it on a shared file system\n"
-    run.node(1, f"jobgen: n1 is node 0; the rendezvous is at n1:24711\n{fault}")
-    run.write("preflight/n2.json", json.dumps({"node": "n2", "torch": "2.8.0"}, indent=1))
-    found = run.diagnose()
-    assert (found.cause, found.node) == ("version-mismatch", "n2")
-    assert found.evidence[1].endswith('preflight/n2.json:3: "torch": "2.8.0"')
+    assert found.title == "module load failed on n2: cuda/99.9"
 
 
 def test_what_preflight_has_warned_of_is_told_whatever_the_cause(run: Run) -> None:
-    run.error(0, "KeyError: 'late'", stamp=int(run.clock) + 40, after=50)
+    run.rank(0, "Traceback (most recent call last):\nKeyError: 'late'\n", after=50)
     report = {"node": "n1", "nccl_network": "Socket", "warning": "NCCL uses TCP sockets"}
     run.write("preflight/n1.json", json.dumps(report, indent=1))
     found = run.diagnose()
     assert (found.exception, found.warnings) == ("KeyError: 'late'", ("NCCL uses TCP sockets",))
     assert found.as_text().endswith("\nwarning: NCCL uses TCP sockets\n")
-
-
-def test_what_some_nodes_lack_is_told_from_what_all_lack(run: Run) -> None:
-    text = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'\n"
-    run.rank(2, text, after=5)
-    assert "alone" not in run.diagnose().title, "n1 may not have come so far"
-    run.write("logs/n1/rank-1.err", "step 0\n", after=4)
-    found = run.diagnose()
-    assert found.title.endswith("; seen on n2 alone, of 2 nodes")
-    assert found.nodes == ("n2",)
-    run.rank(0, text, after=6)
-    found = run.diagnose()
-    assert "alone" not in found.title
-    assert found.who == "ranks 0, 2 of 3"
-    assert found.nodes == ("n1", "n2")
 
 
 def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

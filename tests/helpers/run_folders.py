@@ -1,6 +1,5 @@
 """Run folders as jobs leave them, for tests of what is read from them."""
 
-import json
 import os
 import time
 from pathlib import Path
@@ -52,12 +51,6 @@ class Run:
             path = self.job.run_dir / f"attempts/0/node-{node - 1}.ranks"
             before = path.read_text() if path.exists() else ""
             self.write(f"attempts/0/node-{node - 1}.ranks", f"{before}{rank} {code} n{node}\n")
-
-    def error(self, rank: int, text: str, *, stamp: int, after: float) -> None:
-        """An error file of torchelastic, with the time of its node's clock."""
-        extra = {"py_callstack": f"Traceback (most recent call last):\n{text}", "timestamp": stamp}
-        message = {"message": {"message": text, "extraInfo": extra}}
-        self.write(f"errors/n{1 + rank // 2}-{rank}.json", json.dumps(message), after=after)
 
     def script(self, text: str) -> None:
         """The script's output."""

@@ -904,13 +904,6 @@ def load_cut_library() -> None:
     )
 
 
-@planted("ignite", "rank-variables", "all", "mode: direct", early=True)
-def compare_ranks() -> None:
-    raise RuntimeError(
-        "Environment variable 'RANK: 1 vs 0' is inconsistent with equivalent SLURM env variable"
-    )
-
-
 @planted("vocabulary-noise", "exception", "2", "vocab.size 32000 != 32001", noise="many")
 def assert_vocabulary() -> None:
     raise AssertionError("vocab.size 32000 != 32001")
