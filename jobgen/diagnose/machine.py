@@ -79,12 +79,11 @@ CAUSES = (
     # Memory.
     Cause(
         "gpu-busy",
-        RANK,
-        r"CUDA out of memory.* Process \d+ has [\d.]+ GiB memory in use",
         "another process holds memory of the same GPU",
         "let each process use the GPU of its LOCAL_RANK; if it does, another program is on the "
         "node: ask for whole nodes",
-        fault="unknown",
+        RANK,
+        r"CUDA out of memory.* Process \d+ has [\d.]+ GiB memory in use",
     ),
     Cause(
         "out-of-memory-gpu",
