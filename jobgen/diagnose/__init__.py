@@ -41,6 +41,8 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # again.
 _RECOVERED = 60.0
 _MOST_BESIDES = 3
+# How timers end a process, which each of them has: the command `timeout`, SIGALRM.
+_OF_TIMERS = (124, -14)
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
 
@@ -95,7 +97,7 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         return _judge_waiting(about, state, evidence)
     failures, stopped = _explain_all(evidence)
     first = next((one for one in failures if not one.cause.symptom), None)
-    first = first or _find_hidden(failures, stopped)
+    first = first or _find_hidden(evidence, failures, stopped)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
     if verdict:
@@ -119,7 +121,7 @@ def _judge_done(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis
     """Of a job whose commands all left with 0: well, unless several ended as they lost another."""
     _, ended = _explain_all(evidence)
     lost = [one for one in ended if one.raised and one.cause.symptom]
-    if len(lost) > 1 and (first := _find_hidden(lost, ended)):
+    if len(lost) > 1 and (first := _find_hidden(evidence, lost, ended)):
         about = _name_first(about, first, lost, [], evidence)
     elif len(lost) > 1 and missing.find_absent(evidence, lost):
         about = _judge_consequences(about, evidence, lost, [])
@@ -173,13 +175,19 @@ def _demote(explained: list[Explained]) -> list[Explained]:
     ]
 
 
-def _find_hidden(failures: list[Explained], stopped: list[Explained]) -> Explained | None:
+def _find_hidden(
+    evidence: Evidence, failures: list[Explained], stopped: list[Explained]
+) -> Explained | None:
     """Return the first to fail if every known failure is but a lost connection.
 
-    Its launcher may have ended before it noted the exit code.
+    Its launcher may have ended before it noted the exit code, or the code hides that it failed.
     """
     raised = [one for one in stopped if one.raised and not (one.cause.symptom or one.cause.waits)]
-    return min(raised, key=lambda one: one.failure.time, default=None) if failures else None
+    first = min(raised, key=lambda one: one.failure.time, default=None) if failures else None
+    if first is None or not evidence.has_left(first.failure.rank or 0):
+        return first
+    words = f"{first.words}; {missing.LEFT_EARLY.title}"
+    return first._replace(cause=missing.LEFT_EARLY, words=words)
 
 
 def _name_verdict(
@@ -220,14 +228,17 @@ def _name_first(
         for one in (*failures, *stopped)
         if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
     ]
-    timed = len(alike) > 1 and first.line and TIMED.match(first.line.text)  # each by its timer
-    if not first.cause.waits and (timed or stall.suspect_by_name(evidence, waited)):
+    by_timer = len(alike) > 1 and first.line and TIMED.match(first.line.text)
+    if not first.cause.waits and (by_timer or stall.suspect_by_name(evidence, waited)):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
-    ranks = {one.failure.rank for one in alike}
-    same = {one.failure.node for one in alike}
+    ended = [one.failure for one in alike]
+    if len(alike) > 1 and first.failure.exit_code in _OF_TIMERS:  # those of others were about to
+        ended += evidence.stopped()
+    ranks = {one.rank for one in ended}
+    same = {one.node for one in ended}
     others = [one for one in failures if not one.cause.symptom and one.key != first.key]
     return diagnosis._replace(
         nodes=tuple(node for node in evidence.nodes if node in same),

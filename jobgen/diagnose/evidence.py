@@ -155,6 +155,16 @@ class Evidence:
             rank: code for node in self.nodes for rank, code in self._list_ended(node)
         }
 
+    def has_left(self, rank: int) -> bool:
+        """Whether a process has left with exit code 0.
+
+        One that others of its node have lost had ended before them. An agent that lists those, and
+        not this one, has seen that it did not fail.
+        """
+        node = self.ranks[rank]
+        unlisted = any(parse_listing(self.agent(node))) and not any(self._list_ended(node))
+        return self.exit_codes().get(rank, 0 if unlisted else None) == 0
+
     def agent(self, node: str) -> list[Line]:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
         if node not in self._agents:

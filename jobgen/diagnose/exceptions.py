@@ -43,6 +43,8 @@ _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
 _LEADS_ON = re.compile(
     r":$|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
+# What the handler of a signal raises, as a timer's.
+_INTERRUPTS = re.compile(r"[\w.]*(Time_?out|Interrupt|Alarm)\w*", re.IGNORECASE)
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
 FOREIGN = re.compile(
@@ -175,7 +177,19 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
         )
         message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
     of_group = any(_OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
+    if message and _INTERRUPTS.match(message[0].text):
+        frames = _drop_handler(frames)
     return Raised(tuple(message), find_place(frames), of_group), end
+
+
+def _drop_handler(frames: list[Line]) -> list[Line]:
+    """The frames without that of a signal's handler, which the line before it does not call."""
+    calls = [at for at, line in enumerate(frames) if _FRAME.search(line.text)]
+    handler = _FRAME.search(frames[calls[-1]].text) if len(calls) > 1 else None
+    if handler is None or not handler["name"]:
+        return frames
+    called = any(handler["name"] in line.text for line in frames[calls[-2] + 1 : calls[-1]])
+    return frames if called else frames[: calls[-1]]
 
 
 def _ends_message(lines: Sequence[Line], at: int) -> bool:

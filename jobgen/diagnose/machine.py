@@ -83,7 +83,7 @@ CAUSES = (
         "let each process use the GPU of its LOCAL_RANK; if it does, another program is on the "
         "node: ask for whole nodes",
         RANK,
-        r"CUDA out of memory.* Process \d+ has [\d.]+ GiB memory in use",
+        r"CUDA out of memory.* Process \d+ has [\d.]+ GiB memory in use\. Including",
     ),
     Cause(
         "out-of-memory-gpu",
