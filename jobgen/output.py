@@ -91,12 +91,12 @@ def write_file(path: Path, content: str | bytes) -> None:
     """
     target = os.path.realpath(path) if os.path.islink(path) else str(path)
     folder, name = os.path.split(target)
-    if os.path.exists(path) and not os.path.isfile(path):
-        temporary = target = str(path)  # a pipe or a device is written to, not replaced
-    else:
-        os.makedirs(folder or ".", exist_ok=True)
-        # Process ids are not enough: many hosts may write into one folder.
-        temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
+    # Process ids are not enough: many hosts may write into one folder.
+    temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
+    if os.path.exists(target) and not os.path.isfile(target):
+        temporary = target  # a pipe or a device is written to, not replaced
+    elif not os.path.isdir(folder or "."):
+        os.makedirs(folder, exist_ok=True)
     try:
         with open(temporary, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8"))

@@ -86,8 +86,10 @@ def list_options(text: str) -> Iterator[str]:
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
     """Yield each option of the user's or the site's directives that jobgen writes, too."""
-    loaded, can, written = context.loaded, plan.can, set(_list_written(plan))
-    keys = dict(can.options)
+    loaded, can = context.loaded, plan.can
+    if not (context.spec.directives or plan.requests.site_directives):
+        return
+    written, keys = set(_list_written(plan)), dict(can.options)
     if context.site.slurm.queue_option == "qos":
         keys |= {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
     for index, line in enumerate(context.spec.directives):

@@ -29,7 +29,7 @@ class ShellText(str):
 def render(plan: Plan) -> str:
     """The script of `plan`: the same text at every call, on every machine."""
     view = describe_script(plan)
-    part_1 = _make_environment().get_template("job/script.sh.j2").render(view=view)
+    part_1 = _make_environment().get_template("job/script.sh.j2").render(view=view, plan=plan)
     return part_1 + assemble(view, os.path.join(find_template_folder(), "runtime"))
 
 

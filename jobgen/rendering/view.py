@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from types import SimpleNamespace
 
 from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
@@ -38,7 +39,7 @@ class NodeRun(NamedTuple):
 class Mpiexec(NamedTuple):
     """How mpiexec starts a job: whose it is, if known, and the processes on each node."""
 
-    made_by: Mapping[str, bool]
+    made_by: SimpleNamespace  # whether by openmpi, hydra, pals, ibrun
     differ: bool  # whether the nodes do
     started: tuple[int, ...]  # processes on each node
     total: int
@@ -53,8 +54,8 @@ class ScriptView(NamedTuple):
     directives: tuple[str, ...]
     plan: Plan
     pieces: LaunchPieces
-    launcher: Mapping[str, bool]
-    rendezvous: Mapping[str, bool]
+    launcher: SimpleNamespace  # whether it is srun, pbsdsh, ...
+    rendezvous: SimpleNamespace  # whether it is static, c10d, ...
     meets: bool  # whether the processes need an address and a port
     processes: tuple[int, ...]  # of each node, where the runtime has to know
     differ: bool  # whether they do
@@ -68,12 +69,16 @@ class ScriptView(NamedTuple):
     after: tuple[Dependency, ...]  # jobs that the script itself waits for
     command: tuple[tuple[str, ...], ...]  # in lines
     steps: tuple[tuple[tuple[str, ...], ...], ...]  # srun's options for each, in lines
-    mpiexec: Mpiexec
     role: str = ""  # if it is of one
     gpus_taken: tuple[int, ...] = ()  # of each node: from which on, and how many
     nodes_before: int = 0  # of the roles before its own, if all share this machine's GPUs
     gpus_shared: tuple[int, ...] = ()  # then, of each node of each role
     parts: tuple[ScriptView, ...] = ()  # of the roles
+
+    @property
+    def parts_with_plans(self) -> tuple[tuple[ScriptView, Plan], ...]:
+        """The roles, each with its plan, which the templates know by that name."""
+        return tuple((part, part.plan) for part in self.parts)
 
     @property
     def suffix(self) -> str:
@@ -131,6 +136,19 @@ class ScriptView(NamedTuple):
         return len(self.ray_gpus) > 1
 
     @property
+    def mpiexec(self) -> Mpiexec:
+        """How mpiexec starts the job, which only its templates ask."""
+        nodes, launch = self.plan.nodes, self.plan.launch
+        started = nodes.processes if launch.numbers else (1,) * nodes.total
+        return Mpiexec(
+            made_by=_mark(launch.flavor, ("openmpi", "hydra", "pals", "ibrun")),
+            differ=len(set(started)) > 1,
+            started=started,
+            total=sum(started),
+            runs=tuple(_list_runs(started)),
+        )
+
+    @property
     def of_amd(self) -> bool:
         """Whether AMD is known to have made the GPUs."""
         return self.plan.environment.gpu_maker == "amd"
@@ -167,8 +185,8 @@ def _describe_job(plan: Plan) -> ScriptView:
         directives=tuple(scheduler.directives(plan)),
         plan=plan,
         pieces=pieces,
-        launcher={name: launch.launcher == name for name in LAUNCHERS},
-        rendezvous={name: launch.rendezvous == name for name in RENDEZVOUS},
+        launcher=_mark(launch.launcher, LAUNCHERS),
+        rendezvous=_mark(launch.rendezvous, RENDEZVOUS),
         meets=not (launch.body or plan.roles)
         and (not launch.alone or launch.rendezvous == "static"),
         processes=() if plan.roles else _list_processes(plan, local=local, differ=differ),
@@ -183,7 +201,6 @@ def _describe_job(plan: Plan) -> ScriptView:
         after=plan.requests.after if local else (),
         command=tuple(_wrap(_begin_command(plan.program.command))),
         steps=tuple(tuple(_wrap(step)) for step in pieces.steps),
-        mpiexec=_describe_mpiexec(plan),
     )
 
 
@@ -223,18 +240,9 @@ def _share_gpus(view: ScriptView, plan: Plan, role: RolePlan) -> ScriptView:
     return view._replace(nodes_before=before, gpus_shared=tuple(shared))
 
 
-def _describe_mpiexec(plan: Plan) -> Mpiexec:
-    launch, nodes = plan.launch, plan.nodes
-    started = nodes.processes if launch.numbers else (1,) * nodes.total
-    return Mpiexec(
-        made_by={
-            flavor: launch.flavor == flavor for flavor in ("openmpi", "hydra", "pals", "ibrun")
-        },
-        differ=len(set(started)) > 1,
-        started=started,
-        total=sum(started),
-        runs=tuple(_list_runs(started)),
-    )
+def _mark(chosen: str | None, names: Iterable[str]) -> SimpleNamespace:
+    """Return which of the names is chosen, as templates can ask: `launcher.srun`."""
+    return SimpleNamespace(**{name: name == chosen for name in names})
 
 
 def uses_gpus(plan: Plan) -> bool:

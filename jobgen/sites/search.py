@@ -26,27 +26,21 @@ class LoadedProfile(NamedTuple):
 
 
 def list_folders() -> list[str]:
-    """The folders that may hold profiles; a later one hides what an earlier one has.
+    """The folders that can hold profiles; a later one hides what an earlier one has.
 
     Built-in, the machine's, $JOBGEN_SITE_PATH's (a centre sets it in a module), the user's, and
     the project's: `.jobgen/sites` here or in the nearest folder above, up to that of `.git`.
     Raises SpecError if one is a stranger's.
     """
-    folders = _list_candidates()
-    for folder in folders[1:]:
-        if os.path.isdir(folder):
-            refuse_strangers(folder)
-            if os.path.basename(parent := os.path.dirname(folder)) == ".jobgen":
-                refuse_strangers(parent)  # its owner may exchange what lies in it
-    return folders
-
-
-def _list_candidates() -> list[str]:
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
-    folders = [BUILT_IN, "/etc/jobgen/sites", *(folder for folder in listed if folder)]
-    folders.append(name_user_file("sites"))
     project = find_upwards(".jobgen/sites", os.getcwd(), fits=os.path.isdir)
-    return [*folders, project] if project else folders
+    candidates = ["/etc/jobgen/sites", *listed, name_user_file("sites"), project or ""]
+    folders = list(filter(os.path.isdir, candidates))
+    for folder in folders:
+        refuse_strangers(folder)
+        if os.path.basename(parent := os.path.dirname(folder)) == ".jobgen":
+            refuse_strangers(parent)  # its owner may exchange what lies in it
+    return [BUILT_IN, *folders]
 
 
 def name_own_file(name: str) -> str:
@@ -128,7 +122,7 @@ def _find_files(name: str) -> list[str]:
 def _map_files() -> dict[str, list[str]]:
     """The files of all names, those that win last."""
     files: dict[str, list[str]] = {}
-    for folder in filter(os.path.isdir, list_folders()):
+    for folder in list_folders():
         for file in os.listdir(folder):
             if file.endswith(".yaml"):
                 files.setdefault(file[:-5], []).append(os.path.join(folder, file))

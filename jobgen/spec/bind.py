@@ -21,6 +21,7 @@ from jobgen.spec.fields import (
     is_literal,
     is_record,
     read_fields,
+    read_required,
 )
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, describe
 
@@ -84,11 +85,13 @@ class _Binder:
         known = read_fields(cls)
         strangers = [key for key in node.items if key not in known]
         meant = {self.stranger(node, key, cls, path) for key in strangers}
-        values = {}
-        for name, field in known.items():
-            if name in node.items:
-                values[name] = self.value(node.items[name], field.kinds, _join(path, name))
-            elif field.required:
+        values = {
+            name: self.value(item, known[name].kinds, _join(path, name))
+            for name, item in node.items.items()
+            if name in known
+        }
+        for name in read_required(cls):
+            if name not in values:
                 if name not in meant:
                     self.problem(node.where, _join(path, name), "is missing", "it is required")
                 values[name] = _FAILED

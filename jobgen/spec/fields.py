@@ -218,6 +218,12 @@ def read_fields(cls: type) -> dict[str, Field]:
 
 
 @cache
+def read_required(cls: type) -> tuple[str, ...]:
+    """The keys that a record `cls` must have."""
+    return tuple(name for name, field in read_fields(cls).items() if field.required)
+
+
+@cache
 def is_record(of_type: Any) -> bool:
     """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
     return hasattr(of_type, "_field_defaults")

@@ -28,6 +28,7 @@ from jobgen.spec.fields import (
     is_literal,
     is_record,
     read_fields,
+    read_required,
 )
 
 Schema = dict[str, Any]
@@ -58,7 +59,7 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         name: _describe_field(field, defaults.get(name), definitions)
         for name, field in keys.items()
     }
-    required = [name for name, field in keys.items() if field.required]
+    required = [*read_required(cls)]
     alternatives: dict[str, str] = getattr(cls, "alternatives", {})
     if required and "extends" in keys:  # the rest may stand in what it extends
         # Editors name what is missing; of two ways to be valid they would name the nearer one.

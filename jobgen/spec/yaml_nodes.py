@@ -20,8 +20,9 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_VALUES = 100_000  # with those that aliases repeat
 _NO_TAGS = "write the value itself, or extends: FILE for another spec"
-# What a line can begin with before its first value.
-_INDENT = re.compile(r"^[ \t\-?:]+", re.MULTILINE)
+# A line with so many of the characters that can stand before its first value.
+_DEEP_LINE = re.compile(r"^[ \t\-?:]{12}", re.MULTILINE)
+_FEW_BRACKETS = MAX_DEPTH - 12
 
 
 class Scalar:
@@ -205,13 +206,12 @@ def parse_value(text: str, *, file: str) -> Node:
         raise SpecError(_list_syntax_problems(error, text, file)) from None
     if root is None:
         return Scalar(Position(file, 1, 1), "", "null")
-    problems: list[Problem] = []
-    done: dict[int, Node] = {}
-    tree = _convert(root, file=file, problems=problems, inside=[], done=done)
-    if problems:
-        raise SpecError(problems)
+    converter = _Converter(file)
+    tree = converter.convert(root)
+    if converter.problems:
+        raise SpecError(converter.problems)
     # Only aliases, which begin with an asterisk, repeat a value.
-    if (_count_values(tree, {}) if "*" in text else len(done)) > MAX_VALUES:
+    if (_count_values(tree, {}) if "*" in text else len(converter.done)) > MAX_VALUES:
         message = f"holds more than {MAX_VALUES:,} values, counted as often as aliases repeat them"
         raise SpecError([Problem(Position(file), "", message)])
     return tree
@@ -244,8 +244,7 @@ def describe(node: Node) -> str:
 
 def _check_depth(text: str, file: str) -> None:
     """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
-    deepest = max((match.end() - match.start() for match in _INDENT.finditer(text)), default=0)
-    if deepest + text.count("[") + text.count("{") < MAX_DEPTH:
+    if text.count("[") + text.count("{") < _FEW_BRACKETS and not _DEEP_LINE.search(text):
         return  # each level takes one of these characters; most specs have few enough
     depth = 0
     try:
@@ -263,64 +262,78 @@ def _check_depth(text: str, file: str) -> None:
         pass  # composing it reports the same fault
 
 
-def _convert(
-    node: Any, *, file: str, problems: list[Problem], inside: list[Any], done: dict[int, Node]
-) -> Node:
-    """A PyYAML node and all below it as ours.
+class _Converter:
+    """PyYAML's nodes as ours, with what is wrong with them.
 
-    `inside` holds the nodes around it, `done` what became of a node met before (by its id): an
-    alias shares its anchor's node, so that aliases of aliases cost nothing.
+    `done` holds what became of a node met before (by its id): an alias shares its anchor's node, so
+    that aliases of aliases cost nothing. A node is None there while what is in it is converted.
     """
-    if id(node) in done:
-        return done[id(node)]
-    where = _make_position(node.start_mark, file)
-    if isinstance(node, yaml.ScalarNode) and node.tag in _KINDS:  # what most nodes are
-        scalar = done[id(node)] = Scalar(where, node.value, _KINDS[node.tag])
-        return scalar
 
-    def problem(message: str, hint: str = "") -> None:
-        problems.append(Problem(where, "", message, hint))
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self.done: dict[int, Node | None] = {}
 
-    def convert(child: Any) -> Node:
-        return _convert(child, file=file, problems=problems, inside=[*inside, node], done=done)
+    def convert(self, node: Any) -> Node:
+        """Return a node and all below it."""
+        where = _make_position(node.start_mark, self.file)
+        if id(node) in self.done:
+            return self.done[id(node)] or self.refuse(where, "an alias that holds itself")
+        if isinstance(node, yaml.ScalarNode):
+            result: Node = self.convert_scalar(node, where)
+        elif node.tag not in _CONTAINERS:
+            return self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
+        else:
+            self.done[id(node)] = None
+            if isinstance(node, yaml.SequenceNode):
+                result = Sequence(where, [self.convert(item) for item in node.value])
+            else:
+                result = self.convert_mapping(node, where)
+        self.done[id(node)] = result
+        return result
 
-    result: Node
-    if isinstance(node, yaml.ScalarNode):
-        problem(f"unknown tag {node.tag!r}", _NO_TAGS)
-        result = Scalar(where, node.value, "str")
-    elif any(node is outer for outer in inside):
-        problem("an alias that holds itself")
-        return Scalar(where, "", "null")
-    elif node.tag not in _CONTAINERS:
-        problem(f"unknown tag {node.tag!r}", _NO_TAGS)
-        return Scalar(where, "", "null")
-    elif isinstance(node, yaml.SequenceNode):
-        result = Sequence(where, [convert(item) for item in node.value])
-    else:
+    def convert_scalar(self, node: Any, where: Position) -> Scalar:
+        """Return a value."""
+        kind = _KINDS.get(node.tag)
+        if kind is None:
+            self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
+        return Scalar(where, node.value, kind or "str")
+
+    def convert_mapping(self, node: Any, where: Position) -> Mapping:
+        """Return keys with their values, but for keys that cannot be."""
         result = Mapping(where)
         for key_node, value_node in node.value:
-            where = _make_position(key_node.start_mark, file)
-            if not isinstance(key_node, yaml.ScalarNode):
-                template = isinstance(key_node, yaml.MappingNode)
-                hint = "jobgen fills in no {{templates}}; --set sets one" if template else ""
-                problem("a key must be text", hint)
-                continue
-            key = key_node.value
-            if not key.isprintable():  # messages cite keys as they are
-                if "\xa0" in key:
-                    problem(f"key {key!r} holds a no-break space", "write an ordinary one")
-                else:
-                    problem(f"key {key!r} holds a control character")
-            elif key == "<<":
-                problem("merge keys ('<<') are not supported", "write the keys out")
-            elif key in result.items:
-                first = result.keys[key].line
-                problem(f"duplicate key {key!r}", f"line {first} already has it")
-            else:
-                result.keys[key] = where
-                result.items[key] = convert(value_node)
-    done[id(node)] = result
-    return result
+            where = _make_position(key_node.start_mark, self.file)
+            if self.check_key(key_node, where, result):
+                result.keys[key_node.value] = where
+                result.items[key_node.value] = self.convert(value_node)
+        return result
+
+    def check_key(self, node: Any, where: Position, before: Mapping) -> bool:
+        """Whether a key is right, beside those before it; what is wrong is noted."""
+        if not isinstance(node, yaml.ScalarNode):
+            template = isinstance(node, yaml.MappingNode)
+            hint = "jobgen fills in no {{templates}}; --set sets one" if template else ""
+            self.refuse(where, "a key must be text", hint)
+        elif "\xa0" in node.value:
+            self.refuse(
+                where, f"key {node.value!r} holds a no-break space", "write an ordinary one"
+            )
+        elif not node.value.isprintable():  # messages cite keys as they are
+            self.refuse(where, f"key {node.value!r} holds a control character")
+        elif node.value == "<<":
+            self.refuse(where, "merge keys ('<<') are not supported", "write the keys out")
+        elif node.value in before.items:
+            first = before.keys[node.value].line
+            self.refuse(where, f"duplicate key {node.value!r}", f"line {first} already has it")
+        else:
+            return True
+        return False
+
+    def refuse(self, where: Position, message: str, hint: str = "") -> Scalar:
+        """Note a problem; return what stands in the place of the value."""
+        self.problems.append(Problem(where, "", message, hint))
+        return Scalar(where, "", "null")
 
 
 def _count_values(node: Node, known: dict[int, int]) -> int:
