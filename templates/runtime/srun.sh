@@ -16,6 +16,6 @@ start_launcher() {    # what a job around the submission has left would be read 
 end_job() {    # srun would kill all processes at once; Slurm lets them stop in order
     # A kill may follow soon.
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
-    scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
+    timeout 4 scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
 }
 find_rank() { node_rank=$SLURM_NODEID rank=$SLURM_PROCID local_rank=$SLURM_LOCALID; }

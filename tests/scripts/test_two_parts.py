@@ -223,7 +223,7 @@ def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
 ) -> None:
     program = """
         attempt_dir=$PWD job_id=7 child=''
-        scancel() { kill -KILL "$BASHPID"; }
+        timeout() { kill -KILL "$BASHPID"; }
         trap 'stop=SIGTERM && end_job && kill -KILL "$BASHPID"' TERM
         kill -TERM "$BASHPID"
         sleep 5
@@ -231,6 +231,16 @@ def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
     done = call(program, launcher, folder=tmp_path)
     assert done.returncode == -9
     assert (tmp_path / "outcome").read_text() == "cancelled 143\n"
+
+
+def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:
+    program = """
+        sleep 60 & child=$! job_id=7 stop=''
+        timeout() { return 124; }
+        end_job
+        wait "$child" || echo $?
+    """
+    assert call(program, "srun", folder=tmp_path).stdout == "143\n"
 
 
 def test_each_promise_in_the_docs_has_functions_and_a_proof() -> None:
