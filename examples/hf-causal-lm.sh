@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest ac9559eddf82 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 7a8ca43b71b8 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -116,7 +116,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
         read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
         find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
+    reason+=${file:+": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part

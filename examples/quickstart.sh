@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 94a082e741ef ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 58ce658a9277 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -111,7 +111,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
         read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
         find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
+    reason+=${file:+": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part

@@ -59,7 +59,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
         read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
         find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"
+    reason+=${file:+": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part

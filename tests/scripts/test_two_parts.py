@@ -233,6 +233,15 @@ def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
     assert (tmp_path / "outcome").read_text() == "cancelled 143\n"
 
 
+def test_a_failure_of_which_there_is_no_file_names_none(tmp_path: Path) -> None:
+    program = """
+        attempt=0 attempt_dir=$PWD run_dir=$PWD NODES=(n1) reason=' with exit code 1'
+        find_first_error
+        echo "$reason"
+    """
+    assert call(program, folder=tmp_path).stdout == " with exit code 1\n"
+
+
 def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:
     program = """
         sleep 60 & child=$! job_id=7 stop=''
