@@ -40,7 +40,7 @@ _COUNTS = {
     *("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gpus"),
     *("--gpus-per-task", "--gres", "--cpus-per-gpu"),
 }
-_CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus", "ompthreads")
+_CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
@@ -95,6 +95,9 @@ def settle(script: Script, draft: Draft) -> None:
     places = {item: place for item in read if (place := find_place(item))}
     for item, place in places.items():
         draft.lose(item.line, item.text, f"{place} is a place to fill in")
+    for item in read:
+        if item.option in script.can.refused:
+            draft.lose(item.line, item.text, script.can.refused[item.option])
     left_over = {item.line for item in places}  # the other words of a place with blanks
     # Of an option that is given again, the last one counts.
     last = {item.option: item for item in read}
@@ -104,6 +107,7 @@ def settle(script: Script, draft: Draft) -> None:
         if (item.option in _MANY or item is last[item.option])
         and (item.option, item.value) not in _OWN
         and item not in places
+        and item.option not in script.can.refused
         and not (item.line in left_over and item.option[0] != "-")
     ]
     keys = dict(_KEYS[script.target])
@@ -115,7 +119,9 @@ def settle(script: Script, draft: Draft) -> None:
     rest = [item for item in rest if not _take(item, keys, draft)]
     for item in read if "JOBGEN_TASK" in draft.values.get("environment.setup", "") else ():
         if re.search(r"%\d*a|array_index", item.value):
-            draft.check(item.line, item.text, "counts the tasks from 0, as jobgen does")
+            alone = draft.values["array.tasks"] == 1
+            reason = "one task is no array" if alone else "counts the tasks from 0, as jobgen does"
+            draft.check(item.line, item.text, reason)
     settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
     for item in settle_rest(script, rest, draft, profile):
         keep_verbatim(script, item, draft)
@@ -232,7 +238,7 @@ def _settle_chunks(
     """The chunks of PBS, or the totals of a job; what is left goes on as it is."""
     listed, request, rest = profile.filesystems, script.request, []
     totals = profile.pbs.resources == "totals"
-    nodes = count_nodes_of_totals(script, profile) if totals else request.nodes
+    nodes = count_nodes_of_totals(script) if totals else request.nodes
     chunked = script.resource("select") or script.resource("nodes")
     for item in items:
         parts = re.split(r",(?=[A-Za-z_]+=)", item.value) if item.option == "-l" else [""]
@@ -268,6 +274,8 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SitePr
             draft.put("resources.memory_per_node", read_memory(text))
         elif key == "gpu_type" and _LABEL.fullmatch(text):
             draft.put("resources.gpu_type", text)
+        elif key == "ompthreads":
+            draft.put("environment.variables", {"OMP_NUM_THREADS": text})
         elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:
             more.append(pair)
     if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
@@ -276,8 +284,12 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SitePr
         draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
 
 
-def count_nodes_of_totals(script: Script, profile: SiteProfile) -> int:
+def count_nodes_of_totals(script: Script) -> int:
     """How many nodes the totals of a job fill: as many as its GPUs, CPUs or memory need."""
+    site = _find_site_of_totals(script)
+    if site is None:
+        return 1
+    profile = search.load(site)
     queue = (profile.queues or {}).get(script.value("-q") or "")
     counts = [1]
     for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):

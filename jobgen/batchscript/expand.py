@@ -61,13 +61,6 @@ class PlainVariables:
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
         self.mentioned: set[str] = set()  # in values
-        self.exported: set[str] = set()
-
-    def copy_exported(self) -> PlainVariables:
-        """Those that another program sees."""
-        other = PlainVariables()
-        other.values = {name: x for name, x in self.values.items() if name in self.exported}
-        return other
 
     def forget(self, names: Iterable[str]) -> None:
         """Keep no value of these variables: only the job will tell."""
@@ -267,8 +260,6 @@ def follow(command: Command, variables: PlainVariables) -> None:
     if not command.words or command.name in ("export", "readonly"):
         for word in (*command.assignments, *command.words[1:]):
             variables.assign(word)
-    if command.name == "export":
-        variables.exported |= {word.text.partition("=")[0] for word in command.words[1:]}
 
 
 def find_set(commands: list[Command]) -> tuple[frozenset[str], frozenset[str]]:

@@ -13,7 +13,9 @@ _SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
     r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
-    r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b",
+    r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b"
+    r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|HERE))+)\b"
+    r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
     re.IGNORECASE,
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
@@ -40,6 +42,13 @@ def find_shell(script: Script) -> str:
     match = _SHELL.match(script.lines[0] if script.lines else "")
     asked = script.value(script.can.shell_option) if script.can.shell_option else None
     return (asked or (match[1] if match else "bash")).rpartition("/")[2]
+
+
+def find_shell_flags(script: Script) -> str:
+    """Return the options that line 1 gives to bash, where the scheduler runs the script by it."""
+    match = re.match(r"#!\s*\S*sh\s+-+(\w+)\s*$", script.lines[0])
+    flags = match[1] if match and script.can.needs_shebang else ""
+    return "l" if flags == "login" else flags
 
 
 def find_template(script: Script) -> int | None:

@@ -41,8 +41,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
-    if not plan.launch.body:  # whose author may say in other words what the keys say
-        problems += _find_repeats(context, plan._replace(requests=requests))
+    problems += _find_repeats(context, plan._replace(requests=requests))
     notes = _advise(context, requests, lost=left_out)
     return Decision(requests, problems=problems, notes=notes, left_out=left_out)
 
@@ -85,11 +84,15 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
-    """Yield each option of the user's or the site's directives that jobgen writes, too."""
-    loaded, can = context.loaded, plan.can
+    """Yield each option of the user's or the site's directives that jobgen writes, too.
+
+    The author of a body may say in other words what the keys say.
+    """
+    loaded, can, own = context.loaded, plan.can, plan.launch.body
     if not (context.spec.directives or plan.requests.site_directives):
         return
-    written, keys = set(_list_written(plan)), dict(can.options)
+    written = set() if own else set(_list_written(plan))
+    keys = dict(can.options)
     if context.site.slurm.queue_option == "qos":
         keys |= {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
     for index, line in enumerate(context.spec.directives):
@@ -98,7 +101,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             if option in can.refused:
                 message = f"jobgen cannot follow a job that {option} sends to another cluster"
                 yield loaded.problem(f"directives[{index}]", message, can.refused[option])
-            if keys.get(option) == "array" and not plan.array:
+            if keys.get(option) == "array" and not plan.array and not own:
                 message = "jobgen would not know the tasks of an array that a directive makes"
                 hint = "write array: {tasks: 10}, and no directive"
                 yield loaded.problem(f"directives[{index}]", message, hint)

@@ -221,20 +221,6 @@ def test_what_gets_things_ready_on_one_node_is_the_setup(
     assert "several" in kept("python prep.py\nsrun python t.py", EACH_GPU)
 
 
-def test_a_launch_inside_a_string_is_taken_out_of_its_shell() -> None:
-    body = """\
-H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
-L="torchrun --nnodes $SLURM_NNODES --nproc_per_node 4 --rdzv_endpoint $H:29500 --rdzv_backend c10d"
-CMD="t.py --lr 1"
-clear; srun --jobid $SLURM_JOB_ID bash -c "$L --node_rank \\$SLURM_PROCID $CMD"
-end=$(date)
-echo $end"""
-    imported = import_body(body, TWO_NODES)
-    spec = yaml.safe_load(imported.yaml)
-    assert spec["run"] == {"script": "t.py", "args": ["--lr", "1"]}
-    assert "launch" not in spec
-
-
 def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
     body = "export PATH=/x:$PATH\nmodule load a\nulimit -n 4096\ncd work\npython t.py"
     environment = spec_of(body, ONE_GPU)["environment"]
@@ -269,7 +255,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py --lr $@", ONE_GPU, "the script takes arguments"),
         ("torchrun --nproc-per-node 1 $*", ONE_GPU, "the script takes arguments"),
         ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "whether $P is an option of srun"),
-        ("python setup.py install", ONE_GPU, "no program was found"),
+        ("python setup.py install", ONE_GPU, "no line starts a program"),
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
         ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
@@ -292,8 +278,14 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' is left to bash"),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "a condition ends the script"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition or function"),
-        ("cat a | while read x; do echo $x; done\npython t.py", ONE_GPU, "a block is left"),
-        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a block is left to bash"),
+        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
+        ("eval python t.py", ONE_GPU, "'eval' is left to bash"),
+        (
+            "cat a | while read x; do echo $x; done\npython t.py",
+            ONE_GPU,
+            "a loop, function or group",
+        ),
+        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a loop, function or group"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:
@@ -390,14 +382,7 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
     )
 
 
-def test_a_function_before_the_program_keeps_its_head() -> None:
-    body = "get() {\n  echo $1\n}\nexport X=$(get a)\npython t.py"
-    assert body.rpartition("\n")[0] in spec_of(body, ONE_GPU)["environment"]["setup"]
-
-
 def test_what_never_happens_in_a_job_is_no_loss() -> None:
-    body = 'if [ -z "$SLURM_JOB_ID" ]; then\n  sbatch "$0"\n  exit\nfi\npython t.py'
-    assert not import_body(body, ONE_GPU).left
     assert not import_body("SLURM_ARRAY_TASK_ID=5\npython t.py $SLURM_ARRAY_TASK_ID", ONE_GPU).left
     spec = yaml.safe_load(import_pbs("#PBS -l select=1,place=free\ncd $PBS_O_WORKDIR\na").yaml)
     assert "directives" not in spec
@@ -405,7 +390,7 @@ def test_what_never_happens_in_a_job_is_no_loss() -> None:
 
 def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
     imported = import_body("python t.py $1\nsbatch $0", ONE_GPU)
-    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
+    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "check")]
 
 
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "echo $#"])
@@ -541,3 +526,36 @@ def test_a_place_to_fill_in_may_be_two_words() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH --mail-user=your email")
     assert "directives" not in yaml.safe_load(imported.yaml)
     assert [left.kind for left in imported.left] == ["lost"]
+
+
+def test_what_line_1_says_to_the_scheduler_is_not_dropped() -> None:
+    imported = import_script(
+        Script("a.sh", "#!/bin/bash -eux\n#SBATCH -N1\ntrap x EXIT\npython t.py")
+    )
+    assert imported.body.splitlines()[1].startswith("set -eux")
+    imported = import_script(Script("a.sh", "#!/bin/bash -l\n#SBATCH -N1\npython t.py"))
+    assert [(left.kind, left.line) for left in imported.left] == [("check", 1)]
+
+
+def test_a_job_that_is_sent_to_another_cluster_is_told_of() -> None:
+    for body in ("python t.py", "trap x EXIT\npython t.py"):
+        imported = import_body(body, ONE_GPU, "#SBATCH --clusters=a")
+        assert "--clusters" not in yaml.safe_load(imported.yaml).get("directives", [])
+        assert [(left.kind, left.line) for left in imported.left] == [("lost", 3)]
+
+
+def test_the_threads_of_a_chunk_are_those_of_the_program() -> None:
+    for last in ("python t.py", "trap x EXIT"):
+        imported = import_pbs(f"#PBS -l select=1:ncpus=8:ompthreads=4\ncd $PBS_O_WORKDIR\n{last}")
+        assert yaml.safe_load(imported.yaml)["environment"]["variables"] == {"OMP_NUM_THREADS": "4"}
+
+
+def test_an_option_of_a_launcher_that_jobgen_has_no_use_for_is_named() -> None:
+    imported = import_body("srun -l --comment=x python t.py", EACH_GPU)
+    assert [left.text for left in imported.left] == ["-l --comment"]
+
+
+def test_a_container_of_one_node_is_a_program() -> None:
+    spec = spec_of("docker run --gpus all image python t.py", ONE_GPU)
+    assert spec["run"]["command"][:2] == ["docker", "run"]
+    assert "no line starts a program" in kept("docker pull image", ONE_GPU)

@@ -382,3 +382,15 @@ def test_directives_parked_below_the_script_are_a_note() -> None:
     for option, note in (("--time=1:00", True), ("--mem=1G", False)):
         script = make_script(f"true\n#SBATCH {option}", "#SBATCH --nodes=1 --time=2:00")
         assert [item.note for item in check(script)] == [note]
+
+
+def test_a_plain_program_on_nodes_that_are_asked_for_in_totals_is_found() -> None:
+    head = "#!/bin/bash\n#PBS -q gpuvolta\n#PBS -l ncpus=96,ngpus=8\n"
+    text = f"{head}cd $PBS_O_WORKDIR\npython3 t.py &\nwait\n"
+    rules = [finding.rule.id for finding in check(Script("a.pbs", text)) if not finding.note]
+    assert "first-node-only" in rules
+
+
+def test_a_plain_program_has_an_exit_code_too() -> None:
+    text = "#!/bin/bash\n#SBATCH -N1\npython t.py\necho done\n"
+    assert [item.rule.id for item in check(Script("a.sh", text))] == ["hidden-exit"]

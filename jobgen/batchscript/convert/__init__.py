@@ -10,15 +10,19 @@ import copy
 import os
 import re
 
+from jobgen.batchscript.convert.account import refuse_loss, render_directives
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, settle
 from jobgen.batchscript.draft import Draft, Left
-from jobgen.batchscript.readable import ImportRefusedError, refuse_unreadable
+from jobgen.batchscript.readable import (
+    ImportRefusedError,
+    find_shell_flags,
+    refuse_unreadable,
+)
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError, UsageError
-from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
@@ -54,18 +58,23 @@ def import_script(script: Script) -> Imported:
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     draft.put("name", draft.values.get("name") or make_name(script.path))
+    if "l" in find_shell_flags(script):
+        reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
+        draft.check(1, script.lines[0], reason)
     source = os.path.basename(script.path)
     clean = copy.deepcopy(draft)
     try:
         write_clean(script, clean)
-        if refused := _check(clean):
-            raise NotStraightError(script.body_line, refused)
+        refuse_loss(script, clean)
         body, comments, draft = "", [], clean
     except NotStraightError as error:
         body = write_body(script, draft)
         comments = advise(script, error)
-        if refused := _check(draft):
-            raise ImportRefusedError(script, script.body_line, refused) from None
+        try:
+            render_directives(draft)
+        except SpecError as refused:
+            message = f"jobgen refuses the spec: {refused.problems[0].message}"
+            raise ImportRefusedError(script, script.body_line, message) from None
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(source, comments=comments)
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
@@ -82,12 +91,3 @@ def _note_index(script: Script, draft: Draft) -> None:
             reason = "is an array's index, which no directive asks for; write array: {tasks: N}"
             draft.lose(line, f"${match[2]}", reason)
             return
-
-
-def _check(draft: Draft) -> str:
-    """Return why jobgen refuses a spec; empty where it takes it."""
-    try:
-        resolve(draft.load())
-    except SpecError as error:
-        return f"jobgen refuses the spec: {error.problems[0].path} {error.problems[0].message}"
-    return ""

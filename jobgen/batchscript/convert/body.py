@@ -6,18 +6,17 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command
+from jobgen.batchscript.convert.account import render_directives
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, takes_arguments
 from jobgen.batchscript.directives import ARRAYS, keep_verbatim
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
-from jobgen.batchscript.readable import find_place
+from jobgen.batchscript.purposes import PRINTS
+from jobgen.batchscript.readable import find_place, find_shell_flags
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
-from jobgen.plan.resolve import resolve
-from jobgen.schedulers import SCHEDULERS
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
@@ -60,6 +59,8 @@ def write_body(script: Script, draft: Draft) -> str:
             keep_verbatim(script, item, draft)
     dropped = {item.line for item in script.directives if item.read}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
+    if flags := find_shell_flags(script).replace("l", ""):
+        lines.insert(1, f"set -{flags}    # as line 1 says to the scheduler")
     return "\n".join(lines)
 
 
@@ -68,20 +69,15 @@ def _note_losses(script: Script, draft: Draft) -> None:
     asked = False
     for command in script.commands:
         raw = " ".join(word.raw for word in command.all_words)
-        reads = command.name in ("getopts", "shift")
-        reads = reads or takes_arguments(" ".join(word.active for word in command.all_words))
+        active = " ".join(word.active for word in command.all_words)
+        reads = command.name in ("getopts", "shift") or takes_arguments(active)
         if reads and not (asked or command.function or command.name in ("awk", "gawk")):
             asked = True
             reason = "an argument of the script; write those that it gets in run.args"
             draft.lose(command.place.line, raw, reason)
-        submits = command.name in ("sbatch", "qsub") and re.search(r"\$0|BASH_SOURCE", raw)
-        if submits and not _is_outside(script, command):
-            reason = "submits the body without directives; on_walltime: {then: resubmit} goes on"
-            draft.lose(command.place.line, raw, reason)
-        elif re.search(r"scontrol show job\b.*Command", script.lines[command.line - 1]):
-            draft.lose(command.line, raw, "is the path of jobgen's script, not of this one")
-        elif match := re.search(r"BASH_SOURCE|dirname \"?\$0", raw):
-            reason = "is the file of the body, beside the spec, and not the scheduler's copy"
+        itself = r"BASH_SOURCE|\$\{?0\b|scontrol show job\b.*Command"
+        if command.name not in PRINTS and (match := re.search(itself, active)):
+            reason = "is the file of the body, beside the spec and without directives"
             draft.check(command.line, match[0], reason)
     array = next((name for option, name in ARRAYS.items() if script.value(option)), None)
     if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|STEP)", script.text)):
@@ -89,25 +85,15 @@ def _note_losses(script: Script, draft: Draft) -> None:
         draft.check(line, match[0], "counts the tasks from 0, as jobgen does")
 
 
-def _is_outside(script: Script, command: Command) -> bool:
-    """Whether a command runs only outside a job, as in `if [ -z "$SLURM_JOB_ID" ]`."""
-    beside = [item for item in script.commands if item.blocks and item.blocks == command.blocks]
-    asked = [" ".join(item.texts) for item in beside if item.name in ("[", "[[", "test")]
-    return any(re.search(r"-z .*(SLURM_JOB_?ID|PBS_JOBID)", text) for text in asked)
-
-
 def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]:
     """Yield the directives that shape the job and that jobgen would write in other words."""
-    scheduler = script.target
     try:
-        plan = resolve(draft.load(), limits=False)
+        written = render_directives(draft).directives
     except SpecError:
         return
-    lines = SCHEDULERS[plan.scheduler].directives(plan)
-    written = Script("job", "\n".join(["#!/bin/bash", *lines, ""])).directives
     rendered_options = {(item.option, item.value) for item in written}
     for item in script.directives:
-        shapes = _SHAPES[scheduler].fullmatch(item.option)
+        shapes = _SHAPES[script.target].fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
         plain = timed or find_place(item) or (item.option, item.value) in rendered_options
         if item.read and shapes and not plain:

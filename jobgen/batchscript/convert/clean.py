@@ -17,7 +17,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint.rule import TRAINS
-from jobgen.batchscript.readable import find_shell
+from jobgen.batchscript.readable import find_shell, find_shell_flags
 from jobgen.batchscript.reader import Request, Script
 
 # Set up an environment, whose python3 is its python.
@@ -53,7 +53,9 @@ def write_clean(script: Script, draft: Draft) -> None:
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
         draft.check(launch.line, f"${name}", "stands without quotes, and is taken for one word")
-    prelude.careful = prelude.careful or " -e" in script.lines[0]
+    if read.dropped:
+        draft.keep(launch.line, " ".join(read.dropped), "jobgen's own launch does without")
+    prelude.careful = prelude.careful or "e" in find_shell_flags(script)
     prelude.write(launch.line, reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
@@ -89,7 +91,7 @@ def _split(
     launches = [index for index, kind in enumerate(kinds) if kind == "launch"]
     if not launches:
         last = statements[-1].line if statements else script.body_line
-        raise NotStraightError(last, "no program was found")
+        raise NotStraightError(last, "no line starts a program that jobgen knows")
     at = launches[-1]
     before = list(statements[:at])
     for index, statement in enumerate(before):

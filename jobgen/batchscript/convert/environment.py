@@ -261,6 +261,7 @@ class Prelude:
         if _RANKS.fullmatch(name) and not self.alone:
             raise NotStraightError(statement.line, f"{name} is set before its processes start")
         if _OF_SRUN.fullmatch(name):
+            self.draft.keep(statement.line, statement.text, "jobgen's own srun asks for its share")
             return True
         if self.alone or not _TOLD.fullmatch(name):
             return False
@@ -310,7 +311,8 @@ class Prelude:
             if self.setup and re.fullmatch(r".*PATH|LD_PRELOAD|HOME|[a-z_\d]+", name):
                 raise NotStraightError(line, f"{name} of the launch line is left to bash")
             self.variables[name] = make_value(text, expands)
-        draft.put("environment.variables", self.variables or None)
+        variables = draft.values.get("environment.variables", {}) | self.variables
+        draft.put("environment.variables", variables or None)
         lines = [line for text in self.setup for line in text.splitlines()]
         if self.fails and not self.careful:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")

@@ -6,17 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
-from jobgen.batchscript.convert.values import OF_TASK, Reader, make_value
+from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import (
     Launcher,
-    Started,
     Torchrun,
     find_agent,
-    list_inner,
     read_torchrun,
     unwrap,
 )
@@ -72,6 +70,7 @@ class LaunchedProgram(NamedTuple):
     variables: tuple[tuple[str, str, bool], ...]
     names: frozenset[str]  # variables that the line expands in the job
     logged: bool = False  # whether the script sends its output elsewhere than jobgen's logs
+    dropped: tuple[str, ...] = ()  # options of its launcher that jobgen's own has no use for
 
 
 def read_shape(script: Script, draft: Draft) -> Request:
@@ -125,34 +124,18 @@ def read_launch(
     return line.launch_processes() if several or line.tasks != 1 else line.launch_one()
 
 
-def _read_command(statement: Statement, reader: Reader) -> tuple[Command, Started]:
-    """Return the command that starts the program, out of the shell that may run it."""
-    command = expand_command(statement.first, reader.variables)
-    started = unwrap(command.words)
-    inner = list_inner(started, command) if started.launchers or command.name == "eval" else []
-    exported = reader.variables.copy_exported()
-    inner = [expand_command(item, exported) for item in inner]
-    plain = not started.assignments and not started.wrapper and not command.heredocs
-    if len(inner) == 1 and plain and not inner[0].redirects and inner[0].words:
-        reader.in_task = not OF_TASK.search(" ".join(word.active for word in command.words))
-        within = unwrap(inner[0].words)
-        command = inner[0]._replace(
-            redirects=command.redirects, assignments=(*command.assignments, *inner[0].assignments)
-        )
-        return command, within._replace(launchers=started.launchers + within.launchers)
-    return command, started
-
-
 class _Line:
     """One launch line, and what the job around it has."""
 
     moved = bare = logged = False
+    dropped: tuple[str, ...] = ()
 
     def __init__(
         self, script: Script, statement: Statement, reader: Reader, shape: Request
     ) -> None:
         self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
-        self.command, self.started = _read_command(statement, reader)
+        self.command = expand_command(statement.first, reader.variables)
+        self.started = unwrap(self.command.words)
         self.tasks = shape.tasks  # of each node
 
     def refuse(self, reason: str) -> NotStraightError:
@@ -183,6 +166,8 @@ class _Line:
                 known = option[0] == "-"
                 open_ = f"only bash knows whether {option} is an option of srun"
                 raise self.refuse(f"srun's {option} is left to bash" if known else open_)
+            else:
+                self.dropped += (option,)
         self._check_numbers(numbers)
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
@@ -221,6 +206,7 @@ class _Line:
             raise self.refuse("torchrun is started by another command")
         own = torchrun.options.keys() & (_OF_AGENTS if self.started.launchers else set())
         self.logged = self.logged or bool(own - {"--role"})
+        self.dropped += tuple(sorted(own))
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - own)
         if unknown or torchrun.passes_rank or not torchrun.program:
             raise self.refuse(f"torchrun's {unknown[0] if unknown else 'use'} is left to bash")
@@ -366,4 +352,7 @@ class _Line:
             x for one in values.values() if type(one) is list for x in one
         ]
         names = {n for x in flat if isinstance(x, dict) for n in list_names(x["value"])}
-        return LaunchedProgram(mode, values, tuple(variables), frozenset(names), self.logged)
+        names_of_job = frozenset(names)
+        return LaunchedProgram(
+            mode, values, tuple(variables), names_of_job, self.logged, self.dropped
+        )

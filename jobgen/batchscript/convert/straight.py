@@ -84,9 +84,8 @@ def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
     for command in script.commands:
         _check_command(command)
-    functions = {command.function for command in script.commands}
     groups = _group_commands(script)
-    return [item for group in groups for item in _read_group(script, group, functions)]
+    return [item for group in groups for item in _read_group(script, group)]
 
 
 def _group_commands(script: Script) -> list[list[Command]]:
@@ -142,14 +141,11 @@ def is_hook(command: Command) -> bool:
     return bool(_HOOK.fullmatch(" ".join(word.raw for word in command.words)))
 
 
-def _read_group(script: Script, group: list[Command], functions: set[str]) -> Iterator[Statement]:
+def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
     first, last = group[0].place.line, max(command.last_line for command in group)
-    head = re.compile(rf"\s*(function\s+)?{re.escape(group[0].function)}\s*(\(|\{{|$)")
-    while group[0].function and first > 1 and not head.match(script.lines[first - 1]):
-        first -= 1
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
-    kinds = [_classify(command, functions) for command in group]
+    kinds = [_classify(command) for command in group]
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, kinds), tuple(group), text)
         return
@@ -172,7 +168,7 @@ def _write(command: Command) -> str:
 
 
 def _classify_block(group: list[Command], kinds: list[str]) -> str:
-    """What conditions, loops, groups and functions are for, which are one statement."""
+    """What a condition is for, which is one statement; loops and the like are left to bash."""
     line = group[0].place.line
     within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
     ends = [item for item in group if not item.blocks]
@@ -185,14 +181,11 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     if set(inner) & {"launch", "ends", "sets"}:
         raise NotStraightError(line, "a program runs in a loop, condition or function")
     openers = {block.opener for item in group for block in item.blocks}
-    functions = all(item.function for _, item in within)
     alone = all(item.name in HEADS and not item.redirects for item in ends)
     alone = alone and {item.end for item in ends} <= {";", "\n"}
-    if openers - {"if", "for", "{"} or not alone:
-        raise NotStraightError(line, "a block is left to bash")
+    if openers != {"if"} or not alone:
+        raise NotStraightError(line, "a loop, function or group is left to bash")
     kind = _classify_all(inner)
-    if "{" in openers and not functions:
-        return "once"
     return "repeats" if kind == "prints" else kind
 
 
@@ -208,9 +201,9 @@ def _classify_all(kinds: list[str]) -> str:
     return "repeats" if set(kinds) <= plain else "once"
 
 
-def _classify(command: Command, functions: set[str]) -> str:
+def _classify(command: Command) -> str:
     """What one command is for."""
-    kind = _classify_quiet(command, functions)
+    kind = _classify_quiet(command)
     if command.end == "&" and kind not in ("prints", "launch"):
         raise NotStraightError(command.place.line, "a command runs in the background")
     writes = not all(map(_is_quiet, command.redirects))
@@ -218,7 +211,7 @@ def _classify(command: Command, functions: set[str]) -> str:
     return "once" if writes and kind != "launch" else kind
 
 
-def _classify_quiet(command: Command, functions: set[str]) -> str:
+def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
     if command.name == ":" and command.list_changed():
@@ -227,12 +220,12 @@ def _classify_quiet(command: Command, functions: set[str]) -> str:
     if is_hook(command):
         return "hook"
     if name == "eval":
-        return "repeats" if list(list_substituted(command.words[-1].raw)) else "launch"
-    if name in functions:
-        return "once"
+        if not list(list_substituted(command.words[-1].raw)):
+            raise NotStraightError(command.line, "'eval' is left to bash")
+        return "repeats"
     if _LISTS.fullmatch(text) or text == "time":
         return "prints"
-    if name in ("source", ".") and len(command.words) < 4:
+    if name in ("source", ".") and len(command.words) in (2, 3):
         last, more = command.texts[-1], len(command.words) == 3
         venv = last.endswith("/bin/activate") and not more
         return "venv" if venv else "conda" if command.texts[1] == "activate" else "repeats"
@@ -255,6 +248,8 @@ def _classify_program(command: Command) -> str:
         return "prints"
     if started.name in ("conda", "mamba", "micromamba") and rest.startswith("run "):
         return "launch"
+    if started.wrapper and started.program and command.texts[1] in ("run", "exec"):
+        return "launch"  # in a container of this node
     makes = started.name.startswith("python") and _MAKES.match(rest)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
 

@@ -38,7 +38,6 @@ class Reader:
         self.sourced = sourced  # whether a file of somebody's may have set any variable
         self.asked: set[str] = set()  # the variables that only the folder of submission may have
         self.taken: set[str] = set()  # those without quotes that are taken for one word
-        self.in_task = False  # whether what reads it is started by srun
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> tuple[str, bool]:
@@ -100,8 +99,6 @@ class Reader:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
         name = match[1] or match[2]
         if OF_TASK.fullmatch(name):
-            if self.in_task:
-                return f"${name}"
             raise NotStraightError(line, f"${name} is another on every node or in every task")
         if name in free:
             if not quoted and (self.alone or name in self.variables.several):

@@ -148,13 +148,10 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     last = max((index for index, item in enumerate(starts) if _matters(item)), default=None)
     if last is None or commands[last].end in ("&", "||", "&&", "|", "|&"):
         return
-    if not (starts[last].launchers or read_torchrun(starts[last].program)):
-        return
-    later = commands[last + 1 :]
+    later = [item for item in commands[last + 1 :] if item.name not in ("fi", "done", "}", "esac")]
     names = {item.name for item in later}
-    if later and names - {"exit", "fi", "done", "}", "esac", "wait"} and "exit" not in names:
-        command = commands[last]
-        after = later[-1]
+    if names - {"wait"} and "exit" not in names:
+        command, after = commands[last], later[-1]
         message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
         yield Fault(command.place.line, command.place.column, message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.reader import LaunchCommand, Script
@@ -24,7 +25,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
 
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """
-    nodes = script.nodes or 1
+    nodes = script.nodes or count_nodes_of_totals(script)
     launched = any(item.started.launchers for item in script.launches)
     launched = launched or bool(_OTHER_WAYS.search(script.text))
     for launch in script.launches:

@@ -1,0 +1,59 @@
+"""What the job of a spec has of its script: nothing may be lost without a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.reader import Script
+from jobgen.errors import SpecError
+from jobgen.plan.resolve import resolve
+from jobgen.schedulers import SCHEDULERS
+
+
+def refuse_loss(script: Script, draft: Draft) -> None:
+    """Raise NotStraightError where jobgen refuses a spec, or its job asks for another share.
+
+    Names each variable that the script exports and that the spec has nowhere.
+    """
+    try:
+        written = render_directives(draft)
+    except SpecError as error:
+        problem = error.problems[0]
+        refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
+        raise NotStraightError(script.body_line, refused) from None
+    asked, gets = script.request, written.request
+    for name, wanted, given in (
+        ("nodes", asked.nodes, gets.nodes),
+        ("GPUs of a node", asked.gpus, gets.gpus),
+        ("CPUs of a node", asked.cpus, gets.cpus),
+    ):
+        if wanted and wanted != given:
+            reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
+            raise NotStraightError(1, reason)
+    for line, name in _list_exported(script):
+        if not re.search(rf"\b{name}\b", _list_said(draft)):
+            draft.check(line, name, "is not in the spec")
+
+
+def render_directives(draft: Draft) -> Script:
+    """Return the directives of the job of a draft, as a script; SpecError where it is refused."""
+    plan = resolve(draft.load(), limits=False)
+    lines = SCHEDULERS[plan.scheduler].directives(plan)
+    return Script("job", "\n".join(["#!/bin/bash", *lines, ""]))
+
+
+def _list_exported(script: Script) -> Iterator[tuple[int, str]]:
+    """Yield each variable that a script exports, and the line."""
+    for command in script.commands:
+        if command.name == "export" and not command.function:
+            yield from ((word.line, name) for name, word, _ in command.variables())
+
+
+def _list_said(draft: Draft) -> str:
+    """Return all that a draft says or names about variables."""
+    variables = draft.values.get("environment.variables", {})
+    texts = [left.text for left in draft.left]
+    return "\n".join([*variables, draft.values.get("environment.setup", ""), *texts])
