@@ -93,8 +93,9 @@ def write_file(path: Path, content: str | bytes) -> None:
     folder, name = os.path.split(target)
     # Process ids are not enough: many hosts may write into one folder.
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
-    if os.path.exists(target) and not os.path.isfile(target):
-        temporary = target  # a pipe or a device is written to, not replaced
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe or a device is written to, not replaced; the real path of /dev/stdout may be none.
+        temporary = target = str(path)
     elif not os.path.isdir(folder or "."):
         os.makedirs(folder, exist_ok=True)
     try:
