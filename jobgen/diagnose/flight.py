@@ -45,10 +45,6 @@ class _Plain(pickle.Unpickler):
         """Refuse, where the ordinary one would import `module`."""
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
-    def persistent_load(self, pid: object) -> Any:
-        """Refuse references to what is elsewhere."""
-        raise pickle.UnpicklingError("it refers to something outside")
-
 
 def load(path: Path) -> dict[str, Any] | None:
     """A dump; None where the file is none, or is too large, or cannot be read."""

@@ -107,17 +107,6 @@ CAUSES = (
         r"|DataLoader worker \(pid.*\) is killed by signal: Bus error|/dev/shm.*No space",
     ),
     Cause(
-        "no-space",
-        "a disk of the node itself is full",
-        "set TMPDIR to a folder elsewhere in environment.variables; if others have filled the "
-        "disk, leave that node out and tell your administrators",
-        ALL,
-        r"cannot create temp file for here-document: No space"
-        r"|No space left on device: .?/(tmp|var|local)\b",
-        own=r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)"
-        r"|error: cannot write to /tmp on (?P<node2>\S+)",
-    ),
-    Cause(
         "out-of-memory-host",
         "the memory of the node, or of the job on it, is used up",
         "ask for more with resources.memory_per_node; fewer data-loader workers use less; a "
@@ -143,20 +132,14 @@ CAUSES = (
     Cause(
         "gpu-error",
         "the program on a GPU failed, or the GPU",
-        "CUDA_LAUNCH_BLOCKING=1 shows where in the program; if it fails on one node alone, leave "
-        "that node out and tell your administrators",
+        "CUDA_LAUNCH_BLOCKING=1 shows where in the program, and the CPU says more; if it "
+        "fails on one node alone, leave that node out and tell your administrators",
         ALL,
         # The errors after which no call of the process works (CUDA runtime API, 715 to 719).
         r"CUDA error: (unspecified launch failure|an illegal (memory access|instruction)"
         r"|misaligned address|operation not supported on global|invalid program counter)"
-        r"|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error|(?i:CUDA).*: initialization error",
-    ),
-    Cause(
-        "gpu-error",
-        "a check in the program's GPU code failed, such as an index out of range",
-        "CUDA_LAUNCH_BLOCKING=1 shows where; on the CPU the message says more",
-        ALL,
-        r"CUDA error: device-side assert|thread: \[[\d,]+\] Assertion ",
+        r"|\bXid\b.*\d+|(?i:CUDA).* error.*: unknown error|(?i:CUDA).*: initialization error"
+        r"|CUDA error: device-side assert|thread: \[[\d,]+\] Assertion ",
     ),
     Cause(
         "gpu-shared",
@@ -178,21 +161,15 @@ CAUSES = (
     ),
     Cause(
         "gpu-missing",
-        "torch was built without the GPUs that the program wants to use",
-        "install a torch for these GPUs in the job's environment",
-        ALL,
-        r"Torch not compiled with CUDA enabled|has no attribute '_cuda_"
-        r"|Unable to initialize backend '(cuda|gpu|rocm)'|Cannot access accelerator device when",
-    ),
-    Cause(
-        "gpu-missing",
         "a process has no GPU to use",
         "compare resources.gpus_per_node with what the node has, and CUDA_VISIBLE_DEVICES with "
         "the local ranks; a torch built for CPUs alone sees none",
         ALL,
         r"no CUDA-capable device is detected|No (CUDA|HIP) GPUs are available"
         r"|invalid device ordinal|[Nn]o devices were found|needs \d+ GPUs?, (and )?sees"
-        r"|^\s*assert .*(is_available|device_count)\(",
+        r"|^\s*assert .*(is_available|device_count)\(|Torch not compiled with CUDA enabled"
+        r"|Unable to initialize backend '(cuda|gpu|rocm)'|Cannot access accelerator device when"
+        r"|has no attribute '_cuda_",
         own=r"preflight: (?P<node>\S+): sees \d+ GPUs, plan says \d+"
         r"|error: \S+ shows \S+ GPUs, the job has \S+ of them",
     ),

@@ -38,9 +38,7 @@ _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
     r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
-_LITTLE = 12  # lines
 MOST_WORDS = 200  # characters of an error in a sentence
-_RECORDS = re.compile(r"jobgen: \S+ is node |(rank|exitcode) +: ")  # the script's own, in agent.log
 _INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
 # What an exception says of a helper that is gone; and how such a helper says that it ends.
 _HELPER = re.compile(
@@ -60,7 +58,12 @@ _LOST = re.compile(
     r"|RemoteDisconnected|\b(lost|no) (the )?(connection|contact)"
     r"|\b(connection|socket|stream|pipe)\b.*\b(reset|closed|lost|refused|aborted|broken)\b"
 )
-_GONE = re.compile(r"(?i)\b(fail|exit|die|dead|gone|crash|abort|terminat|missing|error from)")
+#: how programs say in their own words that another process is gone, or that they waited for it
+MISSED = re.compile(
+    r"(?i)\b(fail|exit|die|dead|gone|crash|abort|terminat|missing|error from|heartbeat|wait|stall)"
+    r"|timed? ?-?out|(ha[sd]|have|did)( not|n.t)\b|lost (the )?con"
+    r"|no (answer|response|reply|sign of life)"
+)
 # How programs name a rank, and how they name processes of their own.
 _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
@@ -97,9 +100,10 @@ class Explained(NamedTuple):
         """How likely its exception only follows from another's end: 2 if it names another rank."""
         if self.raised is None:
             return 0
-        if not (_LOST.search(self.raised.words) or _GONE.search(self.raised.words)):
-            return 0
-        return 2 if read_ranks(self.raised.words) - {self.failure.rank} else 1
+        words = self.raised.words
+        if MISSED.search(words) and read_ranks(words) - {self.failure.rank}:
+            return 2
+        return 1 if _LOST.search(words) else 0
 
     @property
     def key(self) -> str:
@@ -223,14 +227,11 @@ def _find_known(raised: Raised) -> Match | None:
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
-    tail = tuple(
-        line for line in ending.lines if not (is_of_exits(line) or _RECORDS.match(line.text))
-    )
+    tail = tuple(line for line in ending.lines if not is_of_exits(line))
     talks = code is None or code > 0 or code in _OF_PROGRAMS
     last = find_last_words(tail) if talks else None
     match = find_cause([last], "rank") if last else None
-    # A program that has printed little has said all of it of its end.
-    if last and (match[0].vague if match else len(tail) <= _LITTLE):
+    if last and (match is None or match[0].vague):
         match = find_cause(select_telling(tail), "rank")
     title, remedy = "it failed without a word", "look at its log"
     if code is not None:

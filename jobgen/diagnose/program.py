@@ -51,10 +51,12 @@ CAUSES = (
         "no-space",
         "a file system is full",
         "free some space, or write elsewhere; `df` and `df -i` on the node say which it is, and "
-        "/tmp of a node may be memory",
+        "/tmp of a node may be memory; TMPDIR in environment.variables leads elsewhere",
         ALL,
         r"No space left on device|ENOSPC|basic_ios::clear: iostream error"
         r"|unexpected pos \d+ vs \d+",
+        own=r"preflight: (?P<node>\S+): [\d.]+ GB free in its (TMPDIR|run folder)"
+        r"|error: cannot write to /tmp on (?P<node2>\S+)",
     ),
     Cause(
         "quota",

@@ -1,18 +1,8 @@
 """Causes that the job script and its preflight alone name, in their own words (`templates/`)."""
 
-from jobgen.diagnose.cause import SCHEDULER, Cause
+from jobgen.diagnose.cause import Cause
 
 CAUSES = (
-    # How it ended.
-    Cause(
-        "killed",
-        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
-        "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
-        "resources.memory_per_node",
-        SCHEDULER,
-        own=r"FAILED with exit code 137: (rank \d+ on )?(?P<node>[^\s,]+), by",
-        symptom=True,
-    ),
     # What preflight finds, of older jobs too; it names the node that differs.
     Cause(
         "version-mismatch",

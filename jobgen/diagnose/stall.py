@@ -12,7 +12,7 @@ from jobgen.diagnose import flight
 from jobgen.diagnose.ending import normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
-from jobgen.diagnose.matching import Explained, read_ranks
+from jobgen.diagnose.matching import MISSED, Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.record import get_mtime
@@ -29,11 +29,6 @@ _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
 _CAME = re.compile(r"(\d+)/(\d+) clients joined")
-# How programs say that they waited for a rank.
-_MISSED = re.compile(
-    r"(?i)time-?out|timed? out|\bwait|heartbeat|missing|stall|(ha[sd]|have|did)n.t\b"
-    r"|(ha[sd]|have|did) not\b|lost (the )?con|no (answer|response|reply|sign of life)"
-)
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -153,7 +148,7 @@ def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspect
     heard = {one.failure.rank for one in waiting}
     for one in waiting:
         lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
-        missing = [at for at, line in enumerate(lines) if _MISSED.search(line.text)]
+        missing = [at for at, line in enumerate(lines) if MISSED.search(line.text)]
         text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
         ranks = read_ranks(text) & evidence.ranks.keys() - heard
         if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
