@@ -45,9 +45,11 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_variables,
         _check_lists,
         _check_array,
+        _check_array_size,
         _check_packing,
         _check_container,
         _check_setup,
+        _check_numbers,
         _check_paths,
         _check_words,
     )
@@ -61,7 +63,8 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
 def _read_table() -> list[list[str]]:
     path = os.path.join(os.path.dirname(__file__), "review.txt")
     with open(path, encoding="utf-8") as lines:
-        return [line.strip().split(" | ", 4) for line in lines if line.strip() and line[0] != "#"]
+        rows = [line.strip() for line in lines if line.strip() and line[0] != "#"]
+    return [row.split(" | ", 5 if row.startswith("number") else 4) for row in rows]
 
 
 def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -80,7 +83,7 @@ def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         "site": spec.site or "this site",
     }
     texts = list(_list_sources(loaded, plan))
-    for source, asked, form, message, hint in (row for row in _read_table() if len(row) > 2):
+    for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
         of_job = all(
             bool(facts[one.lstrip("!")]) != ("!" in one) for one in asked.split("-")[0].split()
         )
@@ -249,6 +252,21 @@ def _read_number(word: Any) -> Any:
         return word
 
 
+def _check_array_size(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Bounds of an array that none of its tasks meets, and whole nodes for small tasks."""
+    if plan.array is None or loaded.spec.array is None:
+        return
+    tasks, at_once = len(plan.array.tasks), loaded.spec.array.at_once
+    if at_once is not None and at_once > tasks > 1:
+        message = f"{at_once} tasks may run at a time, and there are {tasks}"
+        yield loaded.problem("array.at_once", message, "leave it out")
+    exclusive, gpus = loaded.spec.resources.exclusive, plan.nodes.gpus
+    if exclusive and gpus == 1 and tasks > 1 and plan.nodes.together == 1:
+        message = f"each of the {tasks} tasks takes a whole node for 1 GPU"
+        hint = "leave it out, or write array.together, for tasks that share a node"
+        yield loaded.problem("resources.exclusive", message, hint)
+
+
 def _check_packing(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Tasks of a part of a node that are charged for all of it."""
     node, array = plan.defaults.node, plan.array
@@ -290,22 +308,31 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("environment.setup", message, hint)
 
 
+def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Numbers that the program is told by its words, and that the job has otherwise."""
+    group = plan.nodes.groups[0]
+    has = {
+        "nodes": plan.nodes.total,
+        "world": plan.nodes.world_size,
+        "gpus": plan.nodes.gpus,
+        "gpus_per_node": group.gpus,
+        "processes": 0 if plan.launch.plain else group.processes,
+    }
+    for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
+        for option, value in _list_options(plan.program.command):
+            name = option.rpartition(".")[2].strip("-+").replace("-", "_")
+            if name not in names.split() or not value.isdecimal() or not has[fact]:
+                continue
+            number, right = int(value), has[fact]
+            holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
+            if not holds[relation]:
+                values = {"option": option, "value": value, "has": right}
+                message, hint = (Template(one).safe_substitute(values) for one in texts)
+                yield loaded.problem("run.args", message, hint)
+
+
 def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Words that a job has no use for, or that are the same in every process; misspelt names."""
-    words, world, nodes = plan.program.command, plan.nodes.world_size, plan.nodes.total
-    for option, value in _list_options(words):
-        name = option.rpartition(".")[2].strip("-+").replace("-", "_")
-        if not value.isdecimal() or int(value) == {"world_size": world}.get(name, nodes):
-            continue
-        if name == "world_size":
-            message = f"{option} {value} is the same in all {world} processes"
-            yield loaded.problem("run.args", message, "leave it out; WORLD_SIZE has it")
-        elif name in ("tensor_parallel_size", "tp", "tp_size") and int(value) > plan.nodes.gpus:
-            message = f"{option} {value} needs more GPUs than the {plan.nodes.gpus} that it has"
-            yield loaded.problem("run.args", message, f"write {plan.nodes.gpus}, or ask for more")
-        elif name in ("nnodes", "num_nodes"):
-            message = f"tells the program of {count(int(value), 'node')} by {option}"
-            yield loaded.problem("run.args", message, f"the job has {nodes}; write {nodes}")
+    """Directives of another scheduler, and misspelt names of variables."""
     directives, sign = loaded.spec.directives, f"{plan.can.sign} "
     if (
         loaded.spec.scheduler
@@ -360,6 +387,11 @@ def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]
     file = command[1] if command[1:] and (shell or "python" in command[0]) else "".join(command[:1])
     if file.endswith((".sh", ".py")) and ("/" in file or file != command[0]) and not own.container:
         yield "run.command", file, file
+    for path, names in (("snapshot", loaded.spec.snapshot), ("send", loaded.spec.send)):
+        for name in names if isinstance(names, tuple) else ():
+            yield path, name, name
+    if own.uv:
+        yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
     for option, value in _list_options(words) if own.container is None else ():
         if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
             yield "run.args", value, f"{option} {value}"
