@@ -12,9 +12,8 @@ from support import ROOT, jobgen, load_program
 
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.main import cli
-from jobgen.spec.fields import read_fields
+from jobgen.spec.fields import list_paths, read_fields
 from jobgen.spec.model import JobSpec, Ready, Role
-from jobgen.spec.words import list_paths
 
 
 @pytest.fixture(scope="module")

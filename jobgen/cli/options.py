@@ -40,14 +40,22 @@ def complete_words(module: str, function: str) -> Callable[..., list[str]]:
 
 def _complete_key(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Complete the keys of a spec, behind --set."""
-    from jobgen.spec.fields import is_record
+    from jobgen.spec.fields import is_record, list_paths
     from jobgen.spec.model import JobSpec
-    from jobgen.spec.words import list_paths
 
     known = list_paths(JobSpec)
-    records = {path for path, kinds in known.items() if is_record(kinds[0].type)}
+    records = {path for path, field in known.items() if is_record(field.kinds[0].type)}
     ends = (path for path in known if path.rpartition(".")[0] in ("", *records))
     return [f"{path}=" for path in ends if path.startswith(begun) and path not in records]
+
+
+def _describe_key(path: str) -> str:
+    """Return what a key of a spec is for; empty if there is none at a path."""
+    from jobgen.spec.fields import list_paths
+    from jobgen.spec.model import JobSpec
+
+    field = list_paths(JobSpec).get(path)
+    return field.description if field else ""
 
 
 def _complete_queue(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
@@ -191,6 +199,8 @@ def read_spec(path: str, target: Mapping[str, Any]) -> LoadedSpec:
     """Return the spec in a file, by the target options."""
     from jobgen import load
 
+    if not os.path.exists(path) and (about := _describe_key(path)):
+        raise click.UsageError(f"{path} is a key of a spec, and no file: {about}")
     given = target["scheduler"] or target["site"]
     return load(path, target["overrides"], user=True, target=given)
 

@@ -124,15 +124,25 @@ class _Binder:
             from jobgen.spec.words import suggest_key
 
             self.hints += 1
-            hint, target = suggest_key(
+            hint, target, group = suggest_key(
                 key, item, path=path, cls=cls, root=self.root, check=find_faults
             )
+            if group:
+                self.group(item, key, self.root)
         if not hint:
             hint = self.hint("list_keys", key, path, cls, self.root, brief=cls in self.listed)
             self.listed.add(cls)
         self.problem(node.keys[key], _join(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
+
+    def group(self, node: Any, key: str, root: type) -> None:
+        """Note where the keys below `key` belong, which is no key itself."""
+        for name, where in node.keys.items():
+            if name in read_fields(root):
+                self.problem(where, name, f"is below {key}", "write it at the top level")
+            else:
+                self.stranger(node, name, root, "")
 
     def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""

@@ -10,8 +10,16 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from jobgen.errors import Position
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.launchers import SHELL_WORDS, SHELLS, find_launcher, find_module_launcher
+from jobgen.spec.launchers import (
+    SHELL_WORDS,
+    SHELLS,
+    find_launcher,
+    find_module_launcher,
+    name_kind,
+    show_program,
+)
 
 # A problem of a record: key, message, what to write.
 Conflict = tuple[str, str, str]
@@ -70,10 +78,23 @@ def check_module(module: str, *, own_launch: bool, one_node: bool = False) -> It
 def _explain(
     key: str, text: str, words: Sequence[str], *, launcher: str = "", one_node: bool = False
 ) -> Iterator[Conflict]:
-    from jobgen.spec.words import explain_program  # only an error needs the table
+    """Yield what is wrong with a script, module, command or word of one, and what to write."""
+    # Only an error needs the table.
+    from jobgen.spec.table import find_rule
+    from jobgen.spec.words import describe
+    from jobgen.spec.yaml_nodes import Scalar
 
-    if fault := explain_program(key, text, words, launcher=launcher, one_node=one_node):
-        yield key, *fault
+    facts = describe(Scalar(Position(""), text, "str"), key) | {
+        "quoted": repr(text),
+        "line": " ".join(words),
+        "launcher": launcher,
+        "kind": name_kind(launcher) if launcher else "",
+        "program": show_program(words),
+        "one_node": "yes" * one_node,
+        "lines": "yes" * (len([word for word in words if re.search(r"^[\w./]+ ", word)]) > 1),
+    }
+    if answer := find_rule("program_rules", facts):
+        yield key, answer["fault"], answer["say"]
 
 
 def describe_unexpanded(path: str, text: str) -> Iterator[str]:

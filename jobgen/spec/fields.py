@@ -224,6 +224,19 @@ def read_required(cls: type) -> tuple[str, ...]:
 
 
 @cache
+def list_paths(cls: type, path: str = "") -> dict[str, Field]:
+    """Return every key of a record, and of the records in it, by its path."""
+    paths: dict[str, Field] = {}
+    for name, field in read_fields(cls).items():
+        inner = f"{path}.{name}" if path else name
+        paths[inner] = field
+        for kind in field.kinds:
+            if is_record(kind.type):
+                paths |= list_paths(kind.type, inner)
+    return paths
+
+
+@cache
 def is_record(of_type: Any) -> bool:
     """Whether a type is a record, and no `str`, `int`, `dict`, ..."""
     return hasattr(of_type, "_field_defaults")

@@ -232,3 +232,14 @@ def _find_in_python(words: Sequence[str]) -> str:
 def _list_inline_scripts(words: Sequence[str]) -> list[int]:
     """Return where among a shell's words its -c stands, if a script follows it."""
     return [at for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-z]*c", word)]
+
+
+def show_program(words: Sequence[str]) -> str:
+    """Return the program behind a launcher as keys of `run`."""
+    line = " ".join(words)
+    if match := re.search(r"(?:^|\s)(\S+\.py)(?=\s|$)(.*)$", line):
+        args = ", ".join(match[2].split())
+        return f"script: {match[1]}" + f", args: [{args}]" * bool(args)
+    modules = re.findall(r"(?<!python)\s(?:-m|--module)\s+(\S+)", line)
+    programs = [f"module: {one}" for one in modules if not find_module_launcher(one)]
+    return (programs or ["script: train.py"])[0]

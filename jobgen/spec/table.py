@@ -30,7 +30,12 @@ def load_table() -> dict[str, Any]:
         for name, words in rows.items()
     ]
     keys = [{"words": words, "use": path} for path, words in table["keys"].items()]
-    table["key_rules"] = inside + table["key_rules"] + table["answers"] + keys
+    options = [
+        {"words": words, "say": f"write directives: ['{form}']", "use": "directives"}
+        for form, words in table["options"].items()
+    ]
+    table["key_rules"] = inside + table["key_rules"] + table["answers"] + keys + options
+    table["prompt_options"].sort(key=lambda row: "matches" not in row)
     return table
 
 
@@ -50,8 +55,8 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 # What a condition of a rule is compared with, where that has another name; conditions that are
 # regular expressions for the whole of it, or for a part; and what a rule answers.
 _FACTS = {"form": "word", "matches": "plain"}
-_WHOLE, _PARTS = ("form", "key", "means", "at", "path"), ("matches", "line")
-_ANSWERS = ("say", "use", "fault", "argument", "unfold")
+_WHOLE, _PARTS = ("form", "key", "means", "at", "path", "message"), ("matches", "line")
+_ANSWERS = ("say", "type", "use", "fault", "argument", "unfold")
 
 
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Sequence as AnySequence
 from functools import cache
 from itertools import combinations
 from typing import Any, get_args
 
 from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import Expandable, Kind, Parsed, Pattern, is_literal, is_record, read_fields
-from jobgen.spec.launchers import (
-    find_launcher_in_text,
-    find_module_launcher,
-    name_kind,
-    split_words,
+from jobgen.spec.fields import (
+    Expandable,
+    Kind,
+    Parsed,
+    Pattern,
+    is_literal,
+    is_record,
+    list_paths,
+    read_fields,
 )
+from jobgen.spec.launchers import find_launcher_in_text, show_program, split_words
 from jobgen.spec.spelling import find_near
 from jobgen.spec.table import fill, find_rule, load_table
 from jobgen.spec.units import parse_ranges
@@ -35,10 +38,14 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 
 
 class Hint(NamedTuple):
-    """What to write, and the path that is meant, if it is one alone."""
+    """What to write; the path that is meant, if it is one alone; and whether it is for a group.
 
-    text: str
+    The keys of a group belong to the top level, and each has a hint there.
+    """
+
+    text: str = ""
     meant: str = ""
+    group: bool = False
 
 
 # Returns what is wrong with a node as one of some kinds, at a path: `bind.find_faults`.
@@ -48,7 +55,7 @@ Check = Callable[..., list[Problem]]
 class _Stranger(NamedTuple):
     """A key and its value, in the record of type `cls` at `path`, which does not have it.
 
-    `root` is the type of the whole document; `inner` says that its keys are not looked at in turn.
+    `root` is the type of the whole document.
     """
 
     key: str
@@ -57,7 +64,6 @@ class _Stranger(NamedTuple):
     cls: Any
     root: Any
     check: Check
-    inner: bool = False
 
     @property
     def place(self) -> str:
@@ -70,33 +76,29 @@ class _Stranger(NamedTuple):
         """Whether it stands in a job spec, not in a profile or the user's own config."""
         return hasattr(self.root, "alternatives")
 
-    def _list_kinds(self, path: str) -> tuple[Kind, ...]:
+    def fit(self, path: str) -> tuple[str, str]:
+        """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
         parent, _, name = path.rpartition(".")
         own = read_fields(self.cls).get(name) if parent == self.path else None
-        return own.kinds if own else list_paths(self.root).get(path, ())
-
-    def write(self, path: str, *, repair: bool = True) -> str:
-        """Return its value as the key at a path takes it, repaired if need be; else nothing."""
-        kinds, name = self._list_kinds(path), path.rpartition(".")[2]
+        field = own or list_paths(self.root).get(path)
+        kinds = field.kinds if field else ()
         if getattr(self.node, "kind", "") == "bool":  # not as text
             kinds = tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
+        if not kinds:
+            return "", ""
         units, text = load_table()["units"], getattr(self.node, "text", "")
-        parts = re.findall("[a-z]+", normalize(self.key))[::-1]  # timeout_min: 120 is 120m
-        with_unit = [text + units[part] for part in parts if text.isdigit() and part in units]
-        for node in (self.node, *(Scalar(self.node.where, one, "str") for one in with_unit)):
-            if kinds and not self.check(node, kinds, path):
-                return show(node)
-        if not (kinds and repair) or isinstance(self.node, Mapping):
-            return ""
-        hint = self.check(self.node, kinds, path, self.root)[0].hint
-        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the) .*|; .*)?$", hint)
-        return line[1] if line else ""
-
-    def explain(self, path: str) -> str:
-        """Return what is wrong with its text as the value of the key at a path."""
-        kinds = self._list_kinds(path) if getattr(self.node, "text", "") else ()
-        faults = self.check(self.node, kinds, path, self.root) if kinds else []
-        return "; ".join(filter(None, faults[0][2:])) if faults else ""
+        nodes = [self.node]
+        for part in reversed(re.findall("[a-z]+", normalize(self.key))):  # timeout_min: 120 is 120m
+            if text.isdigit() and part in units:
+                nodes.append(Scalar(self.node.where, text + units[part], "str"))
+        for node in nodes:
+            if not self.check(node, kinds, path):
+                return show(node), ""
+        if not text:
+            return "", ""
+        fault = self.check(self.node, kinds, path, self.root)[0]
+        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the) .*|; .*)?$", fault.hint)
+        return line[1] if line else "", "; ".join(filter(None, fault[2:]))
 
 
 @cache
@@ -104,19 +106,6 @@ def list_synonyms() -> dict[str, str]:
     """Return the words of others, each with the path of the spec that it stands for."""
     rows = load_table()["keys"].items()
     return {word: path for path, words in rows for word in words.split()}
-
-
-@cache
-def list_paths(cls: type, path: str = "") -> dict[str, tuple[Kind, ...]]:
-    """Return what every key of a record takes, and of the records in it, by its path."""
-    paths: dict[str, tuple[Kind, ...]] = {}
-    for name, field in read_fields(cls).items():
-        inner = _join(path, name)
-        paths[inner] = field.kinds
-        for kind in field.kinds:
-            if is_record(kind.type):
-                paths |= list_paths(kind.type, inner)
-    return paths
 
 
 # --- unknown keys ---
@@ -127,7 +116,7 @@ def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type, check
 
     `node` is its value, `root` the type of the whole document. The text is empty without a hint.
     """
-    return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint(""))
+    return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint())
 
 
 def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False) -> str:
@@ -150,68 +139,80 @@ def _describe_keys(cls: type) -> str:
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first."""
-    key, node, path, cls, root = stranger[:5]
-    word, known = normalize(key), read_fields(cls).keys()
-    plain, whole = word.replace("_", ""), tuple(sorted(_split(key))) if "_" in word else ()
-    yield from (_point(stranger, _join(path, one)) for one in known if one in (word, plain))
-    if isinstance(node, Mapping) and len(known & node.items.keys()) > 1:
-        yield Hint(f"write its keys here, without {key}")
-    if cls is not Expandable:
-        readings = dict.fromkeys((word, plain, _list_parts(root).get(whole, word)))
-        yield from (_look_up(stranger, one) for one in readings)
-    if near := find_near(word, known):
-        yield _point(stranger, _join(path, near))
-    near = find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
-    if near[:3] == word[:3]:
-        yield _look_up(stranger, near)
-    alike = [one for one in known if path and {*_list_heads(key)[:1]} & {*_split(one)}]
-    if len(alike) == 1:
-        yield _point(stranger, _join(path, *alike))
+    known, words = read_fields(stranger.cls).keys(), list(_list_readings(stranger))
+    inner = stranger.node.items.keys() if isinstance(stranger.node, Mapping) else set()
+    if len(known & inner) > 1 and not known & {*words[:2]}:
+        yield Hint(f"write its keys here, without {stranger.key}")
+    yield from (_look_up(stranger, one) for one in words)
     if stranger.is_in_job:
-        yield _apply(stranger, "late_rules", word)
-        yield _unfold(stranger) if path in ("", "resources") else None
+        yield _apply(stranger, "late_rules", words[0])
+        if stranger.place in ("spec", "resources") and _is_group(stranger):
+            yield Hint(_GROUP, group=True)
         yield from _compare_parts(stranger)
 
 
+def _list_readings(stranger: _Stranger) -> Iterator[str]:
+    """Yield the words that a key is: as it is written, in other order, misspelt; or shortened."""
+    known, word = read_fields(stranger.cls), normalize(stranger.key)
+    yield word
+    yield word.replace("_", "")
+    if stranger.cls is not Expandable and "_" in word:
+        yield _list_parts(stranger.root).get(tuple(sorted(_split(word))), word)
+    yield find_near(word, known)
+    yield find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
+    head = {*_list_heads(word)[:1]}
+    alike = [one for one in known if stranger.path and head & {*_split(one)}]
+    yield from alike if len(alike) == 1 else ()
+
+
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
-    """Return the hint for a word of the table, or for a name that the schema has elsewhere."""
+    """Return the hint for a key of the record, a word of the table, or a name from elsewhere."""
+    if word in read_fields(stranger.cls):
+        return _point(stranger, _join(stranger.path, word))
+    if stranger.cls is Expandable:
+        return None
     if stranger.is_in_job and (hint := _apply(stranger, "key_rules", word)):
         return hint
     paths = [path for path in list_paths(stranger.root) if path.rpartition(".")[2] == word]
-    if paths or isinstance(stranger.node, Mapping) or not stranger.is_in_job:
-        return _point(stranger, *paths) if paths else None
-    return point_to_directive(word, getattr(stranger.node, "text", ""))
+    return _point(stranger, *paths) if paths else None
 
 
 def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
     """Return the hint of the first rule of a section that holds for a word."""
     named = (path for path in list_paths(stranger.root) if path.rpartition(".")[2] == word)
     means = list_synonyms().get(word) or next(named, "")
-    facts = describe(stranger.node, stranger.path) | {"key": stranger.key, "word": word}
-    facts |= {"words": f"{word} {stranger.place}.{word}", "within": stranger.place, "means": means}
-    answer = find_rule(section, facts | {"unfit": "yes" * (not stranger.write(means))})
-    if "unfold" in answer and (hint := _unfold(stranger)):
-        return hint
-    if "say" not in answer:
+    facts = describe(stranger.node, stranger.path) | {
+        "key": stranger.key,
+        "word": word,
+        "option": word.replace("_", "-"),
+        "words": f"{word} {stranger.place}.{word}",
+        "within": stranger.place,
+        "means": means,
+        "unfit": "yes" * (not stranger.fit(means)[0]),
+    }
+    answer = find_rule(section, facts)
+    group = "unfold" in answer and _is_group(stranger)
+    if "say" not in answer and not group:
         return _point(stranger, answer["use"]) if answer else None
-    return Hint(answer["say"], answer.get("use", ""))
+    return Hint(_GROUP if group else answer["say"], answer.get("use", ""), group)
 
 
-def _unfold(stranger: _Stranger) -> Hint | None:
-    """Return where the keys below a key belong, if most of them have a place."""
-    if stranger.inner or not isinstance(stranger.node, Mapping):
-        return None
-    root, placed = stranger.root, {}
-    for key, node in stranger.node.items.items():
-        one = _Stranger(key, node, "", root, root, stranger.check, inner=True)
-        known = (Hint("", name) for name in read_fields(root) if name == key)
-        text, meant = next(filter(None, (*known, *_list_hints(one))), Hint(""))
-        if meant and (isinstance(node, Scalar) or one.write(meant)):
-            placed[key] = text.removeprefix("write ") if meant == "directives" else meant
-    if set(placed.values()) <= {"name"} or 2 * len(placed) < len(stranger.node.items):
-        return None
-    words = ", ".join(f"{path} for {key}" for key, path in placed.items())
-    return Hint(f"its keys belong elsewhere: write {words}")
+_GROUP = "its keys belong elsewhere"
+
+
+def _is_group(stranger: _Stranger) -> bool:
+    """Whether most of the keys below a key have a place at the top level, and not only a name."""
+    inner = stranger.node.items if isinstance(stranger.node, Mapping) else {}
+    root, check, placed = stranger.root, stranger.check, set()
+    for key, node in inner.items():
+        meant = key if key in read_fields(root) else ""
+        if isinstance(node, Scalar | Sequence):
+            hint = suggest_key(key, node, path="", cls=root, root=root, check=check)
+            meant = meant or hint.meant
+        if meant != "name":
+            placed.add(meant and key)
+    placed.discard("")
+    return bool(placed) and 2 * len(placed) >= len(inner)
 
 
 @cache
@@ -225,16 +226,18 @@ def _list_parts(root: type) -> dict[tuple[str, ...], str]:
 
 def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield hints for what most parts say, or the last; a guess where the value does not fit."""
-    parts, known = _split(stranger.key.partition("_per_")[0])[:-6:-1], _list_parts(stranger.root)
-    heads = _list_heads(stranger.key)
-    for some in (one for size in range(len(parts), 0, -1) for one in combinations(parts, size)):
-        most = 3 * len(some) >= 2 * len(parts)
-        word = known.get(tuple(sorted(some)), "") if most or heads[:1] == [*some[:1]] else ""
-        hint = _look_up(stranger, word) if word else None
-        if hint and (most or stranger.write(hint.meant, repair=False)):
-            yield hint
-        elif hint and hint.meant:
-            yield Hint(f"perhaps write {hint.meant}; else remove it")
+    known, heads = _list_parts(stranger.root), _list_heads(stranger.key)
+    parts = _split(stranger.key.partition("_per_")[0])[:-6:-1]
+    for size in range(len(parts), 0, -1):
+        for some in combinations(parts, size):
+            most = 3 * size >= 2 * len(parts)
+            word = known.get(tuple(sorted(some)), "")
+            hint = _look_up(stranger, word) if word and (most or heads[:1] == [*some[:1]]) else None
+            value, fault = stranger.fit(hint.meant) if hint else ("", "")
+            if hint and (most or (value and not fault)):
+                yield hint
+            elif hint and hint.meant:
+                yield Hint(f"perhaps write {hint.meant}; else remove it")
 
 
 def _list_heads(key: str) -> list[str]:
@@ -251,42 +254,27 @@ def _split(key: str) -> list[str]:
     return [same.get(part, part) for part in parts if part not in fillers]
 
 
-def point_to_directive(word: str, value: str = "") -> Hint | None:
-    """Return the hint for a scheduler's option that has no key, with the value that was given."""
-    for form, words in load_table()["options"].items():
-        if word in words.split():
-            option = word if form.startswith("#PBS") else word.replace("_", "-")
-            line = form.format(option).replace("...", value or "...")
-            return Hint(f"write directives: ['{line}']", "directives")
-    return None
-
-
 def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
-    key, node, path, cls, _ = stranger[:5]
-    usual = min(paths, key=lambda one: (not stranger.write(one), one.count("."), one))
-    target = usual
-    for own in (usual, usual.removeprefix("resources.").partition("_per_")[0]):
-        if (
-            path not in ("", own)
-            and not usual.startswith(f"{path}.")
-            and own.partition(".")[0] in read_fields(cls)
-        ):
-            target = _join(path, own)  # the record's own, such as a role's
+    usual = min(paths, key=lambda one: (not stranger.fit(one)[0], one.count("."), one))
+    in_role = stranger.place == "roles" and usual.partition(".")[0] in read_fields(stranger.cls)
+    target = _join(stranger.path, usual) if in_role else usual
     parent, _, name = target.rpartition(".")
-    per = [_split(one.partition("per_")[2]) for one in (normalize(key), name)]
-    value = "" if all(per) and per[0] != per[1] else stranger.write(target) or stranger.write(usual)
+    value, fault = stranger.fit(target)
+    if not value and target != usual:
+        value, fault = stranger.fit(usual)
+    per = [_split(one.partition("per_")[2]) for one in (normalize(stranger.key), name)]
+    value = "" if all(per) and per[0] != per[1] else value
+    fault = "" if value else fault
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
-    fault = "" if value else stranger.explain(target) or stranger.explain(usual)
-    if parent == path:
-        clear = value == show(node) or example.endswith("...")
-        clear = clear or (isinstance(node, Mapping) and example.endswith("}"))
+    if parent == stranger.path:
+        clear = value == show(stranger.node) or example.endswith("...")
         other = f" {fault}" if fault else "" if clear else f" write {example}"
         return Hint(f"did you mean {name!r}{remark}?{other}", target)
-    for outer in reversed(target.removeprefix(f"{path}.").split(".")[:-1]):
+    for outer in reversed(target.removeprefix(f"{stranger.path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
-    remark = remark if parent else ", at the top level" * bool(path)
+    remark = remark if parent else ", at the top level" * bool(stranger.path)
     shown = f"; {fault}" if fault else f", as in {example}"
     return Hint(f"write {target}{remark}{shown}", target)
 
@@ -405,37 +393,6 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
     }
-
-
-# --- programs ---
-
-
-def explain_program(
-    key: str, text: str, words: AnySequence[str], *, launcher: str = "", one_node: bool = False
-) -> tuple[str, str] | None:
-    """Return what is wrong with a script, module, command or word of one, and what to write."""
-    facts = describe(Scalar(Position(""), text, "str"), key) | {
-        "quoted": repr(text),
-        "line": " ".join(words),
-        "launcher": launcher,
-        "kind": name_kind(launcher) if launcher else "",
-        "program": show_program(words),
-        "one_node": "yes" * one_node,
-        "lines": "yes" * (len([word for word in words if re.search(r"^[\w./]+ ", word)]) > 1),
-    }
-    answer = find_rule("program_rules", facts)
-    return (answer["fault"], answer["say"]) if answer else None
-
-
-def show_program(words: AnySequence[str]) -> str:
-    """Return the program behind a launcher as keys of `run`."""
-    line = " ".join(words)
-    if match := re.search(r"(?:^|\s)(\S+\.py)(?=\s|$)(.*)$", line):
-        args = ", ".join(match[2].split())
-        return f"script: {match[1]}" + f", args: [{args}]" * bool(args)
-    modules = re.findall(r"(?<!python)\s(?:-m|--module)\s+(\S+)", line)
-    programs = [f"module: {one}" for one in modules if not find_module_launcher(one)]
-    return (programs or ["script: train.py"])[0]
 
 
 def _join(path: str, key: str) -> str:

@@ -122,11 +122,13 @@ def read(path: str) -> Mapping:
 
 
 def _suggest_file(path: str) -> str:
-    """Return what a path that leads nowhere may be meant for: a job, or a spec that is there."""
+    """Return what a path that leads nowhere may be meant for: a job, or another spec."""
     from jobgen.spec.spelling import find_near
 
     if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
         return f"`jobgen status {path}` shows a job"
+    if re.search(r"[*?\[]", path):  # which the shell has left
+        return "no file here matches; `jobgen check --all` checks the specs below this folder"
     folder = os.path.dirname(path)
     with suppress(OSError):
         with os.scandir(folder or ".") as entries:

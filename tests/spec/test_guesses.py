@@ -12,10 +12,10 @@ from support import complaint, load, plan_of
 from jobgen.errors import JobgenError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
-from jobgen.spec.fields import read_fields
+from jobgen.spec.fields import list_paths, read_fields
 from jobgen.spec.model import JobSpec, Role
-from jobgen.spec.table import load_table
-from jobgen.spec.words import list_paths, list_synonyms
+from jobgen.spec.table import fill, load_table
+from jobgen.spec.words import list_synonyms
 
 GUESSES = [
     tuple(part.strip() for part in line.rsplit(" = ", 1))
@@ -97,9 +97,8 @@ def test_hints_lead_to_keys_that_there_are() -> None:
 def test_a_directive_that_a_hint_names_is_taken() -> None:
     for form, words in load_table()["options"].items():
         for word in words.split():
-            option = word if form.startswith("#PBS") else word.replace("_", "-")
-            scheduler = "pbs" if form.startswith("#PBS") else "slurm"
-            directive = form.format(option).replace("...", "1")
+            option, scheduler = word.replace("_", "-"), "pbs" if "PBS" in form else "slurm"
+            directive = fill(form, {"option": option, "word": word, "plain": "1"})
             resolve(
                 load(yaml.safe_dump(BASE | {"scheduler": scheduler, "directives": [directive]}))
             )
