@@ -104,7 +104,7 @@ def _part_words(
     own = {name: param for param in _list_options(command) for name in param.opts}
     elsewhere = load_table()["letters_of"].get(tool, {})
     others: list[str] = []
-    found: tuple[_Options, _Options] = ([], [])
+    parted: tuple[_Options, _Options] = ([], [])
     left = list(words)
     while left and left[0] != "--":
         word = left.pop(0)
@@ -118,8 +118,8 @@ def _part_words(
         takes = not param.is_flag if param else left and left[0][:1] != "-"
         if takes and left and not (equals or value or left[0].endswith(_SPEC)):
             value = left.pop(0)
-        found[param is None].append((name, value))
-    return [*others, *left], *found
+        parted[param is None].append((name, value))
+    return [*others, *left], *parted
 
 
 def _list_options(command: click.Command) -> list[click.Option]:
@@ -236,7 +236,7 @@ def _answer_option(
         return said
     parts, single = {*option.strip("-").split("-")}, len(option) == 2
     within = [name for name in own if {*name[2:].split("-")} <= parts]
-    letter = [names[0] for names in options if len(names) == 1 and names[0][2] == option[1]]
+    letter = [names[0] for names in options if len(names) == 1 and names[0][2:3] == option[1]]
     alike = letter if single else within
     near = find_near(option, own, cutoff=0.8) or "".join(alike[:1] * (len(alike) == 1))
     meant = f"did you mean {near}? " if near else ""
