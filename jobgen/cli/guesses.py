@@ -160,9 +160,9 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     typed = ""
     for word in [one for one in given if "=" in one]:
         name, _, value = word.partition("=")
-        said = _answer_key(name, value, command)
-        if said.startswith("type: ") and ";" not in said:
-            typed += said.removeprefix("type:")
+        reply = _answer_key(name, value, command)
+        if reply.startswith("type: ") and ";" not in reply:
+            typed += reply.removeprefix("type:")
             given.remove(word)
     start, more = "for an argument of the program, type", f" -- {shlex.join(given)}"
     start, more = (start, more) if given else ("type", "")
@@ -182,10 +182,10 @@ def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> s
     words = [one for one in words if one != command.name]
     others, _, foreign = _part_words(words, command)
     typed, remarks = _translate(foreign, command, others)
-    said = f"; type:{typed}" if typed else ""
+    reply = f"; type:{typed}" if typed else ""
     for option, remark in remarks:
-        said += f"; {remark}" if option == foreign[0][0] else f"; for {option}: {remark}"
-    return f"{message}{said}"
+        reply += f"; {remark}" if option == foreign[0][0] else f"; for {option}: {remark}"
+    return f"{message}{reply}"
 
 
 def _translate(
@@ -232,8 +232,8 @@ def _answer_option(
     near = _find_near(option, own)
     if near and not (settable and word in list_synonyms()):
         return f"did you mean {near}? type: {near} {value}".strip()
-    if said := _answer_key(letters.get(option, word) if value else word, value, command):
-        return said
+    if reply := _answer_key(letters.get(option, word) if value else word, value, command):
+        return reply
     parts, single = {*option.strip("-").split("-")}, len(option) == 2
     within = [name for name in own if {*name[2:].split("-")} <= parts]
     letter = [names[0] for names in options if len(names) == 1 and names[0][2:3] == option[1]]
