@@ -48,79 +48,72 @@ def look_at(
     `known` are variables that the other roles of the job give it. There is nothing to find in a
     program that is not here, or not in Python.
     """
-    nodes, words = plan.nodes, list(plan.program.command)
-    if not words:
-        return []
-    if plan.launch.body:
-        from jobgen.programs.wrapper import check_body
-        from jobgen.rendering.render import render
+    words = list(plan.program.command)
+    if plan.launch.body and words:
+        return _check_body(plan, words[1])
+    size = _measure(plan, copied, known)
+    while words[1:] and os.path.basename(words[0]) in PREFIXES:
+        del words[0]
+    if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
+        del words[0]
+        while words and words[0][:1] == "-" and words[0] != "-m":
+            del words[0]
+    name, *arguments = words or [""]
+    swept = plan.array.tasks[0].arguments if plan.array else ()
+    python = size._replace(arguments=(*arguments, *swept))
+    if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
+        python = python._replace(world_size=1)
+    if name == "-m":
+        return _check_module(arguments[0], python)
+    path = os.path.expandvars(os.path.expanduser(name))
+    started = "/" in name and words == [*plan.program.command] and os.path.isfile(path)
+    shut = started and not os.access(path, os.X_OK)
+    bits = [make_remark("not-a-program.bits", path)] if shut else []
+    if path.endswith((".sh", ".bash")):
+        from jobgen.programs.wrapper import check_wrapper
 
-        body = os.path.expanduser(words[1].removeprefix("$work_dir/"))
-        lines = render(plan).splitlines() if plan.can.sign else []
-        asked = [line for line in lines if line.startswith(f"{plan.can.sign} ")]
-        return check_body(os.path.expandvars(body), asked)
-    # Tasks that differ by the variable alone.
-    alike = plan.array is not None and not any(map(any, plan.array.tasks))
-    size = JobSize(
+        return bits + check_wrapper(path, size)
+    named = path.endswith(".py") or (name and not started and os.path.isdir(path))
+    return bits + check_program(path, python) if named else bits
+
+
+def _check_body(plan: Plan, script: str) -> list[Remark]:
+    from jobgen.programs.wrapper import check_body
+    from jobgen.rendering.render import render
+
+    path = os.path.expandvars(os.path.expanduser(script.removeprefix("$work_dir/")))
+    lines = render(plan).splitlines() if plan.can.sign else []
+    return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
+
+
+def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -> JobSize:
+    nodes, tasks = plan.nodes, plan.array.tasks if plan.array else ()
+    own = f"{plan.program.command} {plan.environment.setup}"
+    return JobSize(
         nodes=len(nodes.processes),
         processes=max(nodes.processes),
         world_size=nodes.world_size,
         agents=not plan.launch.direct,
         gpus=max(group.gpus for group in nodes.groups),
         copied=copied,
-        tasks=len(plan.array.tasks) if plan.array else 1,
-        alike=alike and "JOBGEN_TASK" not in f"{words} {plan.environment.setup}",
+        tasks=max(1, len(tasks)),
+        # Tasks that differ by the variable alone.
+        alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in own,
         variables=_list_variables(plan, known),
+        scheduler=plan.can.name,
         chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
     )
-    shut = "/" in words[0] and os.path.isfile(words[0]) and not os.access(words[0], os.X_OK)
-    bits = [make_remark("not-a-program.bits", words[0])] if shut else []
-    if path := _find_wrapper(words):
-        from jobgen.programs.wrapper import check_wrapper
-
-        return bits + check_wrapper(path, size)
-    if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
-        size = size._replace(world_size=1)
-    while words[1:] and os.path.basename(words[0]) in PREFIXES:
-        del words[0]
-    if not re.fullmatch(r"python[\d.]*|.+\.py", os.path.basename(words[0])):
-        return []
-    if not words[0].endswith(".py"):
-        del words[0]
-    while words and words[0][:1] == "-" and words[0] != "-m":
-        del words[0]
-    name, *arguments = words or [""]
-    swept = plan.array.tasks[0].arguments if plan.array else ()
-    size = size._replace(arguments=(*arguments, *swept))
-    if name == "-m":
-        return _check_module(arguments[0], size)
-    path = os.path.expandvars(os.path.expanduser(name))
-    named = path.endswith(".py") or os.path.isdir(path)
-    return bits + check_program(path, size) if named else bits
 
 
 def _list_variables(plan: Plan, known: Iterable[str]) -> frozenset[str] | None:
     """Return the variables that a job has; None where its environment may set others."""
     own = plan.environment
-    if (
-        own.modules
-        or own.conda
-        or own.container
-        or re.search(r"source|^ *\. |eval", own.setup or "")
-    ):
+    sources = re.search(r"source|^ *\. |eval", own.setup or "")
+    if own.modules or own.conda or own.container or sources:
         return None
     exported = re.findall(r"\b([A-Za-z_]\w*)=", own.setup or "")
     swept = plan.array.tasks[0].variables if plan.array else ()
     return frozenset((*known, *own.variables, *own.from_shell, *exported, *swept, *os.environ))
-
-
-def _find_wrapper(words: Sequence[str]) -> str | None:
-    """Return the shell script that a command is, or that a shell is given."""
-    named = [word for word in words[:3] if not word.startswith("-")]
-    if named and os.path.basename(named[0]) in ("bash", "sh", "zsh"):
-        named = named[1:]
-    path = os.path.expandvars(os.path.expanduser(named[0])) if named else ""
-    return path if path.endswith((".sh", ".bash")) and os.path.isfile(path) else None
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:

@@ -8,13 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jobgen.programs.reader import Call, ReadProgram
+from jobgen.programs.reader import Fact, ReadProgram
 
 _TYPES = {"int": int, "float": float, "str": str}
 # What may add options to a parser that are not seen here.
-_ADDS_OPTIONS = re.compile(
-    r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
-)
+_ADDS_OPTIONS = r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -27,28 +25,20 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
 
     It says nothing either where the source does not show all that the parser has.
     """
-    calls, libraries = program.calls, program.libraries
-    parsed = [call for call in calls if call.short == "parse_args"]
-    added = [call for call in calls if call.short == "add_argument"]
+    parsed = [call for call in program.calls if call.short == "parse_args"]
+    added = program.find("option")
     owners = {call.name.partition(".")[0] for call in parsed}
-    if not parsed or program.partial or owners & {"", *libraries}:
+    hidden = any(_hides_options(call, owners, program.libraries) for call in program.calls)
+    if not parsed or program.partial or hidden or owners & {"", *program.libraries}:
         return "", ""
-    for call in calls:
-        handed = {node.id for node in call.node.args if isinstance(node, ast.Name)}
-        strange = handed & owners and call.name.partition(".")[0] in libraries
-        computed = call in added and len(call.words) < len(call.node.args)
-        made = call.short == "ArgumentParser" and {None, "parents", "prefix_chars"} & {*call.given}
-        if strange or computed or made or _ADDS_OPTIONS.fullmatch(call.short):
-            return "", ""
-    one = len(parsed) == 1 and not parsed[0].node.args
-    sure = one and {call.module for call in added} <= {parsed[0].module}
-    expanded = any("$" in word for word in arguments)
+    # Whether this one parser has them all; the shell expands a variable later.
+    sure = len(parsed) == 1 and not parsed[0].node.args and "$" not in str(arguments)
+    sure = sure and {call.module for call in added} <= {parsed[0].module}
     parser = _Mirror(add_help=False, conflict_handler="resolve")
     parser.add_argument("-h", "--help", action="store_true")
     try:
         for call in added:
-            given = _read_argument(call, sure=sure and call.certain, typed=sure and not expanded)
-            parser.add_argument(*map(str, call.words), **given)
+            parser.add_argument(*map(str, call.words), **_read_argument(call, sure=sure))
     except (ValueError, TypeError, argparse.ArgumentError):
         return "", ""  # it is none that argparse takes
     try:
@@ -58,34 +48,46 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
     if read.help:
         return "--help prints its help", "remove it"
     unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
-    if not unknown:
-        beyond = [word for word in rest if word[:1] != "-"] if sure else []
-        return (f"it has no place for {beyond[0]!r}", "correct run.args") if beyond else ("", "")
-    from jobgen.spec.spelling import find_near
+    if unknown:
+        from jobgen.spec.spelling import find_near
 
-    known = sorted(str(word) for call in added for word in call.words)
-    near = find_near(unknown[0], known)
-    write = f"write {near}" if near else f"it knows {', '.join(known)}"
-    return f"it has no option {unknown[0]}", write
+        known = sorted(str(word) for call in added for word in call.words)
+        near = find_near(unknown[0], known)
+        write = f"write {near}" if near else f"it knows {', '.join(known)}"
+        return f"it has no option {unknown[0]}", write
+    beyond = [word for word in rest if word[:1] != "-"] if sure else []
+    return (f"it has no place for {beyond[0]!r}", "correct run.args") if beyond else ("", "")
 
 
-def _read_argument(call: Call, *, sure: bool, typed: bool) -> dict[str, Any]:
+def _hides_options(call: Fact, owners: set[str], libraries: set[str]) -> bool:
+    """Whether a call may give a parser options that are not seen here."""
+    if call.short == "ArgumentParser":
+        return bool({None, "parents", "prefix_chars"} & {*call.given})
+    if call.short == "add_argument":
+        return len(call.words) < len(call.node.args)
+    handed = {node.id for node in call.node.args if isinstance(node, ast.Name)}
+    foreign = handed & owners and call.name.partition(".")[0] in libraries
+    return bool(foreign or re.fullmatch(_ADDS_OPTIONS, call.short))
+
+
+def _read_argument(call: Fact, *, sure: bool) -> dict[str, Any]:
     """Return what an argument is given; ValueError if something that decides is computed."""
+    texts = {name: ast.unparse(value) for name, value in call.given.items() if name}
     given: dict[str, Any] = {}
-    kind = ast.unparse(call.given["type"]) if "type" in call.given else ""
-    if typed and kind in _TYPES:
-        given["type"] = _TYPES[kind]
-    for name in ("action", "nargs", "choices", "required", "const"):
-        if name in call.given and ((typed and kind in ("", *_TYPES)) or name != "choices"):
-            text = ast.unparse(call.given[name])
-            try:
-                given[name] = ast.literal_eval(text)
-            except ValueError:
-                if text.endswith("BooleanOptionalAction"):
-                    given[name] = argparse.BooleanOptionalAction
-                elif name in ("action", "nargs"):
-                    raise
-    if str(call.words[:1])[2:3] != "-":
-        given.pop("required", None)
-        return given if sure else given | {"nargs": "*"}
-    return given if sure else given | {"required": False}
+    if sure and (kind := texts.pop("type", "str")) in _TYPES:
+        given = {"type": _TYPES[kind]} if "type" in call.given else {}
+        names = ("action", "nargs", "const", "required", "choices")
+    else:
+        names = ("action", "nargs", "const", "required", "")
+    for name in set(names) & {*texts}:
+        try:
+            given[name] = ast.literal_eval(texts[name])
+        except ValueError:
+            if texts[name].endswith("BooleanOptionalAction"):
+                given[name] = argparse.BooleanOptionalAction
+            elif name in ("action", "nargs"):
+                raise
+    if str(call.words[:1])[2:3] == "-":
+        return given if sure and call.certain else given | {"required": False}
+    given.pop("required", None)
+    return given if sure and call.certain else given | {"nargs": "*"}

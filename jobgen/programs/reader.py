@@ -1,4 +1,4 @@
-"""A Python program and the modules of its own project, read by `ast`: calls, settings, imports."""
+"""A Python program and the modules of its own project, read by `ast`: what it calls and imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -17,61 +17,62 @@ MOST_BYTES = 1_000_000  # of one file
 MOST_TEXT = 150_000  # characters of a project: about 4,000 lines; the rest is not read
 
 
-class Call(NamedTuple):
-    """A call by its full name, such as `torch.distributed.init_process_group`."""
+class Part(NamedTuple):
+    """Statements for which the same holds."""
+
+    body: Sequence[ast.AST]
+    tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
+    tried: bool = False  # whether a `try` stands around them
+    inside: str = ""  # the outermost function or class around them
+
+
+class Fact(NamedTuple):
+    """What a program does in one place: a call, or an import.
+
+    A call has its full name, such as `torch.distributed.init_process_group`. What sets a variable
+    of the environment is a call too: of `os.environ.NAME`, with the value. An import has the name
+    of the module, with dots before a relative one.
+    """
 
     module: Module
     line: int
     name: str
-    node: ast.Call
-    tests: tuple[ast.expr, ...]  # of each `if` that decides about it, but the one for `__main__`
-    short: str  # the last part of its name
-    kinds: frozenset[str]  # what it does with processes and GPUs, by `calls.txt`
+    node: Any
+    part: Part
 
     @property
     def certain(self) -> bool:
         """Whether no `if` decides about it."""
-        return not self.tests
+        return not self.part.tests
+
+    @property
+    def short(self) -> str:
+        """The last part of its name."""
+        return self.name.rpartition(".")[2]
 
     @property
     def given(self) -> dict[str | None, ast.expr]:
-        """Its arguments by their names; None stands for what `**` hands on."""
+        """The arguments of a call by their names; None stands for what `**` hands on."""
         return {keyword.arg: keyword.value for keyword in self.node.keywords}
 
     @property
     def words(self) -> list[object]:
-        """Its arguments without a name, of those that are constants."""
+        """The arguments of a call without a name, of those that are constants."""
         return [node.value for node in self.node.args if isinstance(node, ast.Constant)]
 
-
-class Setting(NamedTuple):
-    """A value that the program gives to a variable of its environment."""
-
-    module: Module
-    line: int
-    name: str
-    literal: str | None  # the text that the source has for the value; None if it is computed
-    certain: bool  # whether it stands in no `if`
-
-
-class Import(NamedTuple):
-    """A module that a file imports, by its full name; relative ones begin with dots."""
-
-    module: Module
-    line: int
-    name: str
-    taken: tuple[str, ...]  # the names that it takes from there
-    optional: bool  # whether a `try` stands around it
-    certain: bool = True
-
     @property
-    def kinds(self) -> frozenset[str]:
-        """What the names that it takes do, by `calls.txt`."""
-        return frozenset[str]().union(*(classify(f"{self.name}.{name}") for name in self.taken))
+    def text(self) -> str:
+        """A call in words; what a name among its arguments stands for is in the name's place."""
+        inner = [*self.node.args, *self.node.keywords]
+        text = ", ".join(map(ast.unparse, inner))
+        walked = [one for node in inner for one in ast.walk(node) if isinstance(one, ast.Name)]
+        for name in {one.id for one in walked if one.id in self.module.assigned}:
+            values = " or ".join(map(ast.unparse, self.module.assigned[name]))
+            text = values.join(re.split(rf"(?<![\w.]){name}(?![\w=.(\[])", text))
+        return f"{self.name}({text})"
 
 
-# What is looked for, and what holds none of it: most nodes.
-_KEPT = frozenset({ast.Call, ast.Import, ast.ImportFrom, ast.Assign})
+# What holds no call and no import: most nodes.
 _PASSED = frozenset(
     {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
     | {str, int, float, bool, type(None)}
@@ -81,98 +82,93 @@ _PASSED = frozenset(
 class Module:
     """One file of the program, by its path as the user would write it."""
 
-    line, certain = 1, True  # where a remark on all of it stands, and that no `if` decides
-
     def __init__(self, path: str, *, started: bool = False) -> None:
         """Read the file, which is started or imported. Raises what `ReadProgram` does."""
-        self.path, self.module, self._started = path, self, started
+        self.path, self._started = path, started
         with open(path, encoding="utf-8-sig", newline="") as file:
             self.text = file.read(MOST_BYTES)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the user's strings
             self.tree = ast.parse(self.text, path)
-        self.calls: list[Call] = []
-        self.settings: list[Setting] = []
-        self.imports: list[Import] = []
+        self.whole = Fact(self, 1, "", self.tree, Part(()))
+        self.calls: list[Fact] = []
+        self.imports: list[Fact] = []
         self.assigned: dict[str, list[ast.expr]] = {}
         self._names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
-        self._visit()
-
-    def _visit(self) -> None:
-        waiting: list[tuple[list[Any], tuple[ast.expr, ...], bool]] = [(self.tree.body, (), False)]
-        while waiting:
-            nodes, tests, tried = waiting.pop()
-            nodes = [*nodes]
-            for node in nodes:  # and for what is found in them, which comes behind
-                kind = type(node)
-                if kind in _PASSED or (kind is ast.If and self._is_for_another(node)):
-                    continue
-                if kind in _KEPT:
-                    self._keep(node, tests, tried)
-                inner: list[Any] = [] if kind in (ast.If, ast.Try) else nodes
-                for name in node._fields:
-                    value = getattr(node, name, None)
-                    while type(value) is ast.Attribute:
-                        value = value.value
-                    if type(value) is list:
-                        inner += value
-                    elif type(value) not in _PASSED:
-                        inner.append(value)
-                if inner is not nodes:
-                    decides = kind is ast.If and main_test(node) is None
-                    waiting.append(
-                        (inner, (*tests, node.test) if decides else tests, tried or kind is ast.Try)
-                    )
+        parts = [Part(self.tree.body)]
+        for part in parts:  # and those that are found in it
+            parts += self._read(part)
         self.calls.sort(key=lambda call: call.line)
 
-    def _is_for_another(self, node: ast.If) -> bool:
-        """Whether an `if` is only for a module that is started, and this one is not."""
-        return not self._started and main_test(node) == "__main__"
+    def _read(self, part: Part) -> Iterator[Part]:
+        """Keep what is looked for in a part, and yield the parts in it."""
+        nodes = [*part.body]
+        for node in nodes:  # and for what is found in them, which comes behind
+            if type(node) in _PASSED:
+                continue
+            if isinstance(node, ast.If):
+                nodes.append(node.test)
+                yield from self._split(node, part)
+                continue
+            if isinstance(node, ast.Try):
+                handled = [one for handler in node.handlers for one in handler.body]
+                body = [*node.body, *handled, *node.orelse, *node.finalbody]
+                yield part._replace(body=body, tried=True)
+                continue
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not part.inside:
+                yield part._replace(body=[*node.decorator_list, *node.body], inside=node.name)
+                continue
+            if isinstance(node, ast.Call):
+                self._keep_call(self._name(node.func), node, part)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._keep_import(node, part)
+            elif isinstance(node, ast.Assign):
+                self._keep_assigned(node, part)
+            for name in node._fields:
+                value: Any = getattr(node, name, None)
+                while type(value) is ast.Attribute:
+                    value = value.value
+                if type(value) is list:
+                    nodes += value
+                elif type(value) not in _PASSED:
+                    nodes.append(value)
 
-    def _keep(self, node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:
-        if isinstance(node, ast.Call):
-            self._keep_call(node, tests)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            self._keep_import(node, tried)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._keep_assigned(target, node.value, tests)
+    def _split(self, node: ast.If, part: Part) -> Iterator[Part]:
+        """Yield both branches, but for what only a module that is started does."""
+        main = main_test(node)
+        if main != "__main__" or self._started:
+            tests = part.tests if main else (*part.tests, node.test)
+            yield part._replace(body=node.body, tests=tests)
+        otherwise = ast.UnaryOp(ast.Not(), node.test)
+        yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
 
-    def _keep_call(self, node: ast.Call, tests: tuple[ast.expr, ...]) -> None:
-        name = self._name(node.func)
-        short, kinds = name.rpartition(".")[2], classify(name)
-        call = Call(self, node.lineno, name, node, tests, short, kinds)
-        self.calls.append(call)
-        if name == "os.environ.update":
-            for variable, value in call.given.items():
-                self._set(variable, value, tests)
+    def _keep_call(self, name: str, node: ast.Call, part: Part) -> None:
+        self.calls.append(Fact(self, node.lineno, name, node, part))
+        for one in node.keywords if name == "os.environ.update" else ():
+            self._keep_setting(str(one.arg), one.value, part)
 
-    def _keep_import(self, node: ast.Import | ast.ImportFrom, tried: bool) -> None:
-        taken = tuple(one.name for one in node.names)
+    def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
+        call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
+        self._keep_call(f"os.environ.{name}", call, part)
+
+    def _keep_import(self, node: ast.Import | ast.ImportFrom, part: Part) -> None:
         if isinstance(node, ast.ImportFrom):
             name = "." * node.level + (node.module or "")
-            self.imports.append(Import(self, node.lineno, name, taken, tried))
-            full = {one.asname or one.name: f"{node.module or ''}.{one.name}" for one in node.names}
-        else:
-            self.imports += [Import(self, node.lineno, name, (), tried) for name in taken]
-            heads = [one.name.partition(".")[0] for one in node.names if not one.asname]
-            full = dict(zip(heads, heads, strict=True))
-            full |= {one.asname: one.name for one in node.names if one.asname}
-        self._names |= full
+            self.imports.append(Fact(self, node.lineno, name, node, part))
+            for one in node.names:
+                self._names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+            return
+        for one in node.names:
+            self.imports.append(Fact(self, node.lineno, one.name, node, part))
+            head = one.name.partition(".")[0]
+            self._names[one.asname or head] = one.name if one.asname else head
 
-    def _keep_assigned(
-        self, target: ast.expr, value: ast.expr, tests: tuple[ast.expr, ...]
-    ) -> None:
-        if isinstance(target, ast.Name):
-            self.assigned.setdefault(target.id, []).append(value)
-        elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
-            self._set(getattr(target.slice, "value", ""), value, tests)
-
-    def _set(self, name: object, value: ast.expr, tests: tuple[ast.expr, ...]) -> None:
-        inner = value.args[0] if isinstance(value, ast.Call) and value.args else value  # str(29500)
-        known = isinstance(inner, ast.Constant) and isinstance(inner.value, str | int)
-        literal = str(inner.value) if isinstance(inner, ast.Constant) and known else None
-        self.settings.append(Setting(self, value.lineno, str(name), literal, not tests))
+    def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.assigned.setdefault(target.id, []).append(node.value)
+            elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
+                self._keep_setting(str(getattr(target.slice, "value", "")), node.value, part)
 
     def _name(self, node: ast.expr) -> str:
         """Return the full dotted name of an expression; it begins with a dot if it is computed."""
@@ -182,9 +178,6 @@ class Module:
             node = node.value
         parts.append(self._names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
         return ".".join(reversed(parts))
-
-
-Place = Call | Setting | Import | Module
 
 
 class ReadProgram:
@@ -198,10 +191,11 @@ class ReadProgram:
         """
         self.entry = Module(path, started=True)
         self.modules = [self.entry]
-        self.missing: list[Import] = []  # modules of the project that are not there
+        self.missing: list[Fact] = []  # modules of the project that are not there
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
-        self._roots = roots or beside
+        self._roots = {root: _list_own(root) for root in roots or beside}
+        self._own = next(iter(self._roots.values()))
         waiting, seen = self._follow(self.entry), {os.path.realpath(path)}
         room = MOST_TEXT - len(self.entry.text)
         while waiting and room > 0:
@@ -217,23 +211,36 @@ class ReadProgram:
             waiting += self._follow(module)
         self.partial = bool(waiting)  # whether more is imported than was read
         self.calls = [call for module in self.modules for call in module.calls]
-        self.settings = [one for module in self.modules for one in module.settings]
-        self.imports = [one for module in self.modules for one in module.imports]
+        self._kinds: dict[str, list[Fact]] = {}
+        for call in self.calls:
+            for kind in classify(call.name):
+                self._kinds.setdefault(kind, []).append(call)
+
+    def find(self, kind: str) -> list[Fact]:
+        """Return the calls of a kind of `calls.txt`."""
+        return self._kinds.get(kind, [])
 
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports: from beside it, or from here."""
         files: list[str] = []
         for one in module.imports:
-            root = next(
-                (root for root in self._roots if _is_own(one.name, os.path.abspath(root))), None
-            )
-            if root is None:
-                self.libraries.add(one.name.partition(".")[0])
+            dots = len(one.name) - len(one.name.lstrip("."))
+            first, *rest = one.name.strip(".").split(".")
+            roots = [root for root, names in self._roots.items() if _has(root, names, first, rest)]
+            if dots:
+                roots = [os.path.join(os.path.dirname(module.path), *[os.pardir] * (dots - 1))]
+            if not roots:
+                self.libraries.add(first)
                 continue
-            near = list(_find_files(one, root, os.path.dirname(module.path)))
-            if not near and not one.optional and root == self._roots[0]:
+            base = os.path.normpath(os.path.join(roots[0], first, *rest))
+            names = [base] + [f"{base}/{name.name}" for name in one.node.names]
+            ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
+            found = list(filter(os.path.isfile, ways))
+            files += found
+            # A folder of modules, or a compiled module, is there and no file to read.
+            there = found or os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
+            if not there and not one.part.tried and (dots or first in self._own):
                 self.missing.append(one)
-            files += near
         return files
 
     @cached_property
@@ -242,61 +249,51 @@ class ReadProgram:
         return "\n".join(module.text for module in self.modules)
 
     @cached_property
-    def variables(self) -> set[str]:
-        """The names of variables of the environment in its texts, but those that it sets."""
-        settings = {one.name for one in self.settings if one.certain}
-        return {*re.findall(r"""["']([A-Z][A-Z_]+)["']""", self.text)} - settings
+    def uses(self) -> set[str]:
+        """The full names of what it calls, and of what it takes from modules."""
+        imports = (one for module in self.modules for one in module.imports)
+        taken = {f"{one.name}.{name.name}" for one in imports for name in one.node.names}
+        return taken.union(call.name for call in self.calls)
 
 
 def read_table(name: str) -> list[str]:
     """Return the lines of a table beside this module."""
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as lines:
-        return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        return [line.rstrip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 @cache
 def _read_kinds() -> dict[str, dict[str, str]]:
-    """Return the forms of each kind by the library's name that they begin with, empty for any."""
+    """Return the forms of each kind by what a name begins with, or by its last part."""
     heads: dict[str, dict[str, str]] = {}
     for line in read_table("calls.txt"):
-        kind, _, form = line.partition(" ")
-        forms = heads.setdefault(re.split(r"\W", form)[0], {})
-        forms[kind] = f"{forms[kind]}|{form}" if kind in forms else form
+        kind, *forms = line.split()
+        for form in forms:
+            last = re.fullmatch(r"\.\w+", form)
+            known = heads.setdefault(form if last else re.split(r"\W", form)[0], {})
+            form = ".*" if last else form
+            known[kind] = f"{known[kind]}|{form}" if kind in known else form
     return heads
 
 
 @cache
 def classify(name: str) -> frozenset[str]:
-    """Return the kinds of a call, by its full name."""
-    heads = _read_kinds()
-    rows = [*heads[""].items(), *heads.get(name.partition(".")[0], {}).items()]
+    """Return what a call does with processes and GPUs, by its full name and `calls.txt`."""
+    heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
+    rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
     return frozenset(kind for kind, form in rows if re.fullmatch(form, name))
 
 
-def _find_files(one: Import, root: str, folder: str) -> Iterator[str]:
-    """Yield what an import finds in the project: files, or a folder that is a package as it is."""
-    if one.name.startswith("."):
-        levels = len(one.name) - len(one.name.lstrip("."))
-        root = os.path.join(folder, *[os.pardir] * (levels - 1))
-    base = os.path.normpath(os.path.join(root, *one.name.strip(".").split(".")))
-    if os.path.isfile(f"{base}.py"):
-        yield f"{base}.py"
-    elif os.path.isdir(base):
-        yield base  # which is there, and no file to read
-        inside = (os.path.join(base, f"{name}.py") for name in ("__init__", *one.taken))
-        yield from filter(os.path.isfile, inside)
-    else:
-        yield from glob.glob(f"{glob.escape(base)}.*")  # a compiled module
+def _list_own(root: str) -> set[str]:
+    """Return the names of the modules in a folder, and of the folders that have some."""
+    files = [*glob.glob("*.py", root_dir=root or "."), *glob.glob("*/*.py", root_dir=root or ".")]
+    return {file.partition("/")[0].removesuffix(".py") for file in files}
 
 
-@cache
-def _is_own(name: str, root: str) -> bool:
-    """Whether a module is the project's: beside the program, as a file or a package."""
-    base = os.path.join(root, first := name.partition(".")[0])
-    whole = os.path.join(root, *name.split("."))  # in a folder of folders
-    if not first or os.path.isfile(f"{base}.py") or glob.glob(f"{glob.escape(base)}/*.py"):
-        return True
-    return whole != base and (os.path.isfile(f"{whole}.py") or os.path.isdir(whole))
+def _has(root: str, own: set[str], first: str, rest: list[str]) -> bool:
+    """Whether a module is in a folder, of which these are the own; or in a folder of folders."""
+    base = os.path.join(root, first, *rest)
+    return first in own or (bool(rest) and (os.path.isfile(f"{base}.py") or os.path.isdir(base)))
 
 
 def main_test(node: ast.AST) -> object:

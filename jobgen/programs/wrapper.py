@@ -24,7 +24,7 @@ def check_body(path: str, directives: Iterable[str]) -> list[Remark]:
     """
     try:
         text = read(path).text
-    except (JobgenError, OSError):
+    except JobgenError:
         return []
     head = ["#!/bin/bash", *directives]
     return [
@@ -41,7 +41,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     """
     try:
         wrapper = read(path)
-    except (JobgenError, OSError):
+    except JobgenError:
         return []
     remarks: list[Remark] = []
     # Where another folder, or a container, has the files.
@@ -54,20 +54,18 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
             remarks += check_program(script, size)
             if not (script[0] == "/" or "$" in script or os.path.exists(script) or moves):
                 remarks.append(make_remark("not-here", path, launch.place.line, name=script))
-    lines = list(_find_lines(path, wrapper.text, size))
-    # What it sets may be for a launcher of its own.
-    kept = [one for one in lines if one.rule not in ("own-rendezvous", "visible-devices")]
-    return remarks + kept or lines
+    # What a script with a launcher of its own sets may be for that.
+    lines = read_table("scripts.txt") if size.world_size > 1 else []
+    kept = [line for line in lines if not (remarks and line.startswith("!"))]
+    return remarks + [one for line in kept for one in _find_lines(path, wrapper.text, size, line)]
 
 
-def _find_lines(path: str, text: str, size: JobSize) -> Iterator[Remark]:
-    for rule, form in (line.split(" ", 1) for line in read_table("scripts.txt")):
-        for match in re.finditer(form, text, re.MULTILINE):
-            count = match.groupdict().get("value", "").count(",") + 1
-            values = size._asdict() | match.groupdict() | {"count": count}
-            enough = rule == "visible-devices" and count >= size.processes
-            if size.world_size > 1 and not enough:
-                yield make_remark(rule, path, text.count("\n", 0, match.start("at")) + 1, **values)
+def _find_lines(path: str, text: str, size: JobSize, rule: str) -> Iterator[Remark]:
+    name, form = rule.strip("!").split(" ", 1)
+    for match in re.finditer(form, text, re.MULTILINE):
+        values = size._asdict() | match.groupdict()
+        if name != "visible-devices" or match["value"].count(",") + 1 < size.processes:
+            yield make_remark(name, path, text.count("\n", 0, match.start("at")) + 1, **values)
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:

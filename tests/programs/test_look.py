@@ -271,7 +271,8 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
         ),
         (f"{OWN}input('name?')\n", "script: train.py", "", "asks: input() waits"),
         (OWN + TRAINS, "script: train.py", CHAIN, "nothing-saved: "),
-        (f"{OWN}{TRAINS}torch.save(model)\n", "script: train.py", CHAIN, ""),
+        (f"{OWN}{TRAINS}torch.save(m)\n", "script: train.py", CHAIN, "nothing-loaded: "),
+        (f"{OWN}{TRAINS}torch.save(m)\ntorch.load(m)\n", "script: train.py", CHAIN, ""),
         (
             "import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n",
             "script: train.py",

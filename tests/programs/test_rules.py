@@ -6,7 +6,7 @@ import pytest
 from support import ROOT
 
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
-from jobgen.programs.reader import read_table
+from jobgen.programs.rules import read_rules
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 ONE = JobSize(nodes=1, processes=1, world_size=1)
@@ -211,6 +211,15 @@ WRONG = {
         ["own-launcher"],
     ),
     "Ray": ("import ray\nray.init()\nray.train.torch.TorchTrainer(f).fit()", ["own-processes"]),
+    "a port at random": (
+        GROUP + OWN_GPU + "os.environ['MASTER_PORT'] = str(random.randint(20000, 30000))",
+        ["own-rendezvous"],
+    ),
+    "data that nothing divides": (
+        GROUP + OWN_GPU + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)",
+        ["same-data"],
+    ),
     "jax": ("import jax\nstep = jax.grad(loss)", ["no-process-group"]),
     "a library, not a program": (
         "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n",
@@ -324,6 +333,13 @@ def test_an_option_that_the_program_does_not_have(
     assert [(one.rule, one.hint) for one in found] == [("unknown-argument", hint)] * bool(hint)
 
 
+def test_one_process_leaves_gpus_idle(tmp_path: Path) -> None:
+    text = f"{GROUP}{OWN_GPU}model = torch.nn.parallel.DistributedDataParallel(model)"
+    size = EIGHT._replace(processes=1, world_size=2, gpus=4)
+    assert rules(look(tmp_path, text, size=size)) == ["idle-gpus"]
+    assert look(tmp_path, text, size=size._replace(gpus=1)) == []
+
+
 def test_nccl_needs_a_gpu(tmp_path: Path) -> None:
     assert rules(look(tmp_path, GROUP + OWN_GPU, size=EIGHT._replace(gpus=0))) == ["no-gpu"]
 
@@ -335,7 +351,7 @@ def test_horovod_has_its_world_where_no_agent_starts_it(tmp_path: Path) -> None:
 
 def test_every_rule_is_explained() -> None:
     page = (ROOT / "docs/reference/programs.md").read_text()
-    names = {line.split(" | ")[0].partition(".")[0] for line in read_table("remarks.txt")}
+    names = {name.partition(".")[0] for name in read_rules()}
     assert len(names) >= 20
     assert not [name for name in names if f"`{name}`" not in page]
 
