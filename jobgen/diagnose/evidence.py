@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
@@ -26,10 +25,7 @@ from jobgen.rendering import header
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
 _QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )by (/.*)")  # whose end follows
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
-# How a node's log begins with each start of the job.
-_STARTS = re.compile(r"^jobgen: .*(the rendezvous is at|it needs no rendezvous)")
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
-_PROCESS = re.compile(r"process \d+")
 # The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
 STOPPED_BY_OTHERS = -15
 
@@ -81,24 +77,17 @@ class Evidence:
                 nodes[int(number)] = path.parent.name
         return dict(sorted(nodes.items()))
 
-    @cached_property
-    def preflight(self) -> dict[str, dict[str, Any]]:
-        """What preflight has found on each node."""
-        reports = {}
-        for node in self.nodes:
-            try:
-                path = self.run_dir / "preflight" / f"{node}.json"
-                report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
-                reports[node] = dict(report)
-            except (ValueError, TypeError, RecursionError):
-                continue
-        return reports
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """What preflight has warned of, each once."""
-        _, warning = run_folder.read_network(self.run_dir)
-        warned = [warning, *(report.get("warning") for report in self.preflight.values())]
+        warned = [run_folder.read_network(self.run_dir)[1]]
+        for node in self.nodes:
+            path = self.run_dir / "preflight" / f"{node}.json"
+            try:
+                report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
+                warned.append(report.get("warning", ""))
+            except (ValueError, AttributeError, RecursionError):
+                continue
         return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
 
     def find_role(self) -> tuple[str, str]:
@@ -143,11 +132,6 @@ class Evidence:
         """Whether all processes of a node have ended with exit code 0."""
         return read_words(self._record(node, "ended")) == ["0"]
 
-    def last_word(self, node: str) -> Line | None:
-        """The last line of a node's agent."""
-        lines = self._last_words(node)
-        return lines[-1] if lines else None
-
     def exit_codes(self) -> dict[int, int]:
         """Of the processes that have ended, as far as their launcher or their agent has told."""
         listed = [entry for node in self.nodes for entry in parse_listing(self.agent(node))]
@@ -169,16 +153,9 @@ class Evidence:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
         if node not in self._agents:
             lines = list(self._fresh(self.run_dir / "logs" / node / "agent.log"))
-            begin, seen = 0, set()
-            for at in range(len(lines) - 1, -1, -1):
-                if _STARTS.search(lines[at].text):
-                    process = _PROCESS.search(lines[at].text)
-                    key = process[0] if process else ""
-                    if key in seen:  # the same one began before: an earlier attempt
-                        break
-                    seen.add(key)
-                    begin = at
-            self._agents[node] = lines[begin:]
+            begins = f" of start {self.attempt.name};" if self.attempt else ""
+            starts = [at for at, line in enumerate(lines) if begins in line.text]
+            self._agents[node] = lines[starts[0] :] if starts else lines
         return self._agents[node]
 
     def find_pid(self, rank: int) -> str:
@@ -210,9 +187,9 @@ class Evidence:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks: dict[tuple[str, int], Failure] = {}
         for node in self.nodes:
-            for rank, code in [*parse_listing(self.agent(node)), *self._counted(node)]:
-                alone = self._was_stopped_first(rank)
-                if (node, rank) not in ranks and (alone or code != STOPPED_BY_OTHERS):
+            for rank, code in [*parse_listing(self.agent(node)), *self._list_ended(node)]:
+                failed = code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(rank)
+                if failed and (node, rank) not in ranks:
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         named = {failure.node for failure in by_time}
@@ -223,10 +200,6 @@ class Evidence:
         stopped = str(128 - STOPPED_BY_OTHERS)
         outcome = read_words(self._file("outcome"))
         return self._first()[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
-
-    def _counted(self, node: str) -> Iterator[tuple[int, int]]:
-        """Rank and exit code of the processes that failed, where no agent has started them."""
-        return ((rank, code) for rank, code in self._list_ended(node) if code)
 
     def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of each process that has ended; a damaged line is left out."""
@@ -246,7 +219,7 @@ class Evidence:
             recorded = get_mtime(self._file("failed"))
             spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
             if not lines:
-                return Failure(node, rank, spoke, code, self._last_words(node), "agent")
+                return Failure(node, rank, spoke, code, self.last_words(node), "agent")
         return Failure(node, rank, spoke, code, lines, quiet=self._measure_quiet(node, rank))
 
     def _nodes(self) -> Iterator[Failure]:
@@ -259,11 +232,10 @@ class Evidence:
                 code = read_words(self._file("outcome"))[1:]
             if len(code) == 1 and re.fullmatch(r"[1-9][0-9]{0,2}", code[0]):
                 status = _convert_status(int(code[0]))
-                yield Failure(
-                    node, None, self._ended(node), status, self._last_words(node), "agent"
-                )
+                yield Failure(node, None, self._ended(node), status, self.last_words(node), "agent")
 
-    def _last_words(self, node: str) -> tuple[Line, ...]:
+    def last_words(self, node: str) -> tuple[Line, ...]:
+        """The last lines of a node's agent."""
         return tuple([line for line in self.agent(node) if line.text.strip()][-200:])
 
     def _first(self) -> list[str]:

@@ -59,16 +59,16 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}
     codes = evidence.exit_codes()
     if stopped := evidence.first_node:
-        line = evidence.last_word(stopped)
-        if line and _SIGNALLED.search(line.text):
-            return Absent(STOPPED, stopped, None, line)
+        last = evidence.last_words(stopped)[-1:]
+        if last and _SIGNALLED.search(last[0].text):
+            return Absent(STOPPED, stopped, None, last[0])
     for node in evidence.unended_nodes():
         ranks = {rank for rank, place in evidence.ranks.items() if place == node}
         # Where the launcher has killed its agent, that or its processes noticed something before.
         if not ranks & (lost | codes.keys()) and not any(
             _has_lost(evidence, node, rank) for rank in ranks
         ):
-            return Absent(SILENT_NODE, node, None, evidence.last_word(node))
+            return Absent(SILENT_NODE, node, None, next(reversed(evidence.last_words(node)), None))
     left = {
         rank: node
         for rank, node in evidence.ranks.items()
@@ -85,8 +85,8 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     ((rank, node),) = left.items()
     log = evidence.read_log(node, rank)
     errors = [line for line in log if line.file.suffix == ".err" and not is_of_exits(line)]
-    last = errors[-1:] or select_telling(log)
-    return Absent(LEFT_EARLY, node, rank, last[0] if last else None)
+    said = errors[-1:] or select_telling(log)
+    return Absent(LEFT_EARLY, node, rank, said[0] if said else None)
 
 
 def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:

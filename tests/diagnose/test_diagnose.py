@@ -272,7 +272,7 @@ def test_the_last_line_shown_of_a_process_has_words(run: Run) -> None:
 def test_an_earlier_attempt_is_not_taken_for_the_last(run: Run) -> None:
     run.rank(0, "Traceback (most recent call last):\nKeyError: 'old'\n", after=-500)
     log = run.job.run_dir / "logs/n1/agent.log"
-    log.write_text(log.read_text() + "jobgen: n1; the rendezvous is at\n")
+    log.write_text(log.read_text() + "jobgen: n1 is node 0 of start 0; the rendezvous is at\n")
     run.rank(1, "Traceback (most recent call last):\nValueError: new\n", after=5)
     assert run.diagnose().rank == 1
 
@@ -316,10 +316,10 @@ def test_processes_that_were_started_directly_are_known_by_the_nodes_records(
 
 
 def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> None:
-    begin = "jobgen: rank {} is process {} of n2, node 1; the rendezvous is at n1:24711\n"
+    begin = "jobgen: n2 is node 1 of start {}; the rendezvous is at n1:24711\n"
     error = "jobgen: error: module load failed on n2: cuda/99.9\n"
-    old = begin.format(2, 0) + "jobgen: error: there is no torch on n2 for /usr/bin/python3\n"
-    run.write("logs/n2/agent.log", old + begin.format(2, 0) + error + begin.format(3, 1) + error)
+    old = begin.format(5) + "jobgen: error: there is no torch on n2 for /usr/bin/python3\n"
+    run.write("logs/n2/agent.log", old + (begin.format(0) + error) * 2)
     run.write("attempts/0/failed", "1 1 2\n")
     run.processes(2, (2, 1), (3, 1))
     run.write("attempts/0/node-0.started", "")
