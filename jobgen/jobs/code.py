@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError, UsageError
-from jobgen.jobs.record import RUNS, make_run_folder
+from jobgen.jobs.record import RUNS
 from jobgen.records import NamedTuple
 
 DIFF = "code.diff"
@@ -18,9 +17,6 @@ _MOST_DIFF = 1 << 20
 _MOST_COPIED = 256 << 20
 _SECONDS = 10.0  # a scheduler may be asked for minutes, git in a submission may not
 _SYNC_SECONDS = 1800.0  # it may fetch gigabytes
-_SECRET = re.compile(
-    r"(?i)([a-z0-9_-]*(?:token|secret|password|passwd|api_?key)[a-z0-9_-]*[\"']?\s*[:=]\s*)\S.*"
-)
 
 
 class Code(NamedTuple):
@@ -32,7 +28,9 @@ class Code(NamedTuple):
 
 
 def read_code() -> Code:
-    """Return what git says of the current folder."""
+    """Return what git says of the current folder, with the secrets in it masked."""
+    from jobgen.spec.secrets import mask_text  # of no use to who only looks
+
     try:
         commit = _ask("rev-parse", "HEAD").strip()
         changes = [line for line in _ask("status", "--porcelain", "--", ".").splitlines() if line]
@@ -40,12 +38,10 @@ def read_code() -> Code:
     except JobgenError:  # no git, no repository, no commit, or a file system that is too slow
         return Code()
     own = [line for line in changes if not line.startswith(f"?? {RUNS}/")]
-    diff = "".join(
-        line + "\n" if line[:1] in "?" else _SECRET.sub(r"\1***", line) + "\n"
-        for line in [*(line for line in own if line.startswith("??")), *diff.splitlines()]
-    )
-    if len(diff) > _MOST_DIFF:
-        diff = diff[:_MOST_DIFF] + f"\n... and {len(diff) - _MOST_DIFF} more characters\n"
+    new = "".join(f"{line}\n" for line in own if line.startswith("??"))
+    diff, more = new + mask_text(diff[:_MOST_DIFF]), len(diff) - _MOST_DIFF
+    if more > 0:
+        diff += f"\n... and {more} more characters\n"
     return Code(commit, len(own), diff)
 
 
@@ -73,7 +69,9 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     if size > _MOST_COPIED:
         hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
         raise UsageError(f"snapshot: the files have {size >> 20} MiB; {hint}")
-    make_run_folder(folder)
+    if folder.parent.is_symlink():
+        raise UsageError(f"{folder.parent} is a link; remove it: the copy would be elsewhere")
+    folder.mkdir(parents=True)
     for path in sorted(files):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -165,15 +165,16 @@ def read_record(path: str | Path) -> JobRecord:
 
 def find_same(job: JobRecord) -> list[JobRecord]:
     """Return the other recorded jobs that were submitted from the same script, the latest first."""
-    same = []
-    for path in Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"):
-        try:
-            other = read_record(path)
-        except UsageError:  # a damaged record says nothing about another job
-            continue
-        if other.digest == job.digest and other.token != job.token:
-            same.append(other)
+    others = read_sound(Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"))
+    same = [other for other in others if other.digest == job.digest and other.token != job.token]
     return sorted(same, key=lambda other: other.submitted, reverse=True)
+
+
+def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
+    """Yield the jobs of these records; a damaged one says nothing about another job."""
+    for path in paths:
+        with contextlib.suppress(UsageError):
+            yield read_record(path)
 
 
 def parse_record(values: Any) -> JobRecord:
@@ -290,12 +291,6 @@ def write_run_file(
             raise OSError(error.errno, error.strerror, str(path)) from None
         if sync:
             os.fsync(number)
-
-
-def make_run_folder(folder: Path) -> None:
-    """Make a folder below `runs`, and those above it; a link on the way to it is an OSError."""
-    with _enter(str(folder), make=True):
-        pass
 
 
 def sync_folders(folders: Iterable[Path]) -> None:

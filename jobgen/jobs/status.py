@@ -11,8 +11,8 @@ from contextlib import suppress
 from glob import iglob
 
 from jobgen import process
-from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_record
+from jobgen.errors import RefusedError, SchedulerUnavailableError
+from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_sound
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
@@ -46,7 +46,7 @@ class SchedulerAnswer(NamedTuple):
     silence: str = ""
     mute: bool = False  # whether it has not said that it does not know a job that it has left out
 
-    def list_known(self, left: Traces, *, ended: bool) -> list[State]:
+    def list_known(self, left: Traces, *, ended: bool = False) -> list[State]:
         """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""
         names = left.open_folders[:1] if ended else left.open_folders
         known = [self.states[name] for name in names if name in self.states]
@@ -87,6 +87,25 @@ class _Part(NamedTuple):
     own: State | None
 
 
+class _Group(NamedTuple):
+    """A job as its own record shows it: its parts, and a local array as a whole."""
+
+    job: JobRecord
+    parts: list[_Part]
+    whole: State | None
+
+    @classmethod
+    def examine(cls, job: JobRecord) -> _Group:
+        """Look into its run folder."""
+        whole = _examine(job).own if job.local and job.tasks else None
+        return cls(job, [_examine(part) for part in job.parts], whole)
+
+    @property
+    def open(self) -> list[Traces]:
+        """What those parts have left whose own record shows no end."""
+        return [part.left for part in self.parts if part.own is None]
+
+
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
 
@@ -104,35 +123,41 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    parts = [[_examine(part) for part in job.parts] for job in jobs]
-    wholes = [_examine(job).own if job.local and job.tasks else None for job in jobs]
-    answers: dict[str, SchedulerAnswer] = {}
-    if before is None:
-        wanted = _collect_open(jobs, parts)
-        answers = {name: _ask(name, ids) for name, ids in wanted.items()}
+    groups = [_Group.examine(job) for job in jobs]
+    if before:
+        return before._replace(jobs=tuple(map(_look_again, groups, before.jobs)))
+    answers = _ask_all(groups)
     statuses = []
-    for number, (job, some) in enumerate(zip(jobs, parts, strict=True)):
-        last = before.jobs[number] if before else None
-        if last:
-            known = last.tasks if job.tasks else (last.state,)
-            states = [part.own or state for part, state in zip(some, known, strict=True)]
-            listed = False
-        else:
-            answer = answers.get(job.scheduler, SchedulerAnswer({}))
-            states = [_find_state(part, answer, alone=len(jobs) == 1) for part in some]
-            open_parts = (part.left for part in some if part.own is None)
-            listed = answer.mute or any(answer.list_known(left, ended=False) for left in open_parts)
-        state = _combine(states, wholes[number]) if job.tasks else states[0]
-        tasks, starts = (tuple(states), 0) if job.tasks else ((), some[0].left.attempts)
-        begun = any(part.left.attempts for part in some)
-        state = _name_others(job, state, begun=begun)
-        statuses.append(JobStatus(job, state, starts, tasks, listed))
-    silences = [
-        answer.silence
-        for name, answer in answers.items()
-        if answer.silence and _needs_answer(name, answer, parts)
-    ]
-    return StatusReport(tuple(statuses), tuple(silences))
+    for group in groups:
+        answer = answers.get(group.job.scheduler, SchedulerAnswer({}))
+        states = [_find_state(part, answer, alone=len(jobs) == 1) for part in group.parts]
+        listed = answer.mute or any(map(answer.list_known, group.open))
+        statuses.append(_sum_up(group, states, listed=listed))
+    # A failure is known without an answer.
+    needed = [left for group in groups for left in group.open if left.word != "failed"]
+    silences = {
+        answers[left.job.scheduler].silence
+        for left in needed
+        if not answers[left.job.scheduler].list_known(left)
+    }
+    return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
+
+
+def _look_again(group: _Group, last: JobStatus) -> JobStatus:
+    """Return how a job stands by what it has written since `last`."""
+    known = last.tasks if last.job.tasks else (last.state,)
+    states = [part.own or state for part, state in zip(group.parts, known, strict=True)]
+    return _sum_up(group, states, listed=False)
+
+
+def _sum_up(group: _Group, states: Sequence[State], *, listed: bool) -> JobStatus:
+    """Return how a job stands by the states of its parts."""
+    job, state, starts = group.job, states[0], group.parts[0].left.attempts
+    if job.tasks:
+        state, starts = _combine(states, group.whole), 0
+    begun = any(part.left.attempts for part in group.parts)
+    state = _name_others(job, state, begun=begun)
+    return JobStatus(job, state, starts, tuple(states) if job.tasks else (), listed)
 
 
 def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
@@ -148,13 +173,6 @@ def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
     if certain:
         part.left.keep_state(state)
     return state
-
-
-def _needs_answer(name: str, answer: SchedulerAnswer, parts: Sequence[Sequence[_Part]]) -> bool:
-    """Whether the scheduler's silence leaves a job unknown; a failure is known without it."""
-    lefts = (part.left for some in parts for part in some if part.own is None)
-    needed = (left for left in lefts if left.job.scheduler == name and left.word != "failed")
-    return not all(answer.list_known(left, ended=False) for left in needed)
 
 
 def read_marks(jobs: Sequence[JobRecord]) -> list[tuple[int, str]]:
@@ -179,10 +197,7 @@ def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
 
 def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
     """Return the record of another job that was submitted from the same folder."""
-    for path in iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}"):
-        with suppress(UsageError):
-            return read_record(path)
-    return None
+    return next(read_sound(iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")), None)
 
 
 def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
@@ -300,17 +315,15 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
 # --- What the scheduler says -------------------------------------------------------------
 
 
-def _collect_open(
-    jobs: Sequence[JobRecord], parts: Sequence[Sequence[_Part]]
-) -> dict[str, dict[str, list[str]]]:
-    """Return by scheduler the ids to ask for, each with the run folders that it stands for."""
-    wanted: dict[str, dict[str, list[str]]] = {}
-    for job, some in zip(jobs, parts, strict=True):
-        for left in (part.left for part in some if part.own is None):
-            ids = wanted.setdefault(job.scheduler, {})
+def _ask_all(groups: Iterable[_Group]) -> dict[str, SchedulerAnswer]:
+    """Ask each scheduler about its jobs that are open; return the answers by its name."""
+    wanted: dict[str, dict[str, list[str]]] = {}  # by id, the run folders that it stands for
+    for group in groups:
+        ids = wanted.setdefault(group.job.scheduler, {}) if group.open else {}
+        for left in group.open:
             for id, folder in zip(left.open_chain, left.open_folders, strict=True):
-                ids.setdefault(job.id if job.tasks else id, []).append(folder)
-    return wanted
+                ids.setdefault(group.job.id if group.job.tasks else id, []).append(folder)
+    return {name: _ask(name, ids) for name, ids in wanted.items()}
 
 
 def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
@@ -318,21 +331,20 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     own = _judge_outcome(left)
     known = answer.list_known(left, ended=own is not None)
     if going := next((one for one in known if not one.ended and one.name != "unknown"), None):
-        before = left.word and (going.start or 0) <= left.ended
-        if before and going.name != "queued" and (own or left.word == "cancelled"):
-            return own or going._replace(name="stopping"), False
-        return going, False
+        before = (going.start or 0) <= left.ended  # its start, the outcome
+        if going.name == "queued" or not before or left.word not in ("failed", "cancelled"):
+            return going, False
+        return own or going._replace(name="stopping"), False
     if known and known[-1].name != "unknown":
         return _judge_end(left, known[-1], own), True
     if own:
         return own, not answer.silence
     if known and not left.alive:
         return known[-1], False
-    why = answer.silence or "the scheduler does not know it any more"
-    gone = not known and not answer.silence
-    if gone and answer.mute and left.attempts and not (left.word or left.alive or left.cancelled):
-        return State("unknown", "the scheduler has printed nothing about it"), False
-    return _guess(left, why, gone=gone), False
+    why = "the scheduler does not know it any more"
+    if unknown := answer.silence or (answer.mute and "the scheduler has printed nothing about it"):
+        why = unknown
+    return _guess(left, why, gone=not known and not unknown), False
 
 
 def _judge_end(left: Traces, state: State, own: State | None) -> State:

@@ -183,7 +183,7 @@ def _ask_first(intent: Intent) -> tuple[str, str]:
         return "", ""
     command = " ".join(argv[:2])
     if scheduler.parse_job_id(answer.output):  # of a wrapper that does not know the option
-        append_run_file(intent.output, _MARK)
+        intent.output.touch()  # so that the next command asks for the job
         said = f"{command} has printed {answer.output.strip()!r}"
         raise UnsettledError(
             f"{said}, as if it had submitted the job; whether there is one is not known"

@@ -47,8 +47,7 @@ class Watch:
                     unknown = each.state.name == "unknown"
                     self._unknown[index] = self._unknown[index] + 1 if unknown else 0
         else:
-            again = status.look(self.jobs, before=self._seen)
-            self._seen = again._replace(silences=self._seen.silences)
+            self._seen = status.look(self.jobs, before=self._seen)
         return self._seen
 
     def over(self, index: int) -> bool:

@@ -31,11 +31,12 @@ _QUOTED = r"'[^'\n]*'(?:\\''[^'\n]*')*|\"(?:\\.|[^\"\\\n])*\""
 _WORD = rf"({_QUOTED}|(?:\\.|[^\s'\",}}\]\\])+)"
 _LINE = rf"({_QUOTED}|[^\s'\",{{}}\[\]#|>][^\n'\",}}\]#]*)"
 _CALLED = r"(?i)(?<![\w-])(?=[\w-]*(?:key|token|secret|passw))"
-# --name value, NAME=value and NAME: value, as scripts and specs have them. Compiled when there is
-# something to look at: that takes as long as importing some rooms.
+# --name value, NAME=value and NAME: value, as scripts and specs have them, and what programs have.
+# Compiled when there is something to look at: that takes as long as importing some rooms.
 _WRITTEN = (
     rf"{_CALLED}(--[\w-]+(?:[ =]|,[ \t]*|\n[ \t]*-[ \t]+)){_WORD}",
     rf"{_CALLED}([\w-]+['\"]?=){_WORD}",
+    rf"{_CALLED}([\w-]+['\"]? = )({_QUOTED})",
     rf"{_CALLED}([\w-]+['\"]?:[ \t]+){_LINE}",
 )
 

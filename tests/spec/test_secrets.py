@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from support import jobgen, plan_of
 
 from jobgen.errors import SpecError
 from jobgen.jobs import journal
+from jobgen.jobs.code import read_code
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.submission import prepare_plan
 from jobgen.plan.resolve import resolve
@@ -157,6 +159,7 @@ def test_it_is_said_in_one_place_alone() -> None:
         f'# jobgen: {{"overrides": ["environment.variables.HF_TOKEN={KEY}"], "tasks": 2}}',
         f"# to render it again: jobgen render --set environment.variables.HF_TOKEN={KEY}",
         f"jobgen: task 0: --hf-token {KEY}",
+        f'+    self.hf_token = "{KEY}"  # mine',
     ],
 )
 def test_a_secret_is_masked_however_it_is_written(text: str) -> None:
@@ -176,6 +179,7 @@ def test_a_secret_is_masked_however_it_is_written(text: str) -> None:
             "KEY_FILE=/home/me/.key",
             "HF_TOKEN=$HF_TOKEN",
         ),
+        *("token = load(name)", 'if token == "something-else":', "+tokenizer = Tokenizer()"),
         *("tokens:", "the monkey = something", "batch-tokens: 524288", "key: |", "keys: [a, b]"),
     ],
 )
@@ -223,6 +227,22 @@ def test_no_command_shows_a_secret_but_the_one_that_prints_the_script(
     ):
         _, out, err = jobgen(*words)
         assert "sekret" not in out + err, words
+
+
+def test_the_changes_of_a_job_have_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    Path("train.py").write_text("\n")
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *words], check=True)
+    Path("train.py").write_text(f'login("hf_{"a1" * 17}")\nAPI_KEY = "{KEY}"\ntokenizer = load()\n')
+    diff = read_code().diff
+    assert diff.count(MASK) == 2
+    assert KEY not in diff
+    assert "a1a1" not in diff
+    assert "+tokenizer = load()" in diff
 
 
 def test_what_holds_a_secret_is_for_its_owner_alone(
