@@ -184,7 +184,7 @@ def node_lost(bed: Bed) -> Fault:
 
 def cancelled(bed: Bed) -> Fault:
     def act(bed: Bed, job: Job) -> float:
-        bed.wait(lambda: (job.run_dir / "roles/server/job.out").exists())
+        bed.wait(lambda: (job.run_dir / "roles/server/attempts/0/job.out").exists())
         time.sleep(bed.chance.uniform(0, 4))
         jobgen("cancel", job.id, env=bed.cluster.env, cwd=job.run_dir.parents[2])
         return time.time()
@@ -215,7 +215,7 @@ def port_taken(bed: Bed) -> Fault:
     time.sleep(1)
 
     def act(bed: Bed, job: Job) -> float:
-        bed.wait(lambda: (job.run_dir / "roles/server/job.out").exists())
+        bed.wait(lambda: (job.run_dir / "roles/server/attempts/0/job.out").exists())
         return time.time()
 
     said = rf"(?s)FAILED: role server with exit code 1.*port {port} on n1 is in use by another"

@@ -28,12 +28,14 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
         disk=spec.resources.disk_per_node if _asks_for_disk(context.site) else None,
-        preflight=_plan_preflight(groups, context) if spec.preflight else None,
         together=count_together(context),
         usage=spec.report.usage,
         spare=(spec.resources.spare_nodes or 0) if context.site.can.batch else 0,
         place=place,
     )
+    if spec.preflight:  # this machine has the GPUs that it has
+        seen = nodes.gpus_of_each if context.site.can.batch else (0,) * nodes.total
+        nodes = nodes._replace(preflight=Preflight(seen))
     return Decision(
         nodes,
         problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)],
@@ -100,16 +102,6 @@ def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple
         own = (group.processes for group in groups for _ in range(group.nodes))
         counts.update(dict(enumerate(own, role.place.first if role.place else 0)))
     return tuple(counts[index] for index in sorted(counts))
-
-
-def _plan_preflight(groups: tuple[NodeGroup, ...], context: Context) -> Preflight:
-    """Plan what the nodes compare; this machine has the GPUs that it has."""
-    place, batch = context.loaded.place, context.site.can.batch
-    own = place.gpus if place else None  # what a role has of each node
-    seen = (
-        (g.gpus if own is None else own) if batch else 0 for g in groups for _ in range(g.nodes)
-    )
-    return Preflight(tuple(seen))
 
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:

@@ -124,9 +124,16 @@ class Nodes(NamedTuple):
         return tuple(group.processes for group in self.groups for _ in range(group.nodes))
 
     @property
+    def gpus_of_each(self) -> tuple[int, ...]:
+        """GPUs of each node, in order; of those that a role shares, the role's own."""
+        if self.place and self.place.gpus is not None:
+            return (self.place.gpus,) * self.total
+        return tuple(group.gpus for group in self.groups for _ in range(group.nodes))
+
+    @property
     def shares(self) -> tuple[int, ...]:
         """GPUs of each node, in order, where that is not one for each process; else nothing."""
-        gpus = tuple(group.gpus for group in self.groups for _ in range(group.nodes))
+        gpus = self.gpus_of_each
         return gpus if self.gpus and gpus != self.processes else ()
 
     @property

@@ -170,15 +170,15 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         left_out=plan.left_out,
         tasks=make_rows(plan.array),
         defaults=plan.provenance.defaults,
-        roles=tuple(_list_roles(plan)),
+        roles=tuple(_list_roles(plan)) if plan.roles else (),
     )
 
 
 def _list_roles(plan: Plan) -> Iterator[RoleRow]:
     """Yield what is to be said of each role."""
-    members = plan.roles.members if plan.roles else ()
+    assert plan.roles
     waited: list[str] = []
-    for waits, role in plan.roles.steps if plan.roles else ():
+    for waits, role in plan.roles.steps:
         if waits:
             waited.append(role.name)
             continue
@@ -187,20 +187,12 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         ready = "is ready as soon as it is started"
         if role.test:
             ready = f"is ready by its {' '.join(role.test)}, within {format_time(role.within)}"
-        index = members.index(role)
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
-        if role == members[-1]:
-            ends = "its end is the job's"
-        port = f"20000 + the job's number modulo 250, times 40, plus {index * PORTS}"
-        yield RoleRow(
-            role.name,
-            role.plan.launch.mode,
-            tuple(list_nodes(role.plan)),
-            port,
-            starts,
-            ready,
-            ends,
-        )
+        ends = "its end is the job's" if role == plan.roles.main else ends
+        first = plan.roles.members.index(role) * PORTS
+        port = f"20000 + the job's number modulo 250, times 40, plus {first}"
+        nodes, mode = tuple(list_nodes(role.plan)), role.plan.launch.mode
+        yield RoleRow(role.name, mode, nodes, port, starts, ready, ends)
 
 
 class _Origins:

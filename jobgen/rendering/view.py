@@ -81,9 +81,9 @@ class ScriptView(NamedTuple):
         return tuple((part, part.plan) for part in self.parts)
 
     @property
-    def suffix(self) -> str:
-        """What its functions end in."""
-        return f"_{self.role}" if self.role else ""
+    def variable(self) -> str:
+        """What the variables with a role's addresses begin with."""
+        return self.role.upper()
 
     @property
     def local(self) -> bool:
@@ -126,9 +126,12 @@ class ScriptView(NamedTuple):
         """What Ray has on each node; on this machine it counts what it sees."""
         if self.local:
             return ()
-        if self.gpus_taken:
-            return self.gpus_taken[1:2]
-        return _shorten(tuple(g.gpus for g in self.plan.nodes.groups for _ in range(g.nodes)))
+        return _shorten(self.plan.nodes.gpus_of_each)
+
+    @property
+    def gpus_here(self) -> str:
+        """The GPUs of a node that roles share, where nothing says which they are."""
+        return ",".join(map(str, range(self.plan.nodes.groups[0].gpus)))
 
     @property
     def gpus_differ(self) -> bool:
@@ -216,28 +219,19 @@ def describe_script(plan: Plan) -> ScriptView:
 
 def _describe_part(plan: Plan, role: RolePlan, local: bool) -> ScriptView:
     """Return what a role has of functions."""
-    place, gpus = role.plan.nodes.place, plan.nodes.groups[0].gpus
+    place, gpus = role.plan.nodes.place, plan.nodes.gpus
     assert place
-    part = role.plan._replace(walltime=plan.walltime)
-    view = _describe_job(part)._replace(role=role.name, processes=())
-    if local or place.among:
-        view = view._replace(threads_among=plan.nodes.world_size if local else place.among)
+    assert plan.roles
+    view = _describe_job(role.plan._replace(walltime=plan.walltime))
+    among = plan.nodes.world_size if local else place.among or view.threads_among
+    view = view._replace(role=role.name, processes=(), threads_among=among)
     if gpus and local:
-        view = _share_gpus(view, plan, role)
-    elif gpus and place.gpus is not None:
-        view = view._replace(gpus_taken=(place.first_gpu, place.gpus))
-    return view
-
-
-def _share_gpus(view: ScriptView, plan: Plan, role: RolePlan) -> ScriptView:
-    """`view` of a role that shares the GPUs of this machine with the others."""
-    members = plan.roles.members if plan.roles else ()
-    shared: list[int] = []
-    for one in members:
-        own = one.plan.nodes.place and one.plan.nodes.place.gpus
-        shared += [plan.nodes.groups[0].gpus if own is None else own] * one.plan.nodes.total
-    before = sum(one.plan.nodes.total for one in members[: members.index(role)])
-    return view._replace(nodes_before=before, gpus_shared=tuple(shared))
+        members = plan.roles.members
+        before = sum(one.plan.nodes.total for one in members[: members.index(role)])
+        shared = tuple(count for one in members for count in one.plan.nodes.gpus_of_each)
+        return view._replace(nodes_before=before, gpus_shared=shared)
+    taken = () if place.gpus is None or not gpus else (place.first_gpu, place.gpus)
+    return view._replace(gpus_taken=taken)
 
 
 def _mark(chosen: str | None, names: Iterable[str]) -> SimpleNamespace:

@@ -59,11 +59,10 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     blocks: list[list[str]] = []  # roles that share nodes, until the GPUs of these are dealt
     left: int | None = None
     for name, role in roles.items():
-        if left is not None and role.gpus is not None and role.gpus <= left:
-            blocks[-1].append(name)
-        else:
-            blocks.append([name])
+        if left is None or role.gpus is None or role.gpus > left:
+            blocks.append([])
             left = most
+        blocks[-1].append(name)
         left = None if role.gpus is None else left - role.gpus
     counts = [max(roles[name].nodes or 0 for name in block) or None for block in blocks]
     wanted = spec.resources.nodes
@@ -82,9 +81,9 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
         gpu = 0
         among = sum(roles[name].gpus or 1 for name in block) if block[1:] else 0
         for name in block:
-            nodes = roles[name].nodes or count or 1  # the first ones of those that are shared
-            places[name] = Spot(first, nodes, gpu, roles[name].gpus, among)
-            gpu += roles[name].gpus or 0
+            role = roles[name]  # on the first ones of those that are shared
+            places[name] = Spot(first, role.nodes or count or 1, gpu, role.gpus, among)
+            gpu += role.gpus or 0
         if gpu > most:
             message = f"has {gpu} GPUs of each node, and a node has {most}"
             conflicts.append((f"roles.{block[-1]}.gpus", message, ""))

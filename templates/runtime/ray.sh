@@ -3,50 +3,52 @@
 JOIN_RAY='
 import ray, sys, time
 ray.init(log_to_driver=False, logging_level="ERROR")
-end = time.time() + 600
-while missing := set(sys.argv[1:]) - {node["NodeName"] for node in ray.nodes() if node["Alive"]}:
+end, nodes = time.time() + 600, set(open(sys.argv[1]).read().split())
+while missing := nodes - {node["NodeName"] for node in ray.nodes() if node["Alive"]}:
     if time.time() > end:
         sys.exit("jobgen: error: Ray has waited 600 s for " + ", ".join(sorted(missing)))
-    time.sleep(0.5)
-'
+    time.sleep(0.5)'
+ask_head() { LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$head/$MASTER_PORT" 2>&1 || :; }
 start_ray() {    # start_ray OPTIONS...: Ray on this node, and beside it what it is for
-    local head short ray child code=0 log=$run_dir/logs/$node part=wait_for_end options=("$@")
+    local head short ray child='' code=0 log=$run_dir/logs/$node options=("$@") RANK=$rank
     export -n RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT    # Ray's own do
     export RAY_AUTH_MODE=${RAY_AUTH_MODE-token} RAY_AUTH_TOKEN_PATH=$attempt_dir/ray.token
-    export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
+    trap 'stop=SIGTERM; kill -TERM "$child" || :' TERM
     head=$(getent ahostsv4 "$MASTER_ADDR" | awk '!/^127\./ && !seen++ { print $1 }') || :
     head=${head:-127.0.0.1}
     if ((node_rank)); then
         options+=(--address="$head:$MASTER_PORT")
         until [[ -z $(ask_head) ]]; do sleep 1; done
+        (until [[ $(ask_head) == *refused* ]]; do sleep 1; done) &
     else
-        part=run_on_ray
         (umask 077 && od -An -vtx1 -N32 /dev/urandom | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
         options+=(--head --node-ip-address="$head" --port="$MASTER_PORT" --include-dashboard=false)
         ! python3 -c 'import grpc' 2>/dev/null ||    # else it has no such server
             options+=(--ray-client-server-port="$((MASTER_PORT + 10000))")
+        (
+            export RAY_ADDRESS=$head:$MASTER_PORT
+            python3 -c "$JOIN_RAY" "$attempt_dir/nodes" 2>>"$log/rank-$rank.err"
+            run_rank
+        ) &
     fi
+    child=$!
     : >"$JOBGEN_AGENT/reached"
     short=$(mktemp -u /tmp/ray-XXXXXX)    # a socket's path has 107 bytes at most
     mkdir "$JOBGEN_AGENT/ray" && ln -s "$JOBGEN_AGENT/ray" "$short"
     # The other ports are what each node has free: another job on it may have a Ray, too.
-    setsid ray start --block "${options[@]}" --node-name="$node" --temp-dir="$short" \
-        --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0 \
-        --disable-usage-stats >>"$log/ray.log" 2>&1 &
+    RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 setsid ray start --block "${options[@]}" \
+        --node-name="$node" --temp-dir="$short" --dashboard-agent-listen-port=0 \
+        --min-worker-port=0 --max-worker-port=0 --disable-usage-stats >>"$log/ray.log" 2>&1 &
     ray=$!
-    "$part" &
-    child=$!
-    trap 'stop=SIGTERM; kill -TERM "$child" || :' TERM
     while kill -0 "$ray" && kill -0 "$child"; do sleep 1 || :; done 2>/dev/null
     if kill -0 "$ray" 2>/dev/null; then
         wait "$child" || code=$?
         ((code == 0)) || [[ -n $stop ]] || sleep 3 || :    # what it has lost ends before it
-    elif [[ $part == run_on_ray || $(ask_head) != *refused* ]]; then
-        wait "$ray" || code=$?
-        code=${code/#0/1}
+    elif [[ $node_rank == 0 || $(ask_head) != *refused* ]]; then
+        code=1
         tail -n 12 "$log/ray.log" "$short"/session_latest/logs/{raylet,gcs_server}.{out,err} \
             >>"$log/rank-$rank.err" 2>/dev/null || :
-        say "Ray has ended on $node with exit code $code" >>"$log/rank-$rank.err"
+        say "Ray has ended on $node" >>"$log/rank-$rank.err"
     fi
     kill -TERM "$ray" "$child" 2>/dev/null || :
     timeout 8 tail --pid="$ray" -f /dev/null || :
@@ -54,12 +56,3 @@ start_ray() {    # start_ray OPTIONS...: Ray on this node, and beside it what it
     rm -f "$short"
     exit "$code"
 }
-run_on_ray() {
-    local nodes RANK=$rank
-    mapfile -t nodes <"$attempt_dir/nodes"
-    export RAY_ADDRESS=$head:$MASTER_PORT
-    python3 -c "$JOIN_RAY" "${nodes[@]}" 2>>"$log/rank-$RANK.err"
-    run_rank
-}
-ask_head() { LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$head/$MASTER_PORT" 2>&1 || :; }
-wait_for_end() { until [[ $(ask_head) == *refused* ]]; do sleep 1; done; }

@@ -1,6 +1,5 @@
 """Several programs in one job: who gets which nodes, in which order they start, what is refused."""
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -54,8 +53,8 @@ def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
     shared = SPEC.replace("nodes: 3", "nodes: 1").replace("nodes: 1\n", "gpus: 3\n")
     shared = shared.replace("  train:\n", "  train:\n    gpus: 1\n")
     script = render(plan(shared))
-    assert "take_gpus 0 3 " in script
-    assert "take_gpus 3 1 " in script
+    assert "${gpus[*]:0:3}" in script
+    assert "${gpus[*]:3:1}" in script
     assert script.count("--relative=0 --overlap") == 2
     more = complaints(shared.replace("gpus: 3\n", "gpus: 5\n"))
     assert "job.yaml:6:11: roles.server.gpus: has 5 GPUs of each node, and a node has 4" in more
@@ -149,14 +148,12 @@ def test_what_cannot_be_done_is_refused_with_its_place(old: str, new: str, messa
 def test_a_role_takes_few_lines_of_part_1(scheduler: str) -> None:
     """Beside its environment, which is as long as that of any job."""
     first, _ = split_script(render(plan(scheduler=scheduler)))
-    blocks = first.split("\n\n")
     for name in ("server", "train"):
-        own = [block for block in blocks if f"_{name}() {{" in block.partition("\n")[0]]
-        lines = itertools.chain.from_iterable(
-            block.splitlines() for block in own if not block.startswith("environment")
-        )
-        assert len(own) == 4
-        assert len(list(lines)) <= 20
+        own = first.partition(f"as_{name}() {{")[2].partition(f"\n}}    # of {name}")[0]
+        blocks = [block for block in own.split("\n\n") if not block.startswith("environment()")]
+        lines = [line for block in blocks for line in block.splitlines()]
+        assert len(blocks) == 4
+        assert len(lines) + 1 <= 20
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "roles").glob("*.yaml")), ids=str)

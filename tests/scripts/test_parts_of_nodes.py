@@ -120,8 +120,8 @@ def test_roles_on_one_node_have_gpus_of_their_own(
 ) -> None:
     plan = plan_of((ROOT / "examples/roles/evaluate.yaml").read_text(), scheduler=scheduler)
     script = render(plan)
-    functions = re.findall(r"^(?:share|take)_gpus\(\) \{.*?^\}", script, re.M | re.S)
-    calls = re.findall(r"^    (?:.*share_gpus .*|take_gpus .*)", script, re.M)
+    functions = re.findall(r"^share_gpus\(\) \{.*?^\}", script, re.M | re.S)
+    calls = re.findall(r"^    (?:.*share_gpus .*|IFS=, read -ra gpus .*\n.*)", script, re.M)
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\nseq 0 3\n")
     smi.chmod(0o755)

@@ -57,17 +57,17 @@ def test_looks_count_and_not_time_so_that_a_stalled_file_system_is_nobodys_fault
 
 def test_a_role_gives_signs_while_the_node_of_the_script_answers(tmp_path: Path) -> None:
     """Its own first node may be the lost one, which says nothing of the others."""
-    (tmp_path / "role").write_text("role=train mode=torchrun script_node=n1\n")
+    (tmp_path / "role").write_text("role=train script_node=n1 MASTER_PORT=20005\n")
     program = "\n".join(
         [
             'has() { declare -F "$1" >/dev/null; }',
-            'give_sign() { :; }; start_guard() { echo "asks $MASTER_ADDR"; }',
+            'give_sign() { echo "asks $1"; }; end_job() { :; }',
             f". {RUNTIME}/roles.sh; enter_role {tmp_path}/role",
-            'MASTER_ADDR=n2; start_guard; echo "meets at $MASTER_ADDR"',
+            "give_sign n2/20005",
         ]
     )
     ended = subprocess.run(["bash", "-euc", program], capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr) == ("asks n1\nmeets at n2\n", "")
+    assert (ended.stdout, ended.stderr) == ("asks n1/20005\n", "")
 
 
 def test_readmes_bound_is_that_of_the_signs_of_life() -> None:
