@@ -124,11 +124,18 @@ class Nodes(NamedTuple):
         return tuple(group.processes for group in self.groups for _ in range(group.nodes))
 
     @property
+    def own(self) -> tuple[NodeGroup, ...]:
+        """The groups, with what is a role's own of the nodes that it shares."""
+        if self.place is None:
+            return self.groups
+        gpus, share = self.place.gpus, self.place.share
+        groups = (group._replace(cpus=group.cpus and share(group.cpus)) for group in self.groups)
+        return tuple(group if gpus is None else group._replace(gpus=gpus) for group in groups)
+
+    @property
     def gpus_of_each(self) -> tuple[int, ...]:
-        """GPUs of each node, in order; of those that a role shares, the role's own."""
-        if self.place and self.place.gpus is not None:
-            return (self.place.gpus,) * self.total
-        return tuple(group.gpus for group in self.groups for _ in range(group.nodes))
+        """GPUs of each node, in order."""
+        return tuple(group.gpus for group in self.own for _ in range(group.nodes))
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -166,14 +173,10 @@ class Nodes(NamedTuple):
     @property
     def threads(self) -> int | None:
         """OMP_NUM_THREADS that suits every node; None where only the node knows its CPUs."""
-        each = [(self.share(group.cpus), group.processes) for group in self.groups]
+        each = [(group.cpus, group.processes) for group in self.own]
         if any(cpus is None for cpus, _ in each):
             return None
         return max(1, min((cpus or 1) // processes for cpus, processes in each))
-
-    def share(self, cpus: int | None) -> int | None:
-        """Return how many of a node's CPUs are for its processes: roles may share the node."""
-        return self.place.share(cpus) if self.place and cpus else cpus
 
 
 class Program(NamedTuple):

@@ -59,9 +59,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
     place = plan.nodes.place
     first, index = 0, place.first if place else 0
     start = index
-    for group in plan.nodes.groups:
-        if place and place.gpus is not None:
-            group = group._replace(gpus=place.gpus)
+    for group in plan.nodes.own:
         local = tuple(range(group.processes))
         devices: tuple[str, ...] = ()
         if group.gpus == 0:
@@ -80,7 +78,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 global_ranks=tuple(first + rank for rank in local) if known else None,
                 gpus=group.gpus,
                 devices=devices,
-                cpus=plan.nodes.share(group.cpus),
+                cpus=group.cpus,
                 cores=plan.launch.cores[: group.processes],
                 memory_kib=group.memory,
                 hosts_rendezvous=index == start and plan.launch.mode in ("torchrun", "direct"),

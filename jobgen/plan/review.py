@@ -139,7 +139,7 @@ def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
 
 def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes against the GPUs and CPUs of a node, and threads against its CPUs."""
-    for group in dict.fromkeys(plan.nodes.groups):
+    for group in dict.fromkeys(plan.nodes.own):
         processes, gpus, cpus = group.processes, group.gpus, group.cpus
         if gpus and processes > gpus:
             message = (
@@ -202,7 +202,7 @@ def _list_settings(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, s
 
 def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Variables that show fewer GPUs than the job asks for."""
-    gpus = max(group.gpus for group in plan.nodes.groups)
+    gpus = max(plan.nodes.gpus_of_each)
     for path, name, value in _list_settings(loaded, plan):
         shown = len([part for part in value.split(",") if part.strip()])
         if name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
@@ -310,11 +310,11 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Numbers that the program is told by its words, and that the job has otherwise."""
-    group = plan.nodes.groups[0]
+    group = plan.nodes.own[0]
     has = {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
-        "gpus": plan.nodes.gpus,
+        "gpus": sum(plan.nodes.gpus_of_each),
         "gpus_per_node": group.gpus,
         "processes": 0 if plan.launch.plain else group.processes,
     }

@@ -243,7 +243,7 @@ def uses_gpus(plan: Plan) -> bool:
     """Whether the processes may use GPUs, by torch: those of this machine need no request."""
     if plan.launch.mode in ("plain", "body"):
         return False
-    return plan.nodes.gpus > 0 or not plan.can.batch
+    return any(plan.nodes.gpus_of_each) or not plan.can.batch
 
 
 def _is_python(plan: Plan) -> bool:

@@ -11,6 +11,7 @@ from support import ROOT
 from jobgen.errors import SpecError
 from jobgen.plan.ranks import list_nodes
 from jobgen.plan.resolve import resolve
+from jobgen.plan.review import review
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
 from jobgen.spec.load import load
@@ -58,6 +59,16 @@ def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
     assert script.count("--relative=0 --overlap") == 2
     more = complaints(shared.replace("gpus: 3\n", "gpus: 5\n"))
     assert "job.yaml:6:11: roles.server.gpus: has 5 GPUs of each node, and a node has 4" in more
+
+
+def test_a_role_that_shares_nodes_is_compared_with_its_own_gpus_of_them() -> None:
+    """As in a public script with a vLLM on four GPUs of each node, and a trainer on the others."""
+    run = "run: {command: [serve, --tensor-parallel-size, 4]}"
+    text = SPEC.partition("roles:")[0].replace("gpus_per_node: 4", "gpus_per_node: 8")
+    text += f"roles:\n  server: {{gpus: 4, {run}}}\n  train: {{gpus: 4, run: {{module: a}}}}\n"
+    assert review(load(text), plan(text)) == []
+    (problem,) = review(load(text := text.replace("size, 4", "size, 16")), plan(text))
+    assert "needs more GPUs than the 12 that it has" in str(problem)
 
 
 def test_roles_share_nodes_until_the_gpus_of_these_are_dealt() -> None:
@@ -154,6 +165,15 @@ def test_a_role_takes_few_lines_of_part_1(scheduler: str) -> None:
         lines = [line for block in blocks for line in block.splitlines()]
         assert len(blocks) == 4
         assert len(lines) + 1 <= 20
+
+
+def test_what_a_script_has_for_roles_and_for_ray_is_short() -> None:
+    lines = {
+        name: len((ROOT / "templates" / "runtime" / f"{name}.sh").read_text().splitlines())
+        for name in ("roles", "ray")
+    }
+    assert lines["roles"] <= 90
+    assert lines["ray"] <= 60
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "roles").glob("*.yaml")), ids=str)
