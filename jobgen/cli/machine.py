@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,11 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
     if plan is not None:
-        checks += [Check("spec", "warn", doubt) for doubt in list_doubts(loaded, plan)]
+        told = re.compile(
+            r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
+        )
+        doubts = (doubt for doubt in list_doubts(loaded, plan) if not told.search(doubt))
+        checks += [Check("spec", "warn", doubt) for doubt in doubts]
     if as_json:
         put_out(format_json({"verdict": find_worst(checks), "checks": checks}))
     else:

@@ -24,20 +24,17 @@ def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
 
 
 def _find_one(word: str | None, *, whole: bool) -> JobRecord:
+    hint = "give an id, a name or a run folder"
     if word is None:
         job = _read_latest("*/*")
     else:
         job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
-        begun = job is None and _find_by_prefix(word)
-        if begun and whole:
-            raise UsageError(
-                f"no job {word!r} below ./{RUNS}; for job {begun.id}, write out its id"
-            )
-        job = job or begun or None
+        if job is None and (begun := _find_by_prefix(word)):
+            job = None if whole else begun
+            hint = f"for job {begun.id}, write out its id"
     if job is None:
         wanted = "no job" if word is None else f"no job {word!r}"
-        hint = _find_meant(word or "") or "give an id, a name or a run folder"
-        raise UsageError(f"{wanted} below ./{RUNS}; {hint}")
+        raise UsageError(f"{wanted} below ./{RUNS}; {_find_meant(word or '') or hint}")
     return job
 
 

@@ -191,6 +191,12 @@ def parse_record(values: Any) -> JobRecord:
         known[name] = tuple(map(str, value)) if isinstance(value, list) else value
     if known["scheduler"] not in PACKAGES:
         raise ValueError(f"scheduler is {known['scheduler']!r}")
+    _check_values(known)
+    return JobRecord(**known)
+
+
+def _check_values(known: dict[str, Any]) -> None:
+    """Raise ValueError for a value that no record has."""
     for name, pattern in _FORMS.items():
         texts = known.get(name, ())
         for text in (texts,) if isinstance(texts, str) else texts:
@@ -199,7 +205,6 @@ def parse_record(values: Any) -> JobRecord:
     for name, most in _MOST.items():
         if not 0 <= (known.get(name) or 0) <= most:
             raise ValueError(f"{name} is {known[name]!r}")
-    return JobRecord(**known)
 
 
 def read_run_file(path: str | Path) -> bytes:

@@ -16,7 +16,7 @@ from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, 
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
-from jobgen.schedulers.base import DEPENDENT, MixedAnswerError, State, StateName
+from jobgen.schedulers.base import DEPENDENT, State, StateName
 
 # Linux takes 128 KiB in one argument, and 2 MiB in all.
 _MOST_IDS = 120_000  # characters
@@ -403,18 +403,15 @@ def _ask_more(left: Traces, state: State, answer: SchedulerAnswer) -> State:
 
 
 def _read_lines(
-    read: Callable[[str], dict[str, State]], output: str
+    read: Callable[[str], tuple[dict[str, State], str]], output: str
 ) -> tuple[dict[str, State], str]:
     """Return the states in an answer by the names of run folders, and a line that has none.
 
     A line without its end may be half of one.
     """
     whole, end, cut = output.rpartition("\n")
-    try:
-        states = read(whole + end)
-    except MixedAnswerError as error:
-        states, cut = error.states, error.line
-    return {folder_name(id): state for id, state in states.items()}, cut.strip()
+    states, stray = read(whole + end)
+    return {folder_name(id): state for id, state in states.items()}, (stray or cut).strip()
 
 
 def split_ids(ids: Iterable[str]) -> Iterator[list[str]]:

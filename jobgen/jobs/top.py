@@ -10,7 +10,7 @@ from pathlib import Path
 from jobgen import process
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord, read_left
-from jobgen.jobs.run_folder import list_attempts
+from jobgen.jobs.run_folder import read_traces
 from jobgen.jobs.usage import GpuSample, read_last_gpus
 from jobgen.output import format_table
 from jobgen.records import NamedTuple
@@ -70,20 +70,18 @@ def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
             for name, role in roles.items()
             for use in list_nodes(role, running=running)
         ]
-    own = list_attempts(job.run_dir)[job.first_attempt :]
-    if not own:
-        return []
+    listed = Path(f"{read_traces(job).last}/nodes")
     try:
-        nodes = read_left(own[-1] / "nodes").split()
-    except OSError:
+        nodes = read_left(listed).split()
+    except OSError:  # it has not begun
         return []
-    describe = partial(_describe, job, start=own[-1], running=running)
+    describe = partial(_describe, job, since=listed, running=running)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(describe, nodes))
 
 
-def _describe(job: JobRecord, node: str, *, start: Path, running: bool) -> NodeUse:
-    gpus = read_last_gpus(job.run_dir, node, since=start / "nodes")
+def _describe(job: JobRecord, node: str, *, since: Path, running: bool) -> NodeUse:
+    gpus = read_last_gpus(job.run_dir, node, since=since)
     use = _ask_node(job, node) if running else None
     if use is None:
         return NodeUse(node, gpus, None, None, None, None)

@@ -257,15 +257,6 @@ class Access(Protocol):
         """Return the command that starts a job script in it; one for a single node is `alone`."""
 
 
-class MixedAnswerError(ValueError):
-    """An answer has a `line` that is not about a job; `states` are those of its other lines."""
-
-    def __init__(self, line: str, states: dict[str, State]) -> None:
-        super().__init__(line)
-        self.line = line
-        self.states = states
-
-
 def add_state(states: dict[str, State], job_id: str, state: State) -> None:
     """Add what a line says. Of two lines about one job, that counts by which it has not ended."""
     if job_id not in states or states[job_id].ended:
@@ -287,11 +278,11 @@ class Queue(Protocol):
     def knows_none(self, refusal: str) -> bool:
         """Return whether a command failed, with these words, only because it knows no such job."""
 
-    def read_states(self, output: str) -> dict[str, State]:
+    def read_states(self, output: str) -> tuple[dict[str, State], str]:
         """Return the states in what that command printed, by the ids of jobs and tasks.
 
-        Jobs that it does not know are left out. Raises MixedAnswerError if a site's notice, or
-        something else, stands among them.
+        Jobs that it does not know are left out. With them comes the first line that is about none,
+        such as a site's notice; empty if there is none.
         """
 
     def is_plain(self, state: State) -> bool:
@@ -300,7 +291,7 @@ class Queue(Protocol):
     def make_history_query(self, ids: Sequence[str]) -> list[str]:
         """Return the command that still knows jobs that `make_query`'s has forgotten."""
 
-    def read_history(self, output: str) -> dict[str, State]:
+    def read_history(self, output: str) -> tuple[dict[str, State], str]:
         """Return the states in what that command printed, as `read_states` does."""
 
     def ask_more(self, job_id: str, state: State, ask: Ask) -> State:

@@ -46,7 +46,8 @@ def check_output(run: Run, log: Path) -> None:
     elif where == "agent":
         run.node(2, text)
     elif where:
-        (state,) = schedulers.SCHEDULERS[where].queue.read_states(text).values()
+        states, _ = schedulers.SCHEDULERS[where].queue.read_states(text)
+        (state,) = states.values()
     else:
         for other in (0, 1, 3):
             run.rank(other, LOST, after=20)

@@ -100,6 +100,16 @@ def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.Monk
     assert all(check["remedy"] for check in failed)
 
 
+def test_a_file_that_is_not_there_is_told_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("job.yaml").write_text(
+        JOB.replace("train.py", "none.py").replace("venv: venv", "venv: no")
+    )
+    with replayed(saved(home), home, monkeypatch):
+        told = jobgen("doctor").out
+    assert told.count("none.py does not exist") == 1
+    assert told.count("is not here") == 0
+
+
 @pytest.mark.parametrize(
     ("account", "enforced", "verdict", "message"),
     [

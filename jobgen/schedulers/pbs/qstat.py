@@ -46,15 +46,15 @@ def parse(output: str) -> dict[str, dict[str, str]]:
 def split(output: str) -> tuple[list[tuple[str, dict[str, str]]], str]:
     """Return the same, and the first line that is not about a job; empty if there is none."""
     jobs: list[tuple[str, dict[str, str]]] = []
-    strays = []
+    stray = ""
     for line in filter(None, output.split("\n")):
         job = _JOB.match(line)
         if not job:
-            strays.append(line)
+            stray = stray or line
             continue
         fields = line[job.end() :].split("|")[1:]
         if "\\" in line:
             fields = [re.sub(r"\\([\\|])", r"\1", field) for field in _FIELD.findall(line)]
         values = (field.partition("=") for field in fields)
         jobs.append((job[1], {name: value for name, _, value in values}))
-    return jobs, strays[0] if strays else ""
+    return jobs, stray

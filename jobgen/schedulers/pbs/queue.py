@@ -56,18 +56,16 @@ def is_plain(state: base.State) -> bool:
     return state.reason.startswith("Exit_status")
 
 
-def read_states(output: str) -> dict[str, base.State]:
-    """Return them by id, such as `12[3].server`; raise MixedAnswerError for other lines."""
+def read_states(output: str) -> tuple[dict[str, base.State], str]:
+    """Return them by id, such as `12[3].server`, and a line that is about no job."""
     jobs, stray = qstat.split(output)
     states: dict[str, base.State] = {}
     for job_id, job in jobs:
         base.add_state(states, job_id, _read_state(job))
-    if stray:
-        raise base.MixedAnswerError(stray, states)
-    return states
+    return states, stray
 
 
-def read_history(output: str) -> dict[str, base.State]:
+def read_history(output: str) -> tuple[dict[str, base.State], str]:
     """Return the same of ended jobs; nothing without a history."""
     return read_states(output)
 

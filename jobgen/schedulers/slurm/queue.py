@@ -64,10 +64,10 @@ def is_plain(state: base.State) -> bool:
     return state.reason.startswith("FAILED")
 
 
-def read_states(output: str) -> dict[str, base.State]:
-    """Return them by id, such as `12_3` of a task; raise MixedAnswerError for other lines."""
+def read_states(output: str) -> tuple[dict[str, base.State], str]:
+    """Return them by id, such as `12_3` of a task, and a line that is about no job."""
     states: dict[str, base.State] = {}
-    strays = []
+    stray = ""
     for line in filter(str.strip, output.splitlines()):
         if row := _ROW.fullmatch(line.strip()):
             number, task, component, word, reason, start, end = row.groups(default="")
@@ -78,20 +78,17 @@ def read_states(output: str) -> dict[str, base.State]:
                 job_id = number if "[" in task else number + task
                 base.add_state(states, job_id, _read_state(word, reason, *times))
         elif not _HEADING.fullmatch(line.strip()):
-            strays.append(line)
-    if strays:
-        raise base.MixedAnswerError(strays[0], states)
-    return states
+            stray = stray or line
+    return states, stray
 
 
-def read_history(output: str) -> dict[str, base.State]:
+def read_history(output: str) -> tuple[dict[str, base.State], str]:
     """Return the same; of a job that has not ended, accounting may have lost track."""
-    return {
-        job_id: state
-        if state.ended
-        else base.State("unknown", f"only sacct knows it, as {state.name}")
-        for job_id, state in read_states(output).items()
-    }
+    states, stray = read_states(output)
+    for job_id, state in states.items():
+        if not state.ended:
+            states[job_id] = base.State("unknown", f"only sacct knows it, as {state.name}")
+    return states, stray
 
 
 def _read_state(word: str, reason: str, start: float | None, end: float | None) -> base.State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from jobgen.schedulers.base import Ask, MixedAnswerError, OwnJobs, State, StateName
+from jobgen.schedulers.base import Ask, OwnJobs, State, StateName
 
 _STATES: dict[str, StateName] = {"waits": "queued", "runs": "running", "broken": "failed"}
 
@@ -24,19 +24,17 @@ def knows_none(refusal: str) -> bool:
     return "no such job" in refusal
 
 
-def read_states(output: str) -> dict[str, State]:
-    """Return the states by id."""
-    states, strays = {}, []
+def read_states(output: str) -> tuple[dict[str, State], str]:
+    """Return the states by id, and a line that is about no job."""
+    states, stray = {}, ""
     for line in output.splitlines():
         job_id, _, rest = line.partition(" ")
         word, _, reason = rest.partition(" ")
         if job_id.isdecimal():
             states[job_id] = State(_STATES.get(word, "unknown"), reason)
         else:
-            strays.append(line)
-    if strays:
-        raise MixedAnswerError(strays[0], states)
-    return states
+            stray = stray or line
+    return states, stray
 
 
 def is_plain(state: State) -> bool:
@@ -49,9 +47,9 @@ def make_history_query(ids: Sequence[str]) -> list[str]:
     return []
 
 
-def read_history(output: str) -> dict[str, State]:
+def read_history(output: str) -> tuple[dict[str, State], str]:
     """Return nothing."""
-    return {}
+    return {}, ""
 
 
 def ask_more(job_id: str, state: State, ask: Ask) -> State:
