@@ -25,6 +25,9 @@ _DEEP_LINE = re.compile(r"^[ \t\-?:]{12}", re.MULTILINE)
 _FEW_BRACKETS = MAX_DEPTH - 12
 
 
+_MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
+
+
 class Scalar:
     """One value: its text as written (quotes and folding undone) and what YAML 1.2 calls it.
 
@@ -70,6 +73,16 @@ Node = Scalar | Sequence | Mapping
 class Resolver(BaseResolver):
     """YAML 1.2's core schema (yaml.org/spec/1.2.2, section 10.3.2)."""
 
+    def resolve(self, kind: Any, value: str, implicit: tuple[bool, bool]) -> str:
+        """Return what a node is, of plain text by its form; PyYAML asks paths and tables, too."""
+        if kind is not yaml.ScalarNode:
+            return _MAP if kind is yaml.MappingNode else _LIST
+        plain, _ = implicit
+        for tag, pattern in self.yaml_implicit_resolvers.get(value[:1], ()) if plain else ():
+            if pattern.match(value):
+                return str(tag)
+        return _TEXT
+
 
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -113,7 +126,7 @@ else:
 
 
 _KINDS = {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
-_CONTAINERS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_CONTAINERS = {_MAP, _LIST}
 
 
 def read(path: str) -> Mapping:
