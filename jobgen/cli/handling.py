@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,10 @@ from jobgen.cli.options import (
     report_recoveries,
 )
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
+
+if TYPE_CHECKING:
+    from jobgen.api import Job
+    from jobgen.jobs.clean import Waste
 
 
 @click.command(cls=RemoteSpecCommand)
@@ -175,24 +180,20 @@ def clean(
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")
     waste = find_waste(known, before=time.time() - seconds, failed=failed, keep=keep)
-    going = {each.job.id for each in waste}
-    for job in known if jobs else ():
-        if job.id not in going:
-            why = "it may still be running, or does not match the options, or is already removed"
-            put_err(f"{job.id}: kept, because {why}")
-    rows = [
-        (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
-        for each in waste
-    ]
-    if known and not (waste or jobs or failed or keep):
+    if jobs:
+        _name_kept(known, waste)
+    elif known and not (waste or failed or keep):
         age = older or "30d"
         put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
-    put_err("".join(f"{line}\n" for line in format_table(rows)) if rows else "", end="")
-    if waste and not yes:
-        if not sys.stdin.isatty():
-            raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
-        click.confirm(f"remove {total}?", abort=True, err=True)
+    if waste:
+        rows = [
+            (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
+            for each in waste
+        ]
+        put_err("\n".join(format_table(rows)))
+        if not yes:
+            _confirm_removal(total)
     for each in waste:
         remove_waste(each)
     if as_json:
@@ -200,3 +201,20 @@ def clean(
         put_out(format_json({"removed": removed}))
     else:
         put_out(f"removed {total}\n")
+
+
+def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
+    """Say which of the jobs that the user has named stay."""
+    going = {each.job.id for each in waste}
+    for job in named:
+        if job.id not in going:
+            why = "it may still be running, or does not match the options, or is already removed"
+            put_err(f"{job.id}: kept, because {why}")
+
+
+def _confirm_removal(total: str) -> None:
+    from jobgen.errors import UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
+    click.confirm(f"remove {total}?", abort=True, err=True)

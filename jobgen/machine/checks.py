@@ -193,38 +193,37 @@ def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
     """Whether torch can be imported where a job will import it, as far as that is known here."""
     if plan is not None and plan.launch.plain:
         return
-    python, own = "python3", plan.environment if plan is not None else NodeEnvironment()
+    own = plan.environment if plan is not None else NodeEnvironment()
+    folder = own.venv or (own.conda if own.conda and "/" in own.conda else None)
     if where := _name_enclosure(own):
         yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
-        return
-    if own.venv or (own.conda and "/" in own.conda):
-        real, unset = expand_path(own.venv or own.conda or "")
+    elif folder:
+        real, unset = expand_path(folder)
         python = os.path.join(real, "bin", "python3")
-        if unset or not os.access(python, os.X_OK):
-            return  # check_paths reports the path
+        if not unset and os.access(python, os.X_OK):  # else check_paths reports the path
+            yield _import_torch(python, timeout=timeout, wanted=True)
     elif own.modules or own.conda:
         what = f"conda environment {own.conda}" if own.conda else "modules"
         message = f"not tried: the job's {what} are not loaded here"
         yield Check("torch", "unknown", message, "load them, then: python3 -c 'import torch'")
-        return
+    else:
+        yield _import_torch("python3", timeout=timeout, wanted=plan is not None)
+
+
+def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:
+    """Try it; `wanted` says that a job is known to need it."""
     here = shutil.which(python)
+    missing: Verdict = "fail" if wanted else "unknown"
     remedy = "name an environment that has it: environment.venv, conda or modules"
     if here is None:
-        yield Check(
-            "torch",
-            "unknown" if plan is None else "fail",
-            f"{python} is not installed here",
-            remedy,
-        )
-        return
+        return Check("torch", missing, f"{python} is not installed here", remedy)
     try:
         program = "import torch; print(torch.__version__)"
         version = run([here, "-c", program], timeout=timeout).strip()
     except RefusedError as error:
         message = f"{here}: {str(error).strip().splitlines()[-1]}"
-        yield Check("torch", "unknown" if plan is None else "fail", message, remedy)
+        return Check("torch", missing, message, remedy)
     except SchedulerUnavailableError:
         message = f"{here} has not imported it within {timeout:.0f} s; its file system may be slow"
-        yield Check("torch", "unknown", message, f"try: time {here} -c 'import torch'")
-    else:
-        yield Check("torch", "ok", f"{version}, imported by {here}")
+        return Check("torch", "unknown", message, f"try: time {here} -c 'import torch'")
+    return Check("torch", "ok", f"{version}, imported by {here}")

@@ -292,9 +292,21 @@ def _choose_gpu_type(profile: SiteProfile) -> str | None:
 
 
 def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
+    node, part = target.node, "resources"
+    yield SpecLine(part, "nodes", wishes.nodes or 1)
+    yield from _list_gpus(wishes, target)
+    if node.default_memory and not node.memory_per_gpu:
+        memory = node.memory or 16 * 1024**2
+        yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
+    longest = target.usual.longest if target.queue else None
+    walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
+    yield SpecLine(part, "walltime", walltime, "then the job is ended")
+
+
+def _list_gpus(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
+    """Yield the GPUs of each node, their type, and the CPUs that go with them."""
     node, profile, part = target.node, target.profile, "resources"
     local = not profile.can.batch
-    yield SpecLine(part, "nodes", wishes.nodes or 1)
     gpus = wishes.gpus_per_node
     if gpus is None:
         fewest, most = _find_gpu_range(target.usual)
@@ -308,16 +320,12 @@ def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
     if name := _choose_gpu_type(profile):
         others = [other for other in profile.gpu_types or {} if other != name]
         yield SpecLine(part, "gpu_type", name, f"or {', '.join(others)}" if others else "")
-    if gpus and node.default_cpus == 1 and node.cpus_per_gpu is None:
+    if node.cpus_per_gpu is not None:
+        return
+    if gpus and node.default_cpus == 1:
         yield SpecLine(part, "cpus_per_gpu", 8, "a GPU job has one CPU here unless it asks")
-    elif not local and node.cpus_per_gpu is None:
+    elif not local:
         yield SpecLine(part, "cpus_per_gpu", None, "such as 8: left out, it may be one CPU")
-    if node.default_memory and not node.memory_per_gpu:
-        memory = node.memory or 16 * 1024**2
-        yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
-    longest = target.usual.longest if target.queue else None
-    walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
-    yield SpecLine(part, "walltime", walltime, "then the job is ended")
 
 
 def _find_gpu_range(queue: SiteQueue) -> tuple[int | None, int | None]:

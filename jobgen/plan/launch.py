@@ -130,14 +130,20 @@ def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
 
 def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
     """Yield what this scheduler's launchers cannot do."""
-    loaded, resources, launch = context.loaded, context.spec.resources, context.spec.launch
-    can = context.site.can
+    yield from _check_mode(context, nodes, start)
+    yield from _check_unequal(context, nodes, start)
+    yield from _check_launcher(context, nodes)
+
+
+def _check_mode(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
+    """Yield what cannot go with the way in which the processes start."""
+    loaded, launch = context.loaded, context.spec.launch
     if start.plain and context.spec.preflight:
         message = f"compares what torch sees on the nodes, and launch.mode is {start.mode}"
         yield loaded.problem("preflight", message, "leave it out")
+    ranged = isinstance(context.spec.resources.nodes, NodeRange)
     for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
-        counts = value in ("direct", "plain", "ray", "mpiexec")
-        if isinstance(resources.nodes, NodeRange) and counts:
+        if ranged and value in ("direct", "plain", "ray", "mpiexec"):
             message = f"{value} needs the number of processes, and resources.nodes is a range"
             yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
     if nodes.together > 1 and not start.alone:
@@ -145,27 +151,38 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
         key = "mode" if launch.mode else "launcher"
         path = f"launch.{key}" if launch.mode or launch.launcher else "array.together"
         yield loaded.problem(path, message, "leave it out")
+
+
+def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
+    """Yield what nodes lack that are parts of a job because they are not alike."""
+    resources, can = context.spec.resources, context.site.can
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
-    if split and can.components and any(group.cpus is None for group in nodes.groups):
-        given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
-        hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
-        if isinstance(resources.gpus_per_node, tuple):
-            hint = advise_on_devices(resources.gpus_per_node) or hint
-        message = f"unequal nodes on {can.title} are parts of a job, each with its own CPUs"
-        path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
-        yield loaded.problem(path, message, hint)
-    asked = launch.launcher
-    hint = f"write {can.launcher}, mpiexec or auto"
-    if asked == "mpiexec" and can.components and nodes.unequal:
-        message = f"unequal nodes on {can.title} are parts of a job; mpiexec sees only the first"
-        yield loaded.problem("launch.launcher", message, f"write {can.launcher}")
-    if not can.batch or asked in (None, "auto", "mpiexec", can.launcher):
+    if not (split and can.components and any(group.cpus is None for group in nodes.groups)):
         return
-    owner = next(row for row in list_capabilities() if row.launcher == asked)
-    if owner.batch:
-        yield loaded.problem("launch.launcher", f"{asked} is for {owner.title} alone", hint)
-    elif nodes.total > 1:
-        yield loaded.problem("launch.launcher", "local starts nothing on other nodes", hint)
+    given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
+    hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
+    if isinstance(resources.gpus_per_node, tuple):
+        hint = advise_on_devices(resources.gpus_per_node) or hint
+    message = f"unequal nodes on {can.title} are parts of a job, each with its own CPUs"
+    path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
+    yield context.loaded.problem(path, message, hint)
+
+
+def _check_launcher(context: Context, nodes: Nodes) -> Iterator[Problem]:
+    """Yield why the launcher that the spec names cannot start this job."""
+    asked, can = context.spec.launch.launcher, context.site.can
+    why, hint = "", f"write {can.launcher}, mpiexec or auto"
+    if asked == "mpiexec" and can.components and nodes.unequal:
+        why = f"unequal nodes on {can.title} are parts of a job; mpiexec sees only the first"
+        hint = f"write {can.launcher}"
+    elif can.batch and asked not in (None, "auto", "mpiexec", can.launcher):
+        owner = next(row for row in list_capabilities() if row.launcher == asked)
+        if owner.batch:
+            why = f"{asked} is for {owner.title} alone"
+        elif nodes.total > 1:
+            why = "local starts nothing on other nodes"
+    if why:
+        yield context.loaded.problem("launch.launcher", why, hint)
 
 
 def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Filesystems, Limit, SiteQueue, SiteSource
+from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
@@ -86,20 +86,14 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     loaded, profile = context.loaded, context.site
-    queues = profile.queues or {}
-    checked = [("every queue", profile.every_queue)]
     named = [(one, profile.find_queue(one)) for one in (name or "").split(",") if one]
     known = [(one, record) for one, record in named if record is not None]
+    checked = [("every queue", profile.every_queue)]
     if len(known) < 2 or not any(accepts(record, size) for _, record in known):
         checked += known
     for one, record in named:
-        if record is None and queues and one in loaded.spec.queue:
-            message = f"the profile of {profile.title or 'this site'} has no queue {one!r}"
-            from jobgen.spec.spelling import find_near  # only a fault needs it
-
-            near = find_near(one, queues)
-            hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"
-            yield Breach(loaded.problem("queue", message, hint), "the list may be incomplete")
+        if record is None and profile.queues and one in loaded.spec.queue:
+            yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
         about = profile.find_source((profile.cited or {}).get("walltime_required"))
         message, hint = "every job must say its walltime", "add walltime, such as 1h"
@@ -116,6 +110,16 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
                     path = "resources.gpus_per_node"
                 about = profile.cite(limit, queue)
                 yield report(context, about, path, f"{message}{why}", hint)
+
+
+def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue]) -> Breach:
+    """Say that the profile does not have a queue, and which it has."""
+    from jobgen.spec.spelling import find_near  # only a fault needs it
+
+    message = f"the profile of {context.site.title or 'this site'} has no queue {name!r}"
+    near = find_near(name, queues)
+    hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"
+    return Breach(context.loaded.problem("queue", message, hint), "the list may be incomplete")
 
 
 def _covers(limit: Limit, size: Size) -> bool:
@@ -244,39 +248,54 @@ def check_lists(
     context: Context, *, gpu_type: str | None, gpus: int, filesystems: tuple[str, ...]
 ) -> Iterator[Breach]:
     """The account, the file systems and the type of GPU."""
-    loaded, spec, profile = context.loaded, context.spec, context.site
-    account, listed, types = profile.account, profile.filesystems, profile.gpu_types
-    if account is not None:
-        about = profile.cite(account)
-        if spec.account is None:
-            if account.required:
-                hint = "write account: NAME, or give it to the command that submits"
-                message = f"every job here needs an account{about}"
-                yield Breach(loaded.problem("", message, hint), "it may be given later")
-        elif not account.takes(spec.account):
-            message = f"{spec.account!r} is not an account of this site"
-            yield report(context, about, "account", message, f"it must be {account.meaning}")
-    if listed is not None and not is_listed_by_hand(listed, spec):
-        about = profile.cite(listed)
-        if not filesystems and listed.required:
-            message = "every job must name the file systems that it uses"
-            hint = f"add filesystems: [{', '.join(listed.known or ('NAME',))}]"
-            yield report(context, about, "", message, hint)
-        elif not filesystems:
-            message = f"names no {listed.resource}: what the job uses must be listed{about}"
-            hint = "add filesystems: [scratch/PROJECT]"
-            yield Breach(loaded.problem("", message, hint), "the job may use none")
-        for index, name in enumerate(filesystems):
-            if listed.known is not None and name not in listed.known:
-                message = f"{name!r} is not a file system of this site"
-                hint = f"the choices are {', '.join(listed.known)}"
-                yield report(context, about, f"filesystems[{index}]", message, hint)
-    if types is not None and gpus:
-        about = profile.cite(next(iter(types.values())))
-        if gpu_type is None and profile.gpu_type_required:
-            hint = f"add gpu_type, one of {', '.join(types)}"
-            yield report(context, about, "resources", "every GPU job must name the type", hint)
-        elif gpu_type is not None and gpu_type not in types:
-            message = f"{gpu_type!r} is not a GPU of this site"
-            hint = f"the choices are {', '.join(types)}"
-            yield report(context, about, "resources.gpu_type", message, hint)
+    yield from _check_account(context)
+    yield from _check_filesystems(context, filesystems)
+    if gpus and context.site.gpu_types is not None:
+        yield from _check_gpu_type(context, gpu_type, context.site.gpu_types)
+
+
+def _check_account(context: Context) -> Iterator[Breach]:
+    loaded, given, account = context.loaded, context.spec.account, context.site.account
+    if account is None:
+        return
+    about = context.site.cite(account)
+    if given is None and account.required:
+        hint = "write account: NAME, or give it to the command that submits"
+        message = f"every job here needs an account{about}"
+        yield Breach(loaded.problem("", message, hint), "it may be given later")
+    elif given is not None and not account.takes(given):
+        message = f"{given!r} is not an account of this site"
+        yield report(context, about, "account", message, f"it must be {account.meaning}")
+
+
+def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Breach]:
+    listed = context.site.filesystems
+    if listed is None or is_listed_by_hand(listed, context.spec):
+        return
+    about = context.site.cite(listed)
+    if not named and listed.required:
+        message = "every job must name the file systems that it uses"
+        hint = f"add filesystems: [{', '.join(listed.known or ('NAME',))}]"
+        yield report(context, about, "", message, hint)
+    elif not named:
+        message = f"names no {listed.resource}: what the job uses must be listed{about}"
+        hint = "add filesystems: [scratch/PROJECT]"
+        yield Breach(context.loaded.problem("", message, hint), "the job may use none")
+    for index, name in enumerate(named):
+        if listed.known is not None and name not in listed.known:
+            message = f"{name!r} is not a file system of this site"
+            hint = f"the choices are {', '.join(listed.known)}"
+            yield report(context, about, f"filesystems[{index}]", message, hint)
+
+
+def _check_gpu_type(
+    context: Context, gpu_type: str | None, types: Mapping[str, Node]
+) -> Iterator[Breach]:
+    about = context.site.cite(next(iter(types.values())))
+    if gpu_type is None and context.site.gpu_type_required:
+        hint = f"add gpu_type, one of {', '.join(types)}"
+        yield report(context, about, "resources", "every GPU job must name the type", hint)
+    elif gpu_type is not None and gpu_type not in types:
+        message = f"{gpu_type!r} is not a GPU of this site"
+        hint = f"the choices are {', '.join(types)}"
+        yield report(context, about, "resources.gpu_type", message, hint)

@@ -11,7 +11,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import ONE_A_NODE, NodeRange
+from jobgen.spec.model import ONE_A_NODE, JobSpec, NodeRange
 
 _MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
 
@@ -59,39 +59,42 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     OpenPBS places the chunks of a select one after the other and never goes back: small chunks
     first can take the large nodes, and then the job waits without end.
     """
-    resources, launch = loaded.spec.resources, loaded.spec.launch
-    gpus, processes = resources.gpus_per_node, launch.processes_per_node
-    written = resources.nodes.max if isinstance(resources.nodes, NodeRange) else resources.nodes
-    lists = (len(value) for value in (gpus, processes) if isinstance(value, tuple))
+    resources, local = loaded.spec.resources, not site.can.batch  # this machine has what it has
     shared = _count_processes(loaded, site, node) if loaded.spec.roles else ()
-    nodes = len(shared) or written or next(lists, 1)
-    gpu_list = gpus if isinstance(gpus, tuple) else (gpus or 0,) * nodes
-    if shared:
-        process_list = shared
-    elif processes is None:
-        one = launch.mode in ONE_A_NODE or loaded.spec.run.body is not None
-        process_list = tuple(1 if one else max(1, count) for count in gpu_list)
-    else:
-        process_list = processes if isinstance(processes, tuple) else (processes,) * nodes
-    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu
-    local = not site.can.batch  # this machine has what it has
-    single = [
-        NodeGroup(
-            nodes=1,
-            processes=process_count,
-            gpus=gpu_count,
-            cpus=None
-            if local
-            else resources.cpus_per_node or (cpus_per_gpu or 0) * gpu_count or None,
-            memory=None
-            if local
-            else resources.memory_per_node or (node.memory_per_gpu or 0) * gpu_count or None,
-        )
-        for gpu_count, process_count in zip(gpu_list, process_list, strict=True)
-    ]
+    gpus = _list_gpus(loaded.spec, len(shared))
+    processes = shared or _list_processes(loaded.spec, gpus)
+    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu or 0
+    memory_per_gpu = node.memory_per_gpu or 0
+    single = []
+    for gpu_count, process_count in zip(gpus, processes, strict=True):
+        cpus = resources.cpus_per_node or cpus_per_gpu * gpu_count or None
+        memory = resources.memory_per_node or memory_per_gpu * gpu_count or None
+        own = (None, None) if local else (cpus, memory)
+        single.append(NodeGroup(1, process_count, gpu_count, *own))
     single.sort(key=lambda group: -group.gpus)
     for group, members in groupby(single):
         yield group._replace(nodes=len(list(members)))
+
+
+def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
+    """Return the GPUs of each node; how many nodes there are may be `known`."""
+    nodes, gpus = spec.resources.nodes, spec.resources.gpus_per_node
+    if isinstance(gpus, tuple):
+        return gpus
+    if isinstance(nodes, NodeRange):
+        nodes = nodes.max
+    listed = spec.launch.processes_per_node
+    return (gpus or 0,) * (known or nodes or (len(listed) if isinstance(listed, tuple) else 1))
+
+
+def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the processes of each node: as many as GPUs, if the spec says nothing."""
+    given = spec.launch.processes_per_node
+    if given is not None:
+        return given if isinstance(given, tuple) else (given,) * len(gpus)
+    if spec.launch.mode in ONE_A_NODE or spec.run.body is not None:
+        return (1,) * len(gpus)
+    return tuple(max(1, count) for count in gpus)
 
 
 def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple[int, ...]:

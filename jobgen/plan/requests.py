@@ -9,6 +9,7 @@ from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.errors import Problem, UsageError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
+from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import After, JobSpec
 
@@ -169,28 +170,29 @@ def _list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys of the spec that the scheduler or site has no use for."""
     spec, site, resources = context.spec, context.site, context.spec.resources
     can = site.can
-    if resources.gpu_type is not None and not (can.gpu_type or site.pbs.gpu_type):
-        yield "resources.gpu_type"
-    if spec.filesystems is not None and site.filesystems is None:
-        yield "filesystems"
-    if not can.batch:
-        yield from (key for key in ("account", "queue") if getattr(spec, key))
     others = [line for line in spec.directives if not line.startswith(f"{can.sign} ")]
-    if others:
-        named = " ".join(line.partition(" ")[2].strip() for line in others)
-        yield f"directives of another scheduler ({named})"
-    if spec.qos is not None and not can.qos:
-        yield "qos"
-    if spec.reservation is not None and not can.reservation:
-        yield "reservation"
-    if spec.queue and spec.reservation is not None and can.reservation_queue:
-        yield "queue"
-    if resources.constraint is not None and not _takes_constraint(context):
-        yield "resources.constraint"
-    if resources.exclusive and (not can.exclusive or site.pbs.resources == "totals"):
-        yield "resources.exclusive"
-    if spec.notify is not None and (not can.mail or site.mail == "none"):
-        yield "notify"
+    named = " ".join(line.partition(" ")[2].strip() for line in others)
+    by_reservation = can.reservation_queue and spec.reservation
+    for key, given, taken in (
+        ("resources.gpu_type", resources.gpu_type, can.gpu_type or site.pbs.gpu_type),
+        ("filesystems", spec.filesystems, site.filesystems),
+        ("account", spec.account, can.batch),
+        ("queue", spec.queue, can.batch),
+        (f"directives of another scheduler ({named})", others, False),
+        ("qos", spec.qos, can.qos),
+        ("reservation", spec.reservation, can.reservation),
+        ("queue", spec.queue, not by_reservation),
+        ("resources.constraint", resources.constraint, _takes_constraint(context)),
+        ("resources.exclusive", resources.exclusive, _grants_alone(site)),
+        ("notify", spec.notify, can.mail and site.mail != "none"),
+    ):
+        if given and not taken:
+            yield key
+
+
+def _grants_alone(site: SiteProfile) -> bool:
+    """Return whether nodes can be asked for that no other job is on."""
+    return site.can.exclusive and site.pbs.resources != "totals"
 
 
 def _takes_constraint(context: Context) -> bool:

@@ -517,26 +517,26 @@ class SiteProfile(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """What is cited, routed or chosen by default is there; the launcher is the scheduler's."""
-        for path, record in walk_records(self):
-            source = record.source
-            if source is not None and source not in (self.sources or {}):
-                known = f"the choices are {', '.join(self.sources)}" if self.sources else ""
-                yield f"{path}.source", f"unknown source {source!r}", known
-        for key, source in (self.cited or {}).items():
-            if source not in (self.sources or {}):
-                yield f"cited.{key}", f"unknown source {source!r}", ""
-        for name, queue in (self.queues or {}).items():
-            if queue.routed_from is not None and queue.routed_from not in (self.queues or {}):
-                yield f"queues.{name}.routed_from", f"unknown queue {queue.routed_from!r}", ""
+        for path, what, name, known, hint in self._list_references():
+            if name is not None and name not in (known or {}):
+                yield path, f"unknown {what} {name!r}", hint
         launcher = self.launch.launcher if self.launch else "mpiexec"
         if self.can.batch and launcher not in ("mpiexec", self.can.launcher):
             yield "launch.launcher", f"{launcher} does not start jobs of {self.scheduler}", ""
-        for name, queue in (self.queues or {}).items():
+
+    def _list_references(self) -> Iterator[tuple[str, str, str | None, Any, str]]:
+        """Yield what names another part of the profile: path, kind, name, those there are, hint."""
+        sources, types, queues = self.sources, self.gpu_types, self.queues or {}
+        choices = f"the choices are {', '.join(sources)}" if sources else ""
+        for path, record in walk_records(self):
+            yield f"{path}.source", "source", record.source, sources, choices
+        for key, source in (self.cited or {}).items():
+            yield f"cited.{key}", "source", source, sources, ""
+        for name, queue in queues.items():
+            yield f"queues.{name}.routed_from", "queue", queue.routed_from, queues, ""
             for kind in queue.gpu_types or ():
-                if kind not in (self.gpu_types or {}):
-                    yield f"queues.{name}.gpu_types", f"unknown type {kind!r}", "see gpu_types"
-        if self.gpu_type is not None and self.gpu_type not in (self.gpu_types or {}):
-            yield "gpu_type", f"unknown type {self.gpu_type!r}", "name it in gpu_types"
+                yield f"queues.{name}.gpu_types", "type", kind, types, "see gpu_types"
+        yield "gpu_type", "type", self.gpu_type, types, "name it in gpu_types"
 
 
 def is_old(dated: str | None, today: str) -> bool:

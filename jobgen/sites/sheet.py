@@ -175,28 +175,33 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
 
 
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield what the site asks of every job: what, how, and the mark of its source."""
     account, listed, launch = profile.account, profile.filesystems, profile.launch
+    cited = profile.cited or {}
     if account is not None:
-        meaning = f": {account.meaning}" if account.meaning else ""
         need = "needed" if account.required else "optional"
-        yield "account", need + meaning, marks.get(account.source or "", "")
+        yield "account", _add_detail(need, account.meaning), marks.get(account.source or "", "")
     if listed is not None:
-        known = f": {', '.join(listed.known)}" if listed.known else ""
         need = "needed" if listed.required else "those that the job uses"
-        yield "file systems", f"{need}{known}", marks.get(listed.source or "", "")
-    cited = {key: marks.get(to, "") for key, to in (profile.cited or {}).items()}
-    if profile.walltime_required:
-        yield "walltime", "needed", cited.get("walltime_required", "")
-    if profile.gpu_type_required:
-        yield "type of GPU", "needed", cited.get("gpu_type_required", "")
-    if profile.node.memory_rule == "forbidden":
-        yield "memory", "must not be asked for", marks.get(profile.node.source or "", "")
-    if launch is not None:
-        what = "a process for each GPU" if launch.family == "direct" else "a torchrun agent a node"
-        yield "launch", f"{what}, by {launch.launcher}", marks.get(launch.source or "", "")
-    if binding := describe_binding(profile):
-        yield "binding", binding, marks.get(launch.source or "" if launch else "", "")
-    if profile.mail == "none":
-        yield "e-mail", "sends none", cited.get("mail", "")
-    if profile.internet:
-        yield "internet", profile.internet, cited.get("internet", "")
+        known = ", ".join(listed.known or ())
+        yield "file systems", _add_detail(need, known), marks.get(listed.source or "", "")
+    what = "a torchrun agent a node"
+    if launch is not None and launch.family == "direct":
+        what = "a process for each GPU"
+    no_memory = profile.node.memory_rule == "forbidden"
+    of_launch = launch.source if launch else None
+    for title, words, source in (
+        ("walltime", "needed" * profile.walltime_required, cited.get("walltime_required")),
+        ("type of GPU", "needed" * profile.gpu_type_required, cited.get("gpu_type_required")),
+        ("memory", "must not be asked for" * no_memory, profile.node.source),
+        ("launch", f"{what}, by {launch.launcher}" if launch else "", of_launch),
+        ("binding", describe_binding(profile), of_launch),
+        ("e-mail", "sends none" if profile.mail == "none" else "", cited.get("mail")),
+        ("internet", profile.internet, cited.get("internet")),
+    ):
+        if words:
+            yield title, words, marks.get(source or "", "")
+
+
+def _add_detail(words: str, detail: str | None) -> str:
+    return f"{words}: {detail}" if detail else words

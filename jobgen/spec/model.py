@@ -208,32 +208,39 @@ class Environment(NamedTuple):
         names = modules.load if isinstance(modules, Modules) else modules or ()
         for problem in _find_module_command(names):
             yield "modules", *problem
-        if self.venv and (
-            match := re.fullmatch(
-                r"(?:(?:source|\.)\s+)?(.*)/bin/(activate|python[\d.]*)/?", self.venv
-            )
-        ):
-            yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
-        activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
-        in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
-        if self.conda and (match := re.fullmatch(in_conda, self.conda)):
-            message = f"{self.conda!r} is not an environment, but a path in one"
-            yield "conda", message, f"write conda: {match[1] or match[2]}"
-        if self.conda and re.search(r"\.ya?ml$", self.conda):
-            hint = "make it before: conda env create, and write its name or path"
-            yield "conda", f"{self.conda!r} describes an environment, and is none", hint
+        yield from self._check_paths()
+        yield from self._check_variables()
         if self.uv and self.container:
             message = "has a venv of this machine's Python, and a container brings its own"
             yield "uv", message, "write venv: FOLDER, of one made with the image's Python"
+
+    def _check_paths(self) -> Iterator[tuple[str, str, str]]:
+        """A venv and a conda environment are named, and no file in them, nor a command."""
+        if self.venv:
+            in_venv = r"(?:(?:source|\.)\s+)?(.*)/bin/(activate|python[\d.]*)/?"
+            if match := re.fullmatch(in_venv, self.venv):
+                yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
+        if self.conda:
+            activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
+            in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
+            if match := re.fullmatch(in_conda, self.conda):
+                message = f"{self.conda!r} is not an environment, but a path in one"
+                yield "conda", message, f"write conda: {match[1] or match[2]}"
+            if self.conda.endswith((".yml", ".yaml")):
+                hint = "make it before: conda env create, and write its name or path"
+                yield "conda", f"{self.conda!r} describes an environment, and is none", hint
+
+    def _check_variables(self) -> Iterator[tuple[str, str, str]]:
+        """Each is given once, is not taken, and means what it looks like."""
+        variables = self.variables or {}
         for index, name in enumerate(self.from_shell or ()):
-            if name in (self.variables or ()):
+            if name in variables:
                 message = "is among the variables, too"
                 yield f"from_shell[{index}]", message, "remove it from one of them"
-        for name in self.variables or ():
-            if is_taken(name):
-                message = "would not arrive: the script, bash or torchrun sets it"
-                yield f"variables.{name}", message, "remove it, or choose another name"
-        path = (self.variables or {}).get("PATH", "")
+        for name in filter(is_taken, variables):
+            message = "would not arrive: the script, bash or torchrun sets it"
+            yield f"variables.{name}", message, "remove it, or choose another name"
+        path = variables.get("PATH", "")
         if "$" in path and not isinstance(path, ShellPath):
             hint = f"write {{value: {path}, expand: true}}"
             yield "variables.PATH", "would be this text as it is, and find no command", hint
