@@ -32,6 +32,8 @@ TORCHRUN_MODULES = _list_names("torch.distributed.run torch.distributed.launch t
 AGENTS = _list_names(
     "torchrun torchrun_jsc torchx deepspeed composer horovodrun torchpippy msrun paddlerun"
 )
+# By their name alone; others are told by the word after it.
+_BY_NAME = STEP_LAUNCHERS | SUBMITTERS | AGENTS
 AGENT_COMMANDS = {
     "accelerate": _list_names("launch"),
     "lightning": _list_names("run"),
@@ -205,7 +207,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _name_launcher(name: str, following: Sequence[str]) -> str:
-    if name in STEP_LAUNCHERS | SUBMITTERS | AGENTS:
+    if name in _BY_NAME:
         return name
     first = next((word for word in following if not word.startswith("-")), "")
     if first in AGENT_COMMANDS.get(name, ()):
