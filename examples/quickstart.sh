@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 58ce658a9277 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 9826035fc99e ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -96,7 +96,7 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
     done
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
+    grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
         grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
 '|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead'

@@ -44,7 +44,7 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
     done
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
-    grep -E '^(\S+ +)?\S*(Error|Exception)\b|^ *what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
+    grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
         grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
 '|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead'
