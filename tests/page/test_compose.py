@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import EXAMPLES, jobgen, working_in
+from support import EXAMPLES, ROOT, jobgen, working_in
 
 from jobgen import __version__
 from jobgen.page import compose
@@ -203,3 +203,12 @@ def test_what_the_page_holds_is_all_that_it_needs_in_a_browser(folder: Path) -> 
     argv = [sys.executable, "-I", "-S", "-c", BROWSER, str(held), "job.sbatch"]
     ended = subprocess.run(argv, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_job_with_roles_shows_where_each_runs(folder: Path) -> None:
+    text = (ROOT / "examples" / "roles" / "grpo.yaml").read_text()
+    answer = compose.compose(text.replace("name: grpo", "name: grpo\nscheduler: slurm"))
+    assert answer["problems"] == []
+    places = answer["places"].splitlines()
+    assert [line for line in places if line.startswith("Role ")] == ["Role server", "Role train"]
+    assert "starts once server is ready" in answer["places"]
