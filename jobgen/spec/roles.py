@@ -9,15 +9,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 from jobgen.spec.commands import Conflict, is_shell_command
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.model import (
-    ONE_A_NODE,
-    Environment,
-    JobSpec,
-    Launch,
-    NodeRange,
-    Role,
-    Run,
-)
+from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role
 from jobgen.spec.value_types import is_taken
 
 # What of a job's launch is for all that it starts; the rest is each role's own.
@@ -144,12 +136,8 @@ def _find_own(path: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
         yield f"{path}.environment.from_shell", message, "write it in environment beside roles"
     for other in role.after or ():
         if other not in earlier:
-            known = ", ".join(earlier) or "none"
-            yield (
-                f"{path}.after",
-                f"{other!r} does not stand before this role",
-                f"there are {known}",
-            )
+            message = f"{other!r} does not stand before this role"
+            yield f"{path}.after", message, f"there are {', '.join(earlier) or 'none'}"
 
 
 def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
@@ -163,12 +151,12 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         launch = launch._replace(processes_per_node=place.gpus)
     names = list_names(spec)
     environment = _add(spec.environment, role.environment)
-    variables = _expand_all(environment.variables, names)
+    variables = _expand(environment.variables, names)
     run, shell = role.run, is_shell_command(role.run.command or ())
     if not shell:
-        run = run._replace(command=_expand_all(run.command, names))
+        run = run._replace(command=_expand(run.command, names))
     if not shell or isinstance(run.args, dict):
-        run = run._replace(args=_expand_all(run.args, names))
+        run = run._replace(args=_expand(run.args, names))
     return spec._replace(
         run=run,
         roles=None,
@@ -181,19 +169,14 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
     )
 
 
-def expand(text: str, names: tuple[str, ...]) -> str:
-    """Return a text that expands in the job if it holds one of `names` as $NAME or ${NAME}."""
-    names_in_it = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)
-    return ShellPath(text) if any(name in names for name in names_in_it) else text
-
-
-def _expand_all(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the same value with all its texts expanded."""
+def _expand(value: Any, names: tuple[str, ...]) -> Any:
+    """Return the same value, whose texts expand in the job if they hold a $NAME of `names`."""
     if isinstance(value, dict):
-        return {key: _expand_all(inner, names) for key, inner in value.items()}
+        return {key: _expand(inner, names) for key, inner in value.items()}
     if isinstance(value, tuple):
-        return tuple(_expand_all(inner, names) for inner in value)
-    return expand(value, names) if isinstance(value, str) else value
+        return tuple(_expand(inner, names) for inner in value)
+    held = re.findall(r"\$\{?(\w+)", value) if isinstance(value, str) else ()
+    return ShellPath(value) if {*held} & {*names} else value
 
 
 def _add(job: Environment, role: Environment) -> Environment:
@@ -212,8 +195,7 @@ def find_path(name: str, path: str, role: Role) -> str:
     """Return where the key of a role's own spec is written: with the role, or with the job."""
     head, _, key = path.partition(".")
     key = re.split(r"[.\[]", key)[0]
-    record: Launch | Environment | Run | None = getattr(role, head, None)
     own = head == "run" or (head == "launch" and key not in _SHARED)
-    if own or (head == "environment" and getattr(record, key, None) is not None):
+    if own or (head == "environment" and getattr(role.environment, key, None) is not None):
         return f"roles.{name}.{path}"
     return path

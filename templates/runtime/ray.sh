@@ -32,14 +32,12 @@ start_ray() {    # start_ray OPTIONS...: Ray on this node, and beside it what it
         ) &
     fi
     child=$!
-    : >"$JOBGEN_AGENT/reached"
     short=$(mktemp -u /tmp/ray-XXXXXX)    # a socket's path has 107 bytes at most
-    mkdir "$JOBGEN_AGENT/ray" && ln -s "$JOBGEN_AGENT/ray" "$short"
-    # The other ports are what each node has free: another job on it may have a Ray, too.
+    mkdir "$JOBGEN_AGENT/ray" && ln -s "$JOBGEN_AGENT/ray" "$short" && : >"$JOBGEN_AGENT/reached"
     RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 setsid ray start --block "${options[@]}" \
         --node-name="$node" --temp-dir="$short" --dashboard-agent-listen-port=0 \
         --min-worker-port=0 --max-worker-port=0 --disable-usage-stats >>"$log/ray.log" 2>&1 &
-    ray=$!
+    ray=$!    # all other ports are what the node has free: another job on it may have a Ray, too
     while kill -0 "$ray" && kill -0 "$child"; do sleep 1 || :; done 2>/dev/null
     if kill -0 "$ray" 2>/dev/null; then
         wait "$child" || code=$?
