@@ -19,8 +19,8 @@ from jobgen.records import NamedTuple
 
 # Python writes a traceback, and is gone within this time: seconds.
 _LEAVES_WITHIN = 0.5
-# What is printed of an exit in good order: nothing of it is the reason.
-_OF_EXITS = re.compile(
+#: what is printed of an exit, or a beginning, in good order: nothing of it is the reason
+OF_EXITS = re.compile(
     r"wandb: |\s*$|\[[WI]\d+ .*(socket\.cpp|ProcessGroup)|.*resource_tracker|.*leaked \w+ objects"
     r"|.*Warning: |\s+warnings\.warn|\S+/attempts/\d+/script: line \d+: +\d+ "
 )
@@ -161,18 +161,11 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
     after = [line for line in lines[last.end :] if line.file == file]
     asides = find_tracebacks(after)
     after = after[asides[-1].end if asides else 0 :]
-    logged = any(LOGGED.match(line.text) and not _is_of_ends(line) for line in after)
+    logged = any(
+        LOGGED.match(line.text) and not (OF_EXITS.match(line.text) or _NAMES_CODE.search(line.text))
+        for line in after
+    )
     return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
-
-
-def _is_of_ends(line: Line) -> bool:
-    """Whether a line says no more than that something ends, or has ended with a code."""
-    return is_of_exits(line) or bool(_NAMES_CODE.search(line.text))
-
-
-def is_of_exits(line: Line) -> bool:
-    """Whether processes print a line of the kind as they end, or begin, in good order."""
-    return bool(_OF_EXITS.match(line.text))
 
 
 def find_last_words(lines: Sequence[Line]) -> Line | None:

@@ -15,12 +15,12 @@ from functools import cache
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.ending import (
+    OF_EXITS,
     REFERS,
     Ending,
     Innocent,
     find_ending,
     find_last_words,
-    is_of_exits,
     normalize,
     select_telling,
 )
@@ -117,13 +117,18 @@ def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
 
     One that is vague, or but a symptom, counts where no other is.
     """
-    lesser = []
-    for own in (True, False):
-        match = _find_first([line for line in lines if is_own(line) == own], where, own=own)
-        if match and not (match[0].symptom or match[0].vague):
-            return match
-        lesser += [match] if match else []
-    return next((match for match in lesser if not match[0].symptom), lesser[0] if lesser else None)
+    matches = []
+    for line in lines:
+        own = is_own(line)
+        if _combine_patterns(where, own).search(line.text):
+            causes = (one for one in CAUSES if own or where in one.where)
+            matches.append((next(one for one in causes if _search(one, line)), line))
+    return min(matches, key=_rate, default=None)
+
+
+def _rate(match: Match) -> tuple[bool, bool, bool]:
+    cause, line = match
+    return cause.symptom, cause.vague, not is_own(line)
 
 
 def find_verdict(lines: Sequence[Line]) -> Match | None:
@@ -227,7 +232,7 @@ def _find_known(raised: Raised) -> Match | None:
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
-    tail = tuple(line for line in ending.lines if not is_of_exits(line))
+    tail = tuple(line for line in ending.lines if not OF_EXITS.match(line.text))
     talks = code is None or code > 0 or code in _OF_PROGRAMS
     last = find_last_words(tail) if talks else None
     match = find_cause([last], "rank") if last else None
@@ -304,22 +309,6 @@ def _search(cause: Cause, line: Line) -> re.Match[str] | None:
 def is_own(line: Line) -> bool:
     """Whether jobgen's script has printed a line."""
     return line.text.startswith(_OWN)
-
-
-def _find_first(lines: Sequence[Line], where: Where, *, own: bool) -> Match | None:
-    lesser = None
-    anything = _combine_patterns(where, own)
-    for line in lines:
-        if not anything.search(line.text):
-            continue
-        for cause in CAUSES:
-            if (own or where in cause.where) and _search(cause, line):
-                if not (cause.symptom or cause.vague):
-                    return cause, line
-                if lesser is None or (lesser[0].symptom and cause.vague):
-                    lesser = cause, line
-                break
-    return lesser
 
 
 @cache

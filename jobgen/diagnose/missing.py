@@ -9,7 +9,7 @@ import re
 import socket
 
 from jobgen.diagnose.cause import Cause
-from jobgen.diagnose.ending import is_of_exits, select_telling
+from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, find_cause
 from jobgen.diagnose.reading import Line
@@ -84,7 +84,7 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
         return None
     ((rank, node),) = left.items()
     log = evidence.read_log(node, rank)
-    errors = [line for line in log if line.file.suffix == ".err" and not is_of_exits(line)]
+    errors = [line for line in log if line.file.suffix == ".err" and not OF_EXITS.match(line.text)]
     said = errors[-1:] or select_telling(log)
     return Absent(LEFT_EARLY, node, rank, said[0] if said else None)
 

@@ -22,7 +22,7 @@ from jobgen.records import NamedTuple
 # tell that steps are long, ten times the longest between two of them so far.
 _SILENT, _STEPS = 600.0, 10
 # Where a walltime has ended the job, a minute is, if it was half of its time.
-_SHORT = 60.0
+SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
@@ -52,7 +52,6 @@ class Silence(NamedTuple):
     newest: float  # when that was, in seconds since 1970
     last: Line | None  # what was written last
     since_began: float  # seconds
-    usual: float = _SHORT  # what is nothing to speak of
 
     @property
     def long(self) -> bool:
@@ -62,7 +61,7 @@ class Silence(NamedTuple):
     @property
     def to_the_end(self) -> bool:
         """Whether it is a hang, where a walltime has ended the job: it may be a short one."""
-        steps = self.most if self.most > _SILENT else _SHORT
+        steps = self.most if self.most > _SILENT else SHORT
         return self.long or self.seconds >= max(steps, self.since_began / 2)
 
 
@@ -92,7 +91,6 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         last,
         line,
         max(0.0, now - evidence.began),
-        max(_SHORT, 2 * longest),
     )
 
 
@@ -125,7 +123,6 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         _suspect_by_flight(evidence)
         or _suspect_by_stacks(evidence)
         or suspect_by_name(evidence, waiting)
-        or _suspect_by_key(evidence, waiting)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_end(evidence)
@@ -164,18 +161,6 @@ def _list_last_words(one: Explained) -> Sequence[Line]:
     lines = one.failure.lines
     begins = (at for at, line in enumerate(lines) if words and line[:2] == words[:2])
     return lines[next(begins, len(lines)) :]
-
-
-def _suspect_by_key(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """The one that waited for a key of the store, where the others were there to lose it."""
-    vain = [one for one in waiting if one.cause.waits]
-    if len(vain) != 1 or len(waiting) < len(evidence.ranks):
-        return None
-    rank, line = vain[0].failure.rank, vain[0].line
-    if rank is None or line is None or " keys: " not in line.text:
-        return None
-    title = "it waited in vain for a key of the store that another should set"
-    return Suspects((rank,), (line,), vain[0].place, title)
 
 
 def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
