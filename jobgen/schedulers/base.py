@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -72,19 +73,18 @@ class State(NamedTuple):
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
-def output_paths(directives: Iterable[str]) -> Iterator[str]:
-    """Where the directives, given without their `#PBS` or `#SBATCH`, send output by -o and -e."""
-    for directive in directives:
-        try:
-            words = shlex.split(directive, comments=True)
-        except ValueError:  # the scheduler will say so
-            continue
-        for word, following in zip(words, [*words, ""][1:], strict=True):
-            option, equals, value = word.partition("=")
-            if option in ("--output", "--error"):
-                yield value if equals else following
-            elif word.startswith(("-o", "-e")):
-                yield word[2:] or following
+def _list_outputs(directive: str) -> Iterator[str]:
+    """Where a directive, given without its `#PBS` or `#SBATCH`, sends output by -o and -e."""
+    try:
+        words = shlex.split(directive, comments=True)
+    except ValueError:  # the scheduler will say so
+        return
+    for word, following in zip(words, [*words, ""][1:], strict=True):
+        option, equals, value = word.partition("=")
+        if option in ("--output", "--error"):
+            yield value if equals else following
+        elif word.startswith(("-o", "-e")):
+            yield re.sub(r"^[\w.-]*:", "", word[2:] or following)  # the host, on PBS
 
 
 class Directive(str):
@@ -375,6 +375,12 @@ class Scheduler:
     name: str
     suffix: str  # of its scripts
     advice: Advice
+    submit_command: tuple[str, ...]  # that submits, or runs, the file of a script
+    # What follows is of those with a queue.
+    cancel_command: str
+    dependency = "$^"  # finds what a directive in a script waits for
+    placeholder = "%"  # begins what only the scheduler puts into a path
+    too_long = ("\n", "")  # its words about an array that is too long, and what to do
 
     @property
     def can(self) -> Capabilities:
@@ -391,7 +397,7 @@ class Scheduler:
 
     def submit_argv(self, script: str) -> list[str]:
         """Return the command that submits, or runs, the file `script`."""
-        raise NotImplementedError
+        return [*self.submit_command, script]
 
     def test_argv(self, argv: Sequence[str]) -> list[str]:
         """Return the command that only says what would become of a submission; empty if none."""
@@ -405,21 +411,36 @@ class Scheduler:
         """Return where the output of the script itself goes, in the folder of submission."""
         raise NotImplementedError
 
-    def output_folders(self, script: str) -> Sequence[str]:
-        """Return the folders that the directives in the text of a script send output to."""
-        return []
+    def output_folders(self, script: str) -> list[str]:
+        """Return the folders that the directives in the text of a script send output to.
+
+        One that only the scheduler knows is left out.
+        """
+        folders = []
+        sign = rf"\s*{self.can.sign}" if self.can.indented else self.can.sign
+        for directive in re.findall(rf"^{sign}\s+(.+)", script, re.MULTILINE):
+            for path in _list_outputs(directive):
+                folder = path if path.endswith("/") else os.path.dirname(path)
+                if folder and self.placeholder not in folder:
+                    folders.append(folder)
+        return folders
 
     def after_argv(self, dependencies: str) -> list[str]:
         """Return the options of a submission that waits for these, and for nothing else."""
         raise NotImplementedError
 
     def dependencies(self, script: str) -> str:
-        """Return what the directives in the text of a script wait for; empty if for nothing."""
-        return ""
+        """Return what the directives in the text of a script wait for; empty if for nothing.
+
+        The last one counts; a command's own replaces it.
+        """
+        waits = re.findall(self.dependency, script, re.MULTILINE)
+        return waits[-1] if waits else ""
 
     def hint(self, refusal: str) -> str:
         """Return what to do about a refusal of an array; empty if its size is not the reason."""
-        return ""
+        words, hint = self.too_long
+        return f"\n{hint}" if words in refusal else ""
 
     def parse_job_id(self, output: str) -> str | None:
         """Return the job's id in what the submission printed; None if it has none."""
@@ -427,7 +448,7 @@ class Scheduler:
 
     def cancel_argv(self, ids: Sequence[str]) -> list[str]:
         """Return the command that ends jobs."""
-        raise NotImplementedError
+        return [self.cancel_command, *ids]
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that change a submission from here, and what each of them does."""

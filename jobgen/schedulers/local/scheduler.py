@@ -21,6 +21,7 @@ class Local(Scheduler):
         output="the script's output",
         nodes="--nodes",
     )
+    submit_command = ("bash",)
 
     def directives(self, plan: Plan) -> list[str]:
         """Nobody reads any."""
@@ -30,10 +31,6 @@ class Local(Scheduler):
         """Names for the nodes; what a scheduler does elsewhere the script does here."""
         names = tuple(f"node{index}" for index in range(plan.nodes.total))
         return LaunchPieces(watched=True, node_names=names)
-
-    def submit_argv(self, script: str) -> list[str]:
-        """It just runs."""
-        return ["bash", script]
 
     def output_file(self, name: str, job_id: str) -> str:
         """In the run folder, which is there before the job."""

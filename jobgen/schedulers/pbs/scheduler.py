@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -33,6 +32,15 @@ class Pbs(base.Scheduler):
         go_on="resubmit",
         output="-o and -e",
         nodes="-l select",
+    )
+    submit_command = ("qsub",)
+    cancel_command = "qdel"
+    dependency = r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)"
+    placeholder = "^array_index^"
+    too_long = (
+        "Array job exceeds",
+        "the array is too long: 'qstat -Bf' and 'qstat -Qf' tell max_array_size; split it, or write"
+        " a script for each task with jobgen render --expand",
     )
 
     def directives(self, plan: Plan) -> Sequence[str]:
@@ -73,20 +81,9 @@ class Pbs(base.Scheduler):
         """PBS names the nodes in a file, and may not tell which of a node's GPUs are the job's."""
         return base.LaunchPieces(watched=True, node_file=True, gpu_parts=_parts(plan))
 
-    def submit_argv(self, script: str) -> list[str]:
-        """`qsub`."""
-        return ["qsub", script]
-
     def after_argv(self, dependencies: str) -> list[str]:
         """`-W depend=`."""
         return ["-W", f"depend={dependencies}"]
-
-    def dependencies(self, script: str) -> str:
-        """The last `depend=` of -W; qsub replaces it by the command line's."""
-        waits = re.findall(
-            r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)", script, re.MULTILINE
-        )
-        return waits[-1] if waits else ""
 
     def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
         """The `qsub` of a job that goes on where job `after` will have ended, however it did.
@@ -98,22 +95,9 @@ class Pbs(base.Scheduler):
         variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
         return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
 
-    def hint(self, refusal: str) -> str:
-        """max_array_size of the server or the queue, 10000 by default."""
-        if "Array job exceeds" not in refusal:
-            return ""
-        return (
-            "\nthe array is too long: 'qstat -Bf' and 'qstat -Qf' tell max_array_size; split it,"
-            " or write a script for each task with jobgen render --expand"
-        )
-
     def parse_job_id(self, output: str) -> str | None:
         """Read `123.server`, or `123[].server` of an array."""
         return qstat.parse_job_id(output)
-
-    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
-        """`qdel`."""
-        return ["qdel", *ids]
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """The variables that qsub reads (qsub(1B)): what a directive is, and which server."""
@@ -123,16 +107,6 @@ class Pbs(base.Scheduler):
         """qsub(1B): the name, `.o` and the number, where -j oe joins both outputs."""
         number, _, index = job_id.partition(".")[0].rstrip("]").partition("[")
         return f"{name}.o{number}" + (f".{index}" if index else "")
-
-    def output_folders(self, script: str) -> list[str]:
-        """Folders of -o and -e; with -k oed a job whose folder is missing never runs."""
-        folders = []
-        for path in base.output_paths(re.findall(r"^\s*#PBS\s+(.+)", script, re.MULTILINE)):
-            path = path.split(":", 1)[-1]
-            folder = path if path.endswith("/") else os.path.dirname(path)
-            if folder and "^array_index^" not in folder:
-                folders.append(folder)
-        return folders
 
 
 def _parts(plan: Plan) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -32,6 +31,15 @@ class Slurm(base.Scheduler):
         go_on="requeue",
         output="--output",
         nodes="-N or --nodes",
+    )
+    submit_command = ("sbatch", "--parsable")
+    cancel_command = "scancel"
+    dependency = r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)"
+    # 1001 unless the site says otherwise (slurm.conf(5)).
+    too_long = (
+        "Invalid job array specification",
+        "the array may be too long: 'scontrol show config' tells MaxArraySize, which indices stay"
+        " below; split it, or write a script for each task with jobgen render --expand",
     )
 
     def directives(self, plan: Plan) -> Sequence[str]:
@@ -116,10 +124,6 @@ class Slurm(base.Scheduler):
             share_cpus=components[0].cpus is None and _tasks(components[0], plan) > 1,
         )
 
-    def submit_argv(self, script: str) -> list[str]:
-        """`sbatch --parsable`."""
-        return ["sbatch", "--parsable", script]
-
     def test_argv(self, argv: Sequence[str]) -> list[str]:
         """`sbatch --test-only`."""
         return [argv[0], "--test-only", *argv[1:]]
@@ -133,30 +137,10 @@ class Slurm(base.Scheduler):
         """A job that waits for what cannot come true any more is cancelled, as on PBS."""
         return [f"--dependency={dependencies}", _NEVER]
 
-    def dependencies(self, script: str) -> str:
-        """The last of --dependency; sbatch replaces it by the command line's."""
-        waits = re.findall(
-            r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)", script, re.MULTILINE
-        )
-        return waits[-1] if waits else ""
-
-    def hint(self, refusal: str) -> str:
-        """MaxArraySize is 1001 unless the site says otherwise (slurm.conf(5))."""
-        if "Invalid job array specification" not in refusal:
-            return ""
-        return (
-            "\nthe array may be too long: 'scontrol show config' tells MaxArraySize, which indices"
-            " stay below; split it, or write a script for each task with jobgen render --expand"
-        )
-
     def parse_job_id(self, output: str) -> str | None:
         """`123` or `123;cluster`."""
         match = re.fullmatch(r"([1-9]\d*)(;\S+)?", output.strip(), re.ASCII)
         return match[1] if match else None
-
-    def cancel_argv(self, ids: Sequence[str]) -> list[str]:
-        """`scancel`."""
-        return ["scancel", *ids]
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
         """`SBATCH_*`, which win over the script, and `SLURM_CLUSTERS`."""
@@ -174,15 +158,6 @@ class Slurm(base.Scheduler):
     def output_file(self, name: str, job_id: str) -> str:
         """As `directives` says it."""
         return f"{name}-{job_id}.out"
-
-    def output_folders(self, script: str) -> list[str]:
-        """Folders of --output and --error; one with a %-pattern in it is only known to Slurm."""
-        folders = []
-        for path in base.output_paths(re.findall(r"^#SBATCH\s+(.+)", script, re.MULTILINE)):
-            folder = os.path.dirname(path)
-            if folder and "%" not in folder:
-                folders.append(folder)
-        return folders
 
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:
