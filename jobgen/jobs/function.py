@@ -37,12 +37,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     environment the job uses this Python's own. Raises UsageError for what cannot be imported by its
     name, or pickled.
     """
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-    if not name:
-        raise UsageError(f"{function!r} is not a function; give one of a module, and its arguments")
-    if module == "__main__" or "<" in name:
-        hint = "define it at the top level of a module (a .py file), from which a job imports it"
-        raise UsageError(f"{name}: a job cannot import it; {hint}")
+    module, name = _name_function(function)
     if not calls:
         raise UsageError(f"{name}: there is nothing to call it with")
     if isinstance(spec, Mapping):
@@ -50,12 +45,14 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     bare = load(spec, {"run": {"command": ["true"]}}, user=True)
     folder = Path(RUNS, bare.spec.name, "calls", create_token())
     overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}}
-    overrides["array"] = {"tasks": len(calls)} if len(calls) > 1 else None
+    overrides["array"] = None
+    if len(calls) > 1:
+        overrides["array"] = {"tasks": len(calls)}
+        if bare.spec.array is not None and bare.spec.array.at_once is not None:
+            overrides["array"]["at_once"] = bare.spec.array.at_once
     own = bare.spec.environment
     if not (own.venv or own.uv or own.conda or own.container or own.modules or own.stage):
         overrides["environment.venv"] = sys.prefix
-    if bare.spec.array is not None and bare.spec.array.at_once is not None and len(calls) > 1:
-        overrides["array"]["at_once"] = bare.spec.array.at_once
     path = [os.getcwd(), *(os.path.abspath(entry) for entry in sys.path if entry)]
     files: dict[str, object] = {"about": (path, module, name)}
     files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
@@ -73,6 +70,17 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     except JobgenError:
         shutil.rmtree(folder)
         raise
+
+
+def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return the names of its module and of itself; raise UsageError if a job cannot import it."""
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not name:
+        raise UsageError(f"{function!r} is not a function; give one of a module, and its arguments")
+    if module == "__main__" or "<" in name:
+        hint = "define it at the top level of a module (a .py file), from which a job imports it"
+        raise UsageError(f"{name}: a job cannot import it; {hint}")
+    return module, name
 
 
 def read_result(job: JobRecord, state: str) -> Any:
