@@ -317,7 +317,7 @@ def _judge_progress(
     """Of a job that has not ended, and of which no process has: whether it gets on."""
     if quiet and quiet.long:
         return _report_hang(about, quiet, evidence)
-    usual = quiet is None or quiet.seconds < stall.SHORT
+    usual = quiet is None or quiet.seconds < quiet.usual
     if quiet and not usual and stall.is_idle(evidence):
         title = f"it is quiet for {quiet.seconds:.0f} s and idle on all nodes: it may hang"
         return _report_hang(about, quiet, evidence, title=title)

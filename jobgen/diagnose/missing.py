@@ -85,8 +85,8 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     ((rank, node),) = left.items()
     log = evidence.read_log(node, rank)
     errors = [line for line in log if line.file.suffix == ".err" and not OF_EXITS.match(line.text)]
-    said = errors[-1:] or select_telling(log)
-    return Absent(LEFT_EARLY, node, rank, said[0] if said else None)
+    shows = errors[-1:] or select_telling(log)
+    return Absent(LEFT_EARLY, node, rank, shows[0] if shows else None)
 
 
 def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:

@@ -22,7 +22,7 @@ from jobgen.records import NamedTuple
 # tell that steps are long, ten times the longest between two of them so far.
 _SILENT, _STEPS = 600.0, 10
 # Where a walltime has ended the job, a minute is, if it was half of its time.
-SHORT = 60.0
+_SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
@@ -52,6 +52,7 @@ class Silence(NamedTuple):
     newest: float  # when that was, in seconds since 1970
     last: Line | None  # what was written last
     since_began: float  # seconds
+    usual: float  # what is nothing to speak of
 
     @property
     def long(self) -> bool:
@@ -61,7 +62,7 @@ class Silence(NamedTuple):
     @property
     def to_the_end(self) -> bool:
         """Whether it is a hang, where a walltime has ended the job: it may be a short one."""
-        steps = self.most if self.most > _SILENT else SHORT
+        steps = self.most if self.most > _SILENT else _SHORT
         return self.long or self.seconds >= max(steps, self.since_began / 2)
 
 
@@ -91,6 +92,7 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         last,
         line,
         max(0.0, now - evidence.began),
+        max(_SHORT, 2 * longest),
     )
 
 
