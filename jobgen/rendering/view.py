@@ -49,9 +49,6 @@ class Mpiexec(NamedTuple):
 class ScriptView(NamedTuple):
     """Part 1 of a script: the parts of the plan, and what follows from them for the templates."""
 
-    header: tuple[str, ...]
-    facts: str  # for programs
-    directives: tuple[str, ...]
     plan: Plan
     pieces: LaunchPieces
     launcher: SimpleNamespace  # whether it is srun, pbsdsh, ...
@@ -63,7 +60,7 @@ class ScriptView(NamedTuple):
     uses_gpus: bool
     records_gpus: bool
     gpu_parts: tuple[int, ...]  # GPUs of each node, if the scheduler does not tell which
-    setup: tuple[str, ...]
+    setup: str  # the user's lines
     from_shell: tuple[str, ...]  # what the script itself hands on to the nodes
     required: tuple[ShellPath, ...]
     after: tuple[Dependency, ...]  # jobs that the script itself waits for
@@ -74,6 +71,14 @@ class ScriptView(NamedTuple):
     nodes_before: int = 0  # of the roles before its own, if all share this machine's GPUs
     gpus_shared: tuple[int, ...] = ()  # then, of each node of each role
     parts: tuple[ScriptView, ...] = ()  # of the roles
+
+    @property
+    def header(self) -> str:
+        """The lines below the first: comments, directives, and facts for programs."""
+        lines = [f"# {line}" for line in header.write_lines(self.plan)]
+        lines += schedulers.SCHEDULERS[self.plan.scheduler].directives(self.plan)
+        facts = header.write_json(header.describe_plan(self.plan))
+        return "\n".join([*lines, f"# jobgen: {facts}"])
 
     @property
     def parts_with_plans(self) -> tuple[tuple[ScriptView, Plan], ...]:
@@ -177,15 +182,11 @@ class ScriptView(NamedTuple):
 
 def _describe_job(plan: Plan) -> ScriptView:
     """Put together what Part 1 says of one program."""
-    scheduler = schedulers.SCHEDULERS[plan.scheduler]
-    pieces = scheduler.launch(plan)
+    pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     nodes, launch = plan.nodes, plan.launch
     local = not plan.can.batch
     differ = len(set(nodes.processes)) > 1
     return ScriptView(
-        header=tuple(header.write_lines(plan)),
-        facts=f"jobgen: {header.write_json(header.describe_plan(plan))}",
-        directives=tuple(scheduler.directives(plan)),
         plan=plan,
         pieces=pieces,
         launcher=_mark(launch.launcher, LAUNCHERS),
@@ -256,22 +257,22 @@ def hands_on(plan: Plan) -> bool:
     return bool(plan.environment.from_shell) and plan.launch.launcher in ("pbsdsh", "mpiexec")
 
 
-def indent_setup(text: str) -> tuple[str, ...]:
+def indent_setup(text: str) -> str:
     """Indent the user's own lines, unless that would change what they mean.
 
     Lines are left as they are where one goes on in the next: in quotes, in a here-document, or
     after a backslash.
     """
-    lines = text.rstrip("\n").splitlines() if text.strip() else []
+    text = text.rstrip("\n") if text.strip() else ""
     try:
-        for line in lines:
+        for line in text.splitlines():
             if re.search(r"[\\\"']", line):
                 shlex.split(line, comments=True)
     except ValueError:
-        return tuple(lines)
+        return text
     if "<<" in text:
-        return tuple(lines)
-    return tuple(f"    {line}" if line.strip() else line for line in lines)
+        return text
+    return "\n".join(f"    {line}" if line.strip() else line for line in text.splitlines())
 
 
 def _count_sharing(plan: Plan, *, local: bool) -> int:

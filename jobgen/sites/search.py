@@ -10,7 +10,7 @@ from functools import cache
 from jobgen.errors import Position, Problem, SpecError, UsageError
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile as SiteProfile
-from jobgen.spec import yaml_nodes
+from jobgen.spec import user_config, yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.user_config import find_upwards, name_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Scalar, merge
@@ -35,7 +35,7 @@ def list_folders() -> list[str]:
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
     project = find_upwards(".jobgen/sites", os.getcwd(), fits=os.path.isdir)
     candidates = ["/etc/jobgen/sites", *listed, name_user_file("sites"), project or ""]
-    folders = list(filter(os.path.isdir, candidates))
+    folders = [folder for folder in filter(user_config.exists, candidates) if os.path.isdir(folder)]
     for folder in folders:
         refuse_strangers(folder)
         if os.path.basename(parent := os.path.dirname(folder)) == ".jobgen":

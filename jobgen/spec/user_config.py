@@ -36,7 +36,12 @@ def name_user_file(name: str = "config.yaml") -> str:
 def find_user_file() -> str | None:
     """Return the path of the user's own config, or None if it does not exist."""
     file = name_user_file()
-    return file if os.path.isfile(file) else None
+    return file if exists(file) and os.path.isfile(file) else None
+
+
+def exists(path: str) -> bool:
+    """Return whether there is such a path; os.path raises and catches an exception if not."""
+    return os.access(path, os.F_OK)
 
 
 def find_upwards(name: str, folder: str, *, fits: Callable[[str], bool]) -> str | None:
@@ -44,9 +49,9 @@ def find_upwards(name: str, folder: str, *, fits: Callable[[str], bool]) -> str 
 
     The last to be searched is that of `.git`.
     """
-    while not fits(path := os.path.join(folder, name)):
+    while not (exists(path := os.path.join(folder, name)) and fits(path)):
         above = os.path.dirname(folder)
-        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+        if above == folder or exists(os.path.join(folder, ".git")):
             return None
         folder = above
     return path
