@@ -108,7 +108,7 @@ def _part_words(
     left = list(words)
     while left and left[0] != "--":
         word = left.pop(0)
-        if word[:1] != "-":
+        if word[:1] != "-" or word == "-":
             others.append(word)
             continue
         name, equals, value = word.partition("=")
@@ -157,13 +157,10 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         return f"{message.rstrip('.')}; {answer['say']}"
     if not given:
         return message
-    typed = ""
-    for word in [one for one in given if "=" in one]:
-        name, _, value = word.partition("=")
-        reply = _answer_key(name, value, command)
-        if reply.startswith("type: ") and ";" not in reply:
-            typed += reply.removeprefix("type:")
-            given.remove(word)
+    pairs = [word.partition("=") for word in given if "=" in word]
+    typed, remarks = _translate([(name, value) for name, _, value in pairs], command, [])
+    left = {name for name, _ in remarks}
+    given = [word for word in given if "=" not in word or word.partition("=")[0] in left]
     start, more = "for an argument of the program, type", f" -- {shlex.join(given)}"
     start, more = (start, more) if given else ("type", "")
     return f"{message}; {start}: jobgen {command.name} {facts['FILE']}{typed}{more}"
@@ -267,7 +264,7 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
     form = "int" if value.isdecimal() else "str" if value else "bool"
     node, known = Scalar(Position(""), value or "true", form), {"root": JobSpec, "cls": JobSpec}
     hint = suggest_key(word.rpartition(".")[2], node, path="", check=find_faults, **known)
-    if not hint.text or hint.text.startswith("perhaps") or "run.args" in hint.text:
+    if not hint.text or "run.args" in hint.text:
         return ""
     shown = re.search(r"(?:as in|write) (\w+: .+?)(?:, (?:at the|for|or) .*)?$", hint.text)
     if "write directives" in hint.text or not (shown or hint.meant):  # the spec may have others
@@ -285,7 +282,9 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
         short = "--" + path.rpartition(".")[2].replace("_", "-")
         words += [short, text] if short in own else ["--set", f"{path}={text}"]
     line = shlex.join(words)
-    return f"type: {line}{fault}" if _can_set(command) else f"give {line} when you submit{fault}"
+    if not _can_set(command):
+        return f"give {line} when you submit{fault}"
+    return f"type: {line}{fault}"
 
 
 def _flatten(record: Record, start: str = "") -> Iterator[tuple[str, str]]:

@@ -214,7 +214,8 @@ def render(
     if expand and task is not None:
         raise click.UsageError("--expand and --task exclude each other")
     if (len(specs) > 1 or expand) and not out_dir:
-        raise click.UsageError(_explain_several(specs, expand=expand))
+        what = "--expand needs" if expand else "several specs need"
+        raise click.UsageError(f"{what} --out-dir")
     plans: list[Plan] = []
     paths: list[str] = []
     problems: list[Problem] = []
@@ -246,13 +247,6 @@ def render(
         write_file(Path(file), text)
     if as_json:
         put_out(_list_scripts(paths, files, texts))
-
-
-def _explain_several(specs: Sequence[str], *, expand: bool) -> str:
-    """Say that several scripts need a folder, or that one of the words may be a script's name."""
-    script = next((one for one in specs if not one.endswith((".yaml", ".yml"))), "")
-    line = f"; for a script's name, type: jobgen render {specs[0]} -o {script}" * bool(script)
-    return f"{'--expand needs' if expand else 'several specs need'} --out-dir{line}"
 
 
 def _list_scripts(specs: Sequence[str], files: Sequence[str | None], texts: Sequence[str]) -> str:

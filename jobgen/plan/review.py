@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_container,
         _check_setup,
         _check_numbers,
+        _check_batches,
         _check_paths,
         _check_words,
     )
@@ -147,10 +149,11 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             )
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
-        elif 1 < processes < gpus and plan.launch.mode in ("torchrun", "direct"):
-            message = (
-                f"{processes} processes leave {gpus - processes} of {gpus} GPUs on a node idle"
-            )
+        elif processes < gpus and (
+            plan.launch.mode == "torchrun" or (plan.launch.mode == "direct" and processes > 1)
+        ):
+            leave = "1 process leaves" if processes == 1 else f"{processes} processes leave"
+            message = f"{leave} {gpus - processes} of {gpus} GPUs on a node idle"
             hint = f"write processes_per_node: {gpus}, unless each takes several"
             yield loaded.problem("launch.processes_per_node", message, hint)
         if cpus and cpus > _CPUS_OF_A_NODE:
@@ -331,6 +334,25 @@ def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
                 yield loaded.problem("run.args", message, hint)
 
 
+def _check_batches(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Batch sizes of a configuration of DeepSpeed that do not multiply to its whole batch."""
+    for option, value in _list_options(plan.program.command):
+        if "deepspeed" not in option or not value.endswith(".json"):
+            continue
+        try:
+            with open(os.path.expanduser(value), encoding="utf-8") as file:
+                sizes = json.load(file)
+            whole, micro = sizes["train_batch_size"], sizes["train_micro_batch_size_per_gpu"]
+            steps = sizes.get("gradient_accumulation_steps", 1)
+            product = micro * steps * plan.nodes.world_size
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # it is not here, or says only some of them
+        if isinstance(product, int) and product != whole:
+            message = f"{value} has a train_batch_size of {whole}, and {micro} x {steps} x"
+            message += f" {count(plan.nodes.world_size, 'process', 'processes')} is {product}"
+            yield loaded.problem("run.args", message, f"write {product}, or leave one of them out")
+
+
 def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Directives of another scheduler, and misspelt names of variables."""
     directives, sign = loaded.spec.directives, f"{plan.can.sign} "
@@ -423,9 +445,14 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
-        for host, port in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
+        port = re.search(r"--port[= ](\d+)\b", text)
+        if port and member.test[:1] in (("http",), ("tcp",)):
+            own = f"${member.name.upper()}_PORT"
+            message = f"listens at port {port[1]}, and ready asks at {own}"
+            yield loaded.problem(key, message, f"write --port {own}")
+        for host, asked in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
             if any(f"${host}_PORT" in " ".join(one.plan.program.command) for one in members):
-                message = f"asks ${host}_ADDR at port {port}, and it listens at ${host}_PORT"
+                message = f"asks ${host}_ADDR at port {asked}, and it listens at ${host}_PORT"
                 yield loaded.problem(key, message, f"write ${host}_ADDR:${host}_PORT")
         for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
             if name not in known:

@@ -233,6 +233,9 @@ class Environment(NamedTuple):
     def _check_variables(self) -> Iterator[tuple[str, str, str]]:
         """Each is given once, is not taken, and means what it looks like."""
         variables = self.variables or {}
+        if {"ALL", "all", "NONE"} & {*(self.from_shell or ())}:
+            message = "names variables, and a job has no others of your shell"
+            yield "from_shell", message, "write the names, as in from_shell: [WANDB_API_KEY]"
         for index, name in enumerate(self.from_shell or ()):
             if name in variables:
                 message = "is among the variables, too"

@@ -2,8 +2,7 @@
 
 The words and the sentences are data, in `data/words.yaml`; this applies them:
 
-- A key is looked up by its words, where it stands and then everywhere; by its parts; and by its
-  spelling.
+- A key is looked up by its words, where it stands and then everywhere; and by its spelling.
 - Its value goes along: a hint shows it where it belongs, or what to write there in its place.
 - A key that nothing is known of gets the keys that there are, with what each is for, and no guess.
 
@@ -15,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import combinations
 from typing import Any, get_args
 
 from jobgen.errors import Position, Problem
@@ -25,8 +23,6 @@ from jobgen.spec.fields import (
     Kind,
     Parsed,
     Pattern,
-    is_literal,
-    is_record,
     list_paths,
     read_fields,
 )
@@ -94,11 +90,11 @@ class _Stranger(NamedTuple):
         for node in nodes:
             if not self.check(node, kinds, path):
                 return show(node), ""
-        if not text:
+        if isinstance(self.node, Mapping):
             return "", ""
         fault = self.check(self.node, kinds, path, self.root)[0]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the) .*|; .*)?$", fault.hint)
-        return line[1] if line else "", "; ".join(filter(None, fault[2:]))
+        return line[1] if line else "", "; ".join(filter(None, fault[2:])) * bool(text)
 
 
 @cache
@@ -141,18 +137,18 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first."""
     known, words = read_fields(stranger.cls).keys(), list(_list_readings(stranger))
     inner = stranger.node.items.keys() if isinstance(stranger.node, Mapping) else set()
-    if len(known & inner) > 1 and not known & {*words[:2]}:
+    if len(known & inner) > 1 and stranger.path and not known & {*words[:2]}:
         yield Hint(f"write its keys here, without {stranger.key}")
     yield from (_look_up(stranger, one) for one in words)
     if stranger.is_in_job:
         yield _apply(stranger, "late_rules", words[0])
         if stranger.place in ("spec", "resources") and _is_group(stranger):
             yield Hint(_GROUP, group=True)
-        yield from _compare_parts(stranger)
+        yield from _list_alike(stranger)
 
 
 def _list_readings(stranger: _Stranger) -> Iterator[str]:
-    """Yield the words that a key is: as it is written, in other order, misspelt; or shortened."""
+    """Yield the words that a key is: as it is written, in other order, or misspelt."""
     known, word = read_fields(stranger.cls), normalize(stranger.key)
     yield word
     yield word.replace("_", "")
@@ -160,9 +156,6 @@ def _list_readings(stranger: _Stranger) -> Iterator[str]:
         yield _list_parts(stranger.root).get(tuple(sorted(_split(word))), word)
     yield find_near(word, known)
     yield find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
-    head = {*_list_heads(word)[:1]}
-    alike = [one for one in known if stranger.path and head & {*_split(one)}]
-    yield from alike if len(alike) == 1 else ()
 
 
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
@@ -224,26 +217,15 @@ def _list_parts(root: type) -> dict[tuple[str, ...], str]:
     return {parts: word for word in reversed(words) if (parts := tuple(sorted(_split(word))))}
 
 
-def _compare_parts(stranger: _Stranger) -> Iterator[Hint | None]:
-    """Yield hints for what most parts say, or the last; a guess where the value does not fit."""
-    known, heads = _list_parts(stranger.root), _list_heads(stranger.key)
-    parts = _split(stranger.key.partition("_per_")[0])[:-6:-1]
-    for size in range(len(parts), 0, -1):
-        for some in combinations(parts, size):
-            most = 3 * size >= 2 * len(parts)
-            word = known.get(tuple(sorted(some)), "")
-            hint = _look_up(stranger, word) if word and (most or heads[:1] == [*some[:1]]) else None
+def _list_alike(stranger: _Stranger) -> Iterator[Hint]:
+    """Yield hints for words that are at least half of the key, and that take its value."""
+    parts, vague = _split(stranger.key), {*load_table()["vague"].split()}
+    for others, word in sorted(_list_parts(stranger.root).items(), key=lambda one: -len(one[0])):
+        if {*others} <= {*parts} and 2 * len(others) >= len(parts) and not {*others} <= vague:
+            hint = _look_up(stranger, word)
             value, fault = stranger.fit(hint.meant) if hint else ("", "")
-            if hint and (most or (value and not fault)):
+            if hint and value and not fault:
                 yield hint
-            elif hint and hint.meant:
-                yield Hint(f"perhaps write {hint.meant}; else remove it")
-
-
-def _list_heads(key: str) -> list[str]:
-    """Return the parts of a key that say what it is, the last first: what is per node has none."""
-    vague = load_table()["vague"].split()
-    return [part for part in _split(key.partition("_per_")[0])[::-1] if part not in vague]
 
 
 def _split(key: str) -> list[str]:
@@ -314,23 +296,12 @@ def suggest_value(
     facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
     if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
         return answer["say"]
-    better = ""
-    if isinstance(node, Scalar):
-        better = _repair(node, kinds, check) or _find_home(node, kinds)
+    better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
     better = better or example * (example[:1] in ("[", "{"))  # of a number it would be a guess
     start = "write" if path.endswith("]") else f"write {facts['name']}:"
     return f"{start} {better}" if better else ""
-
-
-def _find_home(node: Scalar, kinds: tuple[Kind, ...]) -> str:
-    """Return a word as the value of the key that has it among its choices, in a record."""
-    for kind in kinds:
-        for name, field in read_fields(kind.type).items() if is_record(kind.type) else ():
-            if any(node.text in get_args(one.type) for one in field.kinds if is_literal(one.type)):
-                return f"{{{name}: {node.text}}}"
-    return ""
 
 
 def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:

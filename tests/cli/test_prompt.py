@@ -150,7 +150,22 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
     [
         (
             "submit job.yaml resources.nodes=4",
-            "; type: jobgen submit job.yaml --nodes 4",
+            "; type: jobgen submit job.yaml --set resources.nodes=4",
+        ),
+        ("submit job.yaml resources.nodes=4 run.args.lr=3", "=4 --set run.args.lr=3"),
+        (
+            "render job.yaml --set resources.nodes 4",
+            "render job.yaml --set resources.nodes=4",
+        ),
+        ("render job.yaml > a.sbatch", "type: jobgen render job.yaml -o a.sbatch"),
+        ("init --time 4h --partition gpu -", "type: jobgen init --walltime 4h; for --partition:"),
+        ("sites add lab", "type: jobgen sites capture --name lab"),
+        ("explain resources.nodes", "is a key of a spec, and no file: How many nodes"),
+        ("check *.yaml", "no file here matches; `jobgen check --all`"),
+        ("submit --gpus 8", "for each node, type: --gpus-per-node 8"),
+        (
+            "submit --mem 8G -c 4 --lr 3",
+            "_node=8G --set resources.cpus_per_gpu=4; for --lr:",
         ),
         ("submit job.yaml lr=3", "type: jobgen submit job.yaml -- lr=3"),
         ("submit job.yaml nodes=4 lr=3", "type: jobgen submit job.yaml --nodes 4 --"),

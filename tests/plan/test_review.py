@@ -36,6 +36,30 @@ DOUBTFUL = {
         ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 8, cpus_per_gpu: 64"),
         "asks for 512 CPUs on a node; it counts for each of the 8 GPUs of a node",
     ),
+    "more tasks at a time than there are": (
+        ("", "array: {tasks: 4, at_once: 8}\n"),
+        "8 tasks may run at a time, and there are 4; leave it out",
+    ),
+    "a batch that the processes do not share": (
+        (SCRIPT, "run: {script: train.py, args: {global-batch-size: 100}}"),
+        "--global-batch-size 100 is not a multiple of the 8 processes; write a multiple of 8",
+    ),
+    "devices of one node for those of the job": (
+        (SCRIPT, "run: {script: train.py, args: {devices: 8}}"),
+        "tells the program of 8 GPUs on a node by --devices; the job has 4; write 4",
+    ),
+    "one process for all GPUs of a node": (
+        ("", "launch: {processes_per_node: 1}\n"),
+        "1 process leaves 3 of 4 GPUs on a node idle; write processes_per_node: 4",
+    ),
+    "a setup that removes what a chain has saved": (
+        ("", "on_walltime: {then: requeue}\nenvironment: {setup: rm -rf ckpt}\n"),
+        "removes ckpt before each start",
+    ),
+    "a project that uv lacks": (
+        ("", "environment: {uv: true}\n"),
+        "pyproject.toml, which uv needs, is not here",
+    ),
     "TB for GB": (("64GB", "64TB"), "asks for 65536 GiB on a node; check the unit"),
     "seconds": (("walltime: 1h", "walltime: '00:00:30'"), "30 s hardly load an environment"),
     "days": (("walltime: 1h", "walltime: 1000h"), "41 days are more than most queues allow"),
