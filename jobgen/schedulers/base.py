@@ -378,7 +378,6 @@ class Scheduler:
     submit_command: tuple[str, ...]  # that submits, or runs, the file of a script
     # What follows is of those with a queue.
     cancel_command: str
-    dependency = "$^"  # finds what a directive in a script waits for
     placeholder = "%"  # begins what only the scheduler puts into a path
     too_long = ("\n", "")  # its words about an array that is too long, and what to do
 
@@ -432,10 +431,9 @@ class Scheduler:
     def dependencies(self, script: str) -> str:
         """Return what the directives in the text of a script wait for; empty if for nothing.
 
-        The last one counts; a command's own replaces it.
+        A command's own replaces it.
         """
-        waits = re.findall(self.dependency, script, re.MULTILINE)
-        return waits[-1] if waits else ""
+        return ""
 
     def hint(self, refusal: str) -> str:
         """Return what to do about a refusal of an array; empty if its size is not the reason."""

@@ -35,7 +35,6 @@ class Pbs(base.Scheduler):
     )
     submit_command = ("qsub",)
     cancel_command = "qdel"
-    dependency = r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)"
     placeholder = "^array_index^"
     too_long = (
         "Array job exceeds",
@@ -84,6 +83,11 @@ class Pbs(base.Scheduler):
     def after_argv(self, dependencies: str) -> list[str]:
         """`-W depend=`."""
         return ["-W", f"depend={dependencies}"]
+
+    def dependencies(self, script: str) -> str:
+        """The last `depend=` of -W."""
+        form = r"^\s*#PBS(?:\s.*?)?\s-W\s*\S*\bdepend=(\S+?)(?=,\w+=|\s|$)"
+        return "".join(re.findall(form, script, re.MULTILINE)[-1:])
 
     def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
         """The `qsub` of a job that goes on where job `after` will have ended, however it did.

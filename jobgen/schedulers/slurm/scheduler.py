@@ -34,7 +34,6 @@ class Slurm(base.Scheduler):
     )
     submit_command = ("sbatch", "--parsable")
     cancel_command = "scancel"
-    dependency = r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)"
     # 1001 unless the site says otherwise (slurm.conf(5)).
     too_long = (
         "Invalid job array specification",
@@ -136,6 +135,11 @@ class Slurm(base.Scheduler):
     def after_argv(self, dependencies: str) -> list[str]:
         """A job that waits for what cannot come true any more is cancelled, as on PBS."""
         return [f"--dependency={dependencies}", _NEVER]
+
+    def dependencies(self, script: str) -> str:
+        """The last of --dependency."""
+        form = r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)"
+        return "".join(re.findall(form, script, re.MULTILINE)[-1:])
 
     def parse_job_id(self, output: str) -> str | None:
         """`123` or `123;cluster`."""
