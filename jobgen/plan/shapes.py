@@ -22,7 +22,7 @@ Fault = tuple[str, str, str, str]  # key of the site's rule, key of the spec, me
 def check_node(
     context: Context, node: Node, size: Size, *, about: dict[str, SiteSource]
 ) -> Iterator[Breach]:
-    """Yield what is wrong with the GPUs of a node, and with the CPUs and memory beside them.
+    """Yield what is wrong with the GPUs of a node, and with CPUs, memory and disk beside them.
 
     `about` has the source of each key of `node`.
     """
@@ -33,6 +33,10 @@ def check_node(
             faults += _check_cpus(node, size, key)
     if resources.memory_per_node is not None:
         faults += _check_memory(node, size, resources.memory_per_node)
+    disk, most = resources.disk_per_node, node.disk
+    if disk is not None and most is not None and disk > most:
+        message = f"{format_memory(disk)}, more than the {format_memory(most)} of a node"
+        faults.append(("disk", "disk_per_node", message, f"use at most {format_memory(most)}"))
     for rule, key, message, hint in faults:
         yield report(context, about[rule], f"resources.{key}", message, hint)
 

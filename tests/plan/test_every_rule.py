@@ -234,6 +234,9 @@ class Walk:
             number, unit = split_memory(own.memory)
             words = (f"{wrong}, more than the {number}{unit}B of a node",)
             yield broken("memory", "memory_per_node", words, memory_per_node=wrong)
+        if own.disk is not None:
+            wrong, most = f"{own.disk // 1024**2 + 1}GB", f"{own.disk // 1024**2}GB"
+            yield broken("disk", "disk_per_node", (wrong, most), disk_per_node=wrong)
         if own.memory_rule == "forbidden":
             words = ("8GB", "the memory follows from the nodes or GPUs here")
             yield broken("memory_rule", "memory_per_node", words, memory_per_node="8GB")
