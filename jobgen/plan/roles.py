@@ -12,7 +12,7 @@ from jobgen.plan.plan import Plan, RolePlan, RolePlans, ShellPath
 from jobgen.spec.model import Ready, Role
 
 WITHIN = 600  # seconds that a role may take until it is ready
-PORTS = 4  # of each role: its own, that of its processes, and two that none has yet
+PORTS = 4  # of each role; it uses two: its own, and the one where its processes meet
 # The parts of a plan that each role has of its own.
 _PARTS = {
     "nodes": nodes.decide,

@@ -1,6 +1,6 @@
 # Roles: each runs as a job does, on its own nodes, in a folder below this job's. This script starts
 # them, waits until they are ready, and ends them all when the last one ends, or another fails.
-declare -A pid_of=() may_end=()
+declare -A pid_of=() may_end=() && known=()
 enter_role() {    # enter_role FILE: from here on this is the script of one role
     . "$1"
     ! has give_sign ||    # to the script's node: the role's own first one may be the lost one
@@ -22,7 +22,7 @@ start_role() {    # start_role ROLE [alone] [notice]: it may end before the last
         make_run_folder
         exec >>"$attempt_dir/job.out" 2>&1 </dev/null
         trap '[[ -e $attempt_dir/failed ]] || stop=SIGTERM' TERM INT
-        trap 'kill -TERM "$child" || patience=0' USR2    # after TERM, if it has not ended by that
+        trap '{ kill -TERM "$child" || patience=0; } 2>/dev/null' USR2    # 8 s after TERM
         ln -s "../../roles/$1/attempts/$attempt" "$above/start-of-$1"
         if [[ ${!#} == notice ]]; then ln -s ../../STOP "$run_dir/STOP"; fi
         echo "export ${known[*]}; job_id=${first_job%%/*} above=${above@Q} role=$1" \
@@ -79,10 +79,12 @@ end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and made to 8 s l
     [[ -n $role ]] || exit 0
     own=$attempt_dir/start-of-$role stop=''
     read -r _ status <"$own/outcome" || :
-    why=$(sed -n 's/^jobgen: FAILED//p' "$own/job.out")
+    why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}: $(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|rank \2 on \1, by &|p')"}
-    if cp -p "$own/failed" "$attempt_dir"; then lost=$(sed -n 's/^lost //p' "$own/failed"); fi
+    if cp -p "$own/failed" "$attempt_dir" 2>/dev/null; then
+        lost=$(sed -n 's/^lost //p' "$own/failed")
+    fi
     find_first_error() { reason=": role $role$why" file=${why##* by }; }    # it is known
     exit "${status/#0/1}"
 }
