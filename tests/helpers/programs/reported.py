@@ -54,7 +54,7 @@ RAISED = {
         "might be asynchronously reported at some other API call, so the stacktrace below might be "
         "incorrect.\nFor debugging consider passing AMD_SERIALIZE_KERNEL=3"
     ),
-    "node-id | exception or rank-variables | all | SLURM_NODEID | :KeyError | early": (
+    "node-id | exception | all | SLURM_NODEID | :KeyError | early": (
         "SLURM_NODEID"
     ),
     "lightning-tasks | exception | all | ntasks-per-node | :RuntimeError | early": (
