@@ -46,7 +46,6 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_variables,
         _check_lists,
         _check_array,
-        _check_array_size,
         _check_packing,
         _check_container,
         _check_setup,
@@ -226,7 +225,7 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 
 def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Tasks of an array that write into one place."""
+    """Tasks of an array that are alike or write into one place, and bounds that none meets."""
     if plan.array is None:
         return
     for name in (loaded.spec.array.values or {}) if loaded.spec.array else ():
@@ -234,7 +233,10 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{name} is an argument of the program here: its tasks get --{name}"
             hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
             yield loaded.problem(f"array.values.{name}", message, hint)
-    tasks = plan.array.tasks
+    tasks, at_once = plan.array.tasks, plan.array.at_once
+    if at_once is not None and at_once > len(tasks) > 1:
+        message = f"{at_once} tasks may run at a time, and there are {len(tasks)}"
+        yield loaded.problem("array.at_once", message, "leave it out")
     alike = [[list(map(_read_number, words)) for words in task] for task in tasks[:100]]
     if any(map(any, tasks)) and any(alike.index(task) < at for at, task in enumerate(alike)):
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
@@ -255,31 +257,21 @@ def _read_number(word: Any) -> Any:
         return word
 
 
-def _check_array_size(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Bounds of an array that none of its tasks meets, and whole nodes for small tasks."""
-    if plan.array is None or loaded.spec.array is None:
-        return
-    tasks, at_once = len(plan.array.tasks), loaded.spec.array.at_once
-    if at_once is not None and at_once > tasks > 1:
-        message = f"{at_once} tasks may run at a time, and there are {tasks}"
-        yield loaded.problem("array.at_once", message, "leave it out")
-    exclusive, gpus = loaded.spec.resources.exclusive, plan.nodes.gpus
-    if exclusive and gpus == 1 and tasks > 1 and plan.nodes.together == 1:
-        message = f"each of the {tasks} tasks takes a whole node for 1 GPU"
-        hint = "leave it out, or write array.together, for tasks that share a node"
-        yield loaded.problem("resources.exclusive", message, hint)
-
-
 def _check_packing(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Tasks of a part of a node that are charged for all of it."""
-    node, array = plan.defaults.node, plan.array
+    node, array, gpus = plan.defaults.node, plan.array, plan.nodes.gpus
     whole = node.whole or plan.requests.exclusive
-    if array is None or not whole or node.gpus is None or plan.nodes.total > 1:
+    if array is None or not whole or plan.nodes.total > 1 or not gpus:
+        return
+    if node.gpus is None:
+        if gpus == 1 < array.size and plan.nodes.together == 1:
+            message = f"each of the {array.size} tasks takes a whole node for 1 GPU"
+            yield loaded.problem("array", message, "write together, for tasks that share a node")
         return
     (group,) = plan.nodes.asked
-    fit = node.gpus // (plan.nodes.gpus or node.gpus)
+    fit = node.gpus // gpus
     if 0 < group.gpus < node.gpus and fit > plan.nodes.together:
-        tasks = f"{array.size} tasks of {count(plan.nodes.gpus, 'GPU')}"
+        tasks = f"{array.size} tasks of {count(gpus, 'GPU')}"
         message = (
             f"{tasks} are charged as {array.jobs * node.gpus} GPUs, as each job has whole nodes"
         )

@@ -40,6 +40,13 @@ DOUBTFUL = {
         ("", "array: {tasks: 4, at_once: 8}\n"),
         "8 tasks may run at a time, and there are 4; leave it out",
     ),
+    "a whole node for each small task": (
+        (
+            "nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}",
+            "gpus_per_node: 1, cpus_per_gpu: 4, exclusive: true, walltime: 1h}\narray: {tasks: 4}",
+        ),
+        "each of the 4 tasks takes a whole node for 1 GPU; write together",
+    ),
     "a batch that the processes do not share": (
         (SCRIPT, "run: {script: train.py, args: {global-batch-size: 100}}"),
         "--global-batch-size 100 is not a multiple of the 8 processes; write a multiple of 8",
