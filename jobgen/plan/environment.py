@@ -39,17 +39,9 @@ cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit 
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site, local = context.spec.environment, context.site, not context.site.can.batch
-    variables: dict[str, str] = {
-        key: ShellPath(value)
-        for key, value in plan.defaults.variables.items()
-        if not plan.launch.body
-    }
+    variables = {} if plan.launch.body else _expand(plan.defaults.variables)
     variables |= {**(own.variables or {}), **plan.program.variables}
-    conda, venv = own.conda, ".venv" if own.uv else own.venv
-    bare = not (own.modules is not None or own.container or venv or own.stage)
-    if site.modules and bare and not plan.launch.body:
-        conda = conda or site.modules.conda
-    vendor = _guess_vendor(plan.defaults.node.gpu)
+    venv, conda = _choose_python(own, site, bare=plan.launch.body)
     decided = NodeEnvironment(
         modules=None if local else _choose_modules(own, site, bare=plan.launch.body),
         stage=None if own.stage is None else ShellPath(own.stage),
@@ -59,26 +51,48 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
         from_shell=own.from_shell or (),
-        gpu_maker=vendor,
+        gpu_maker=_guess_vendor(plan.defaults.node.gpu),
     )
     left_out = ["environment.modules"] if local and own.modules else []
     notes = () if plan.roles else tuple(_list_notes(own))  # roles say it of their own
     problems = list(_check_setup(context))
-    if own.container is None:
-        return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+    if own.container is not None:
+        from jobgen.plan import container
+
+        decided = _enter_container(context, plan, decided, own.container.image)
+        problems += container.find_conflicts(context)
+    return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+
+
+def _expand(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: ShellPath(value) for name, value in variables.items()}
+
+
+def _choose_python(
+    own: Environment, site: SiteProfile, *, bare: bool
+) -> tuple[str | None, str | None]:
+    """Return the venv and the conda environment; the site's conda where nothing else has Python."""
+    venv = ".venv" if own.uv else own.venv
+    elsewhere = own.modules is not None or own.container or venv or own.stage
+    if own.conda or bare or elsewhere or site.modules is None:
+        return venv, own.conda
+    return venv, site.modules.conda
+
+
+def _enter_container(
+    context: Context, plan: Plan, decided: NodeEnvironment, image: str
+) -> NodeEnvironment:
+    """Return the environment with what enters the container: a command, or srun's options."""
     from jobgen.plan import container
 
-    gpus = local or plan.nodes.gpus > 0  # this machine has what it has
-    runtime = container.choose_runtime(context) or ""
+    gpus = not context.site.can.batch or plan.nodes.gpus > 0  # this machine has what it has
     step_options = container.list_step_options(context)
-    decided = decided._replace(
+    return decided._replace(
         modules=None if step_options else decided.modules,
-        container=container.enter_by_command(context, vendor=vendor, gpus=gpus),
+        container=container.enter_by_command(context, vendor=decided.gpu_maker, gpus=gpus),
         step_options=step_options,
-        image_file=container.find_image_file(runtime, own.container.image),
+        image_file=container.find_image_file(container.choose_runtime(context) or "", image),
     )
-    problems += container.find_conflicts(context)
-    return Decision(decided, problems=problems, notes=notes, left_out=left_out)
 
 
 def _check_setup(context: Context) -> Iterator[Problem]:

@@ -259,56 +259,17 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
             yield Reason(what, "over those of the spec", ("the command line",))
     why = "one for each GPU, or one if there is none, unless the spec says otherwise"
     yield Reason(f"processes: {plan.nodes.topology}", why, origins.of(NODES))
-    start = plan.launch
-    why = {
-        "torchrun": "one agent on each node starts its processes and watches them",
-        "direct": "each process starts by itself, with RANK and the like from what starts it",
-        "plain": "each process starts by itself; no torch is asked for",
-        "ray": "one Ray of all nodes, whose head is on the first, where the program runs once",
-        "body": "the script runs once, on the first node, and starts its own programs",
-        "roles": "several programs, each on some of the nodes; the last one's end is the job's",
-    }[start.mode]
-    yield Reason(f"mode: {start.mode}", why, origins.of(start.decided_by))
-    why = "what starts it on the nodes"
-    if start.launcher == "mpiexec":
-        flavors = {"pals": "PALS", "hydra": "MPICH's Hydra", "openmpi": "Open MPI"}
-        flavors["ibrun"] = "TACC's ibrun in its place"
-        why += f"; whose it is: {flavors.get(start.flavor or '', 'the job finds out')}"
-    launcher_keys = ("launch.launcher|site.launch.launcher",)
-    yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))
-    if start.cores or start.devices:
-        why = "so that each process runs on the cores, and drives the GPU, that are near each other"
-        keys = [f"site.launch.{key}" for key in ("options", "devices")]
-        yield Reason("binding: as the table of nodes has it", why, origins.of(keys))
-    if start.numa_binding:
-        why = "torchrun keeps each process to CPUs beside its GPU, if torch (2.9) and numactl can"
-        keys = ["site.launch.numa_binding"]
-        yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
+    yield from _explain_start(plan, origins)
     if plan.roles:
         yield from _explain_network(plan, origins)
         yield from _list_software(plan, origins)
         return
-    why = {
-        "c10d": "agents meet at a store on the first node, in any order; it unpickles messages,"
-        " its own classes alone, and whoever reaches its port can end the job",
-        "static": "agents get their numbers, in the order of the allocation",
-        "file": "the agent is alone",
-        "env": "processes get their numbers, and the address and port of the first",
-    }[start.rendezvous]
-    if not start.ray:
-        yield Reason(f"rendezvous: {start.rendezvous}", why, origins.of(["launch.rendezvous"]))
-    if plan.launch.address is not None:
-        tail = plan.launch.address.tail
-        what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
-        why = "how the nodes of this site are reached; launch.interface would win over it"
-        yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
-    yield from _explain_network(plan, origins)
-    why = "it follows from the job's id, so that two jobs on a node do not meet"
-    yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
+    yield from _explain_meeting(plan, origins)
     yield from _list_software(plan, origins)
-    if start.mode == "torchrun":
+    if plan.launch.mode == "torchrun":
         why = "how often torchrun starts failed processes again"
-        yield Reason(f"restarts: {start.max_restarts}", why, origins.of(["launch.max_restarts"]))
+        keys = ["launch.max_restarts"]
+        yield Reason(f"restarts: {plan.launch.max_restarts}", why, origins.of(keys))
     if plan.nodes.fewest is not None:
         why = "as many as the scheduler has; ranks and batches differ from start to start"
         what = f"nodes: {plan.nodes.fewest} to {plan.nodes.total}"
@@ -324,6 +285,64 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     if plan.site.verified and plan.can.batch and not _knows_walltime(plan):
         why = "the profile has no limit on it; the scheduler refuses what is too long"
         yield Reason("longest walltime: not known", why, ())
+
+
+_MODES = {
+    "torchrun": "one agent on each node starts its processes and watches them",
+    "direct": "each process starts by itself, with RANK and the like from what starts it",
+    "plain": "each process starts by itself; no torch is asked for",
+    "ray": "one Ray of all nodes, whose head is on the first, where the program runs once",
+    "body": "the script runs once, on the first node, and starts its own programs",
+    "roles": "several programs, each on some of the nodes; the last one's end is the job's",
+}
+_FLAVORS = {
+    "pals": "PALS",
+    "hydra": "MPICH's Hydra",
+    "openmpi": "Open MPI",
+    "ibrun": "TACC's ibrun in its place",
+}
+_MEETINGS = {
+    "c10d": "agents meet at a store on the first node, in any order; it unpickles messages,"
+    " its own classes alone, and whoever reaches its port can end the job",
+    "static": "agents get their numbers, in the order of the allocation",
+    "file": "the agent is alone",
+    "env": "processes get their numbers, and the address and port of the first",
+}
+
+
+def _explain_start(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """What starts the processes, and on which cores and GPUs."""
+    start = plan.launch
+    yield Reason(f"mode: {start.mode}", _MODES[start.mode], origins.of(start.decided_by))
+    why = "what starts it on the nodes"
+    if start.launcher == "mpiexec":
+        why += f"; whose it is: {_FLAVORS.get(start.flavor or '', 'the job finds out')}"
+    launcher_keys = ("launch.launcher|site.launch.launcher",)
+    yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))
+    if start.cores or start.devices:
+        why = "so that each process runs on the cores, and drives the GPU, that are near each other"
+        keys = [f"site.launch.{key}" for key in ("options", "devices")]
+        yield Reason("binding: as the table of nodes has it", why, origins.of(keys))
+    if start.numa_binding:
+        why = "torchrun keeps each process to CPUs beside its GPU, if torch (2.9) and numactl can"
+        keys = ["site.launch.numa_binding"]
+        yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
+
+
+def _explain_meeting(plan: Plan, origins: _Origins) -> Iterator[Reason]:
+    """How the processes find one another: rendezvous, address, network, port."""
+    start = plan.launch
+    if not start.ray:
+        why = _MEETINGS[start.rendezvous]
+        yield Reason(f"rendezvous: {start.rendezvous}", why, origins.of(["launch.rendezvous"]))
+    if start.address is not None:
+        tail = start.address.tail
+        what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
+        why = "how the nodes of this site are reached; launch.interface would win over it"
+        yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
+    yield from _explain_network(plan, origins)
+    why = "it follows from the job's id, so that two jobs on a node do not meet"
+    yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
 
 
 def _explain_restarts(plan: Plan, origins: _Origins) -> Iterator[Reason]:
