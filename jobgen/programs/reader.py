@@ -23,7 +23,7 @@ class Part(NamedTuple):
     body: Sequence[ast.AST]
     tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
     tried: bool = False  # whether a `try` stands around them
-    inside: str = ""  # the outermost function or class around them
+    inside: str = ""  # the function around them, or the class if Python calls the function
 
 
 class Fact(NamedTuple):
@@ -67,7 +67,7 @@ class Fact(NamedTuple):
         text = ", ".join(map(ast.unparse, inner))
         walked = [one for node in inner for one in ast.walk(node) if isinstance(one, ast.Name)]
         for name in {one.id for one in walked if one.id in self.module.assigned}:
-            values = " or ".join(map(ast.unparse, self.module.assigned[name]))
+            values = " or ".join(dict.fromkeys(map(ast.unparse, self.module.assigned[name])))
             text = values.join(re.split(rf"(?<![\w.]){name}(?![\w=.(\[])", text))
         return f"{self.name}({text})"
 
@@ -77,6 +77,9 @@ _PASSED = frozenset(
     {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
     | {str, int, float, bool, type(None)}
 )
+
+_KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom})
+_BLOCKS = frozenset({ast.If, ast.Try, ast.FunctionDef, ast.ClassDef})
 
 
 class Module:
@@ -104,26 +107,14 @@ class Module:
         """Keep what is looked for in a part, and yield the parts in it."""
         nodes = [*part.body]
         for node in nodes:  # and for what is found in them, which comes behind
-            if type(node) in _PASSED:
+            kind = type(node)
+            if kind in _PASSED:
                 continue
-            if isinstance(node, ast.If):
-                nodes.append(node.test)
-                yield from self._split(node, part)
+            if kind in _BLOCKS:
+                yield from self._open(node, part)
                 continue
-            if isinstance(node, ast.Try):
-                handled = [one for handler in node.handlers for one in handler.body]
-                body = [*node.body, *handled, *node.orelse, *node.finalbody]
-                yield part._replace(body=body, tried=True)
-                continue
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not part.inside:
-                yield part._replace(body=[*node.decorator_list, *node.body], inside=node.name)
-                continue
-            if isinstance(node, ast.Call):
-                self._keep_call(self._name(node.func), node, part)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._keep_import(node, part)
-            elif isinstance(node, ast.Assign):
-                self._keep_assigned(node, part)
+            if kind in _KEPT:
+                self._keep(node, part)
             for name in node._fields:
                 value: Any = getattr(node, name, None)
                 while type(value) is ast.Attribute:
@@ -133,14 +124,31 @@ class Module:
                 elif type(value) not in _PASSED:
                     nodes.append(value)
 
-    def _split(self, node: ast.If, part: Part) -> Iterator[Part]:
-        """Yield both branches, but for what only a module that is started does."""
-        main = main_test(node)
-        if main != "__main__" or self._started:
-            tests = part.tests if main else (*part.tests, node.test)
-            yield part._replace(body=node.body, tests=tests)
-        otherwise = ast.UnaryOp(ast.Not(), node.test)
-        yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
+    def _open(self, node: Any, part: Part) -> Iterator[Part]:
+        """Yield the parts of a block, but for what only a module that is started does."""
+        if isinstance(node, ast.If):
+            main, otherwise = main_test(node), ast.UnaryOp(ast.Not(), node.test)
+            if main != "__main__" or self._started:
+                tests = part.tests if main else (*part.tests, node.test)
+                yield part._replace(body=node.body, tests=tests)
+            yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
+            yield part._replace(body=[node.test])
+        elif isinstance(node, ast.Try):
+            handled = [one for handler in node.handlers for one in handler.body]
+            body = [*node.body, *handled, *node.orelse, *node.finalbody]
+            yield part._replace(body=body, tried=True)
+        else:
+            hook = part.inside and re.match("__|forward$", node.name)
+            inside = part.inside if hook else node.name
+            yield part._replace(body=[*node.decorator_list, *node.body], inside=inside)
+
+    def _keep(self, node: Any, part: Part) -> None:
+        if isinstance(node, ast.Call):
+            self._keep_call(self._name(node.func), node, part)
+        elif isinstance(node, ast.Assign):
+            self._keep_assigned(node, part)
+        else:
+            self._keep_import(node, part)
 
     def _keep_call(self, name: str, node: ast.Call, part: Part) -> None:
         self.calls.append(Fact(self, node.lineno, name, node, part))

@@ -182,6 +182,7 @@ class _Look:
             "array": size.tasks > 1,
             "alike": size.alike,
             "sound": not self.remarks,
+            "joined": bool(program.find("joins")),
             "one": not (program.find("spawns") or program.find("rays")),
             "made": made,
             "placed": placed or configured,
@@ -207,12 +208,15 @@ class _Look:
             (of_place if need.strip("!") in PLACES else of_job).append(need)
         if not all(self.answers[need.strip("!")] != need.startswith("!") for need in of_job):
             return
-        text, found = self.program.text, re.search(rule.get("with", ""), self.program.text)
+        calls, text = self.program.find(rule.get("calls", "")), self.program.text
+        if "calls" in rule and not calls:
+            return
+        found = re.search(rule.get("with", ""), text)
         if not found or re.search(rule.get("without", _NEVER), text):
             return
         if "calls" not in rule:
             self._say_of_text(name, rule.get("with", ""))
-        for call in self.program.find(rule.get("calls", "")):
+        for call in calls:
             if all(
                 PLACES[need.strip("!")](self, call) != need.startswith("!") for need in of_place
             ):
@@ -236,7 +240,8 @@ class _Look:
     def find_modules(self) -> None:
         """Modules of the project that are not there, or that a snapshot leaves out."""
         for one in self.program.missing:
-            self.say("module-missing", one, name=one.name)
+            if one.module is self.program.entry or not one.part.inside:
+                self.say("module-missing", one, name=one.name)
         copied = self.size.copied
         for module in self.program.modules if copied is not None else ():
             path = os.path.normpath(module.path)
@@ -318,8 +323,8 @@ def _is_few(look: _Look, call: Fact) -> bool:
 
 
 def _is_sole(look: _Look, call: Fact) -> bool:
-    """Whether the program never computes what it sets here."""
-    same = [one for one in look.program.calls if one.name == call.name]
+    """Whether the program never computes a rank that it sets here."""
+    same = [one for one in look.program.calls if one.name == call.name and "RANK" in one.name]
     return all(re.search(r"\((str\()?('[^']*'|\d+)\)+$", one.text) for one in same)
 
 

@@ -65,6 +65,18 @@ RIGHT = {
         GROUP + OWN_GPU + "if 'MASTER_PORT' not in os.environ:\n    os.environ['MASTER_PORT'] = '1'"
     ),
     "work that is divided by rank": "import os\nprint(int(os.environ['SLURM_PROCID']))",
+    "a map that is chosen": (
+        "import transformers\ndevice_map = 'auto'\nif ddp:\n    device_map = {'': rank}\n"
+        "model = transformers.AutoModel.from_pretrained(x, device_map=device_map)\n"
+        "transformers.Trainer(model).train()"
+    ),
+    "one visible GPU for each": (
+        GROUP + "os.environ['CUDA_VISIBLE_DEVICES'] = str(args.local_rank)\nx.to('cuda:0')"
+    ),
+    "an option that nobody uses": (
+        "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        "parser.add_argument('--local_rank')\nprint(args.local_rank)"
+    ),
     "a checkpoint for the first GPU": GROUP + OWN_GPU + "torch.load(f, map_location='cuda:0')",
 }
 
@@ -159,6 +171,10 @@ WRONG = {
         "import os, torch\nimport torch.distributed as dist\n"
         + "rank = int(os.environ['SLURM_PROCID'])\ndist.init_process_group(rank=rank)\n"
         + "torch.cuda.set_device(local_rank)",
+        ["slurm-rank"],
+    ),
+    "Slurm's rank of the agent as the rank of all": (
+        GROUP + OWN_GPU + "os.environ['RANK'] = os.environ['SLURM_PROCID']",
         ["slurm-rank"],
     ),
     "Open MPI's rank": (
