@@ -188,15 +188,20 @@ class Evidence:
         ranks: dict[tuple[str, int], Failure] = {}
         for node in self.nodes:
             for rank, code in [*parse_listing(self.agent(node)), *self._list_ended(node)]:
-                failed = code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(rank)
+                failed = code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(node, rank)
                 if failed and (node, rank) not in ranks:
                     ranks[node, rank] = self._silent(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         named = {failure.node for failure in by_time}
         return by_time + [failure for failure in self._nodes() if failure.node not in named]
 
-    def _was_stopped_first(self, rank: int) -> bool:
-        """Whether the job failed because something else than itself stopped this process."""
+    def _was_stopped_first(self, node: str, rank: int) -> bool:
+        """Whether the job failed because something else than itself stopped this process.
+
+        torchrun's agent lists last whom it has seen to end first.
+        """
+        if node == self.first_node:
+            return list(parse_listing(self.agent(node)))[-1:] == [(rank, STOPPED_BY_OTHERS)]
         stopped = str(128 - STOPPED_BY_OTHERS)
         outcome = read_words(self._file("outcome"))
         return self._first()[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]

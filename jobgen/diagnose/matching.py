@@ -25,7 +25,7 @@ from jobgen.diagnose.ending import (
     select_telling,
 )
 from jobgen.diagnose.evidence import Failure
-from jobgen.diagnose.exceptions import Raised, find_crash, find_tracebacks
+from jobgen.diagnose.exceptions import LOGGED, Raised, find_crash, find_tracebacks
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
@@ -215,7 +215,10 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     if interrupted:
         return next((line for line in before if _INTERRUPTS.search(line.text)), None)
     raised = [one.chain[-1].message[0] for one in tracebacks if one.aside and one.end <= begin]
-    return next((line for line in before if line in raised or _CRASHED.search(line.text)), None)
+    telling = (line for line in before if line in raised or _CRASHED.search(line.text))
+    above = failure.lines[begin - 1 : begin] if begin else ()  # a child may print there
+    own = (line for line in above if not (LOGGED.match(line.text) or OF_EXITS.match(line.text)))
+    return next(telling, None) or next(own, None)
 
 
 def _find_known(raised: Raised) -> Match | None:

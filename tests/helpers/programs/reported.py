@@ -54,9 +54,7 @@ RAISED = {
         "might be asynchronously reported at some other API call, so the stacktrace below might be "
         "incorrect.\nFor debugging consider passing AMD_SERIALIZE_KERNEL=3"
     ),
-    "node-id | exception | all | SLURM_NODEID | :KeyError | early": (
-        "SLURM_NODEID"
-    ),
+    "node-id | exception | all | SLURM_NODEID | :KeyError | early": ("SLURM_NODEID"),
     "lightning-tasks | exception | all | ntasks-per-node | :RuntimeError | early": (
         "You set `--ntasks=8` in your SLURM bash script, but this variable is not supported. HINT: "
         "Use `--ntasks-per-node=8` instead."
