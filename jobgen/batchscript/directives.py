@@ -240,29 +240,35 @@ def _settle_chunks(
     totals = profile.pbs.resources == "totals"
     nodes = count_nodes_of_totals(script) if totals else request.nodes
     chunked = script.resource("select") or script.resource("nodes")
-    for item in items:
-        parts = re.split(r",(?=[A-Za-z_]+=)", item.value) if item.option == "-l" else [""]
-        for part in parts:
-            key, _, value = part.partition("=")
-            if key == "walltime" and read_walltime(value, "pbs"):
-                draft.put("resources.walltime", read_walltime(value, "pbs"))
-            elif key in ("select", "nodes") and request.alike:
-                _take_chunk(value, item, draft, profile)
-            elif key in ("ngpus", "ncpus") and value.isdecimal() and int(value) % nodes == 0:
-                continue  # of the request
-            elif key == "mem" and (not chunked or nodes == 1) and read_memory(value, parts=nodes):
-                draft.put("resources.memory_per_node", read_memory(value, parts=nodes))
-            elif listed and key == listed.resource and _LABEL.fullmatch(value):
-                draft.put("filesystems", value.split(listed.separator))
-            elif nodes == 1 and part in ("place=free", "place=pack"):
-                continue  # one chunk has one place
-            else:
-                rest.append(item._replace(value=part, text=f"#PBS -l {part}") if part else item)
+    for item in [part for whole in items for part in split_resources(whole)]:
+        key, _, value = item.value.partition("=") if item.option == "-l" else ("", "", "")
+        if key == "walltime" and read_walltime(value, "pbs"):
+            draft.put("resources.walltime", read_walltime(value, "pbs"))
+        elif key in ("select", "nodes") and request.alike:
+            _take_chunk(value, item, draft, profile)
+        elif key in ("ngpus", "ncpus") and value.isdecimal() and int(value) % nodes == 0:
+            continue  # of the request
+        elif key == "mem" and (not chunked or nodes == 1) and read_memory(value, parts=nodes):
+            draft.put("resources.memory_per_node", read_memory(value, parts=nodes))
+        elif listed and key == listed.resource and _LABEL.fullmatch(value):
+            draft.put("filesystems", value.split(listed.separator))
+        elif nodes == 1 and item.value in ("place=free", "place=pack"):
+            continue  # one chunk has one place
+        else:
+            rest.append(item)
     if chunked:
         _shape(draft, request.nodes if request.alike else 1, request.gpus, request.cpus)
     else:
         _shape(draft, nodes, request.gpus // nodes, request.cpus // nodes)
     return rest
+
+
+def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
+    """Return a directive of PBS for each resource that one asks for; others as they are."""
+    if item.option != "-l":
+        return [item]
+    parts = re.split(r",(?=[A-Za-z_]+=)", item.value)
+    return [item._replace(value=part, text=f"#PBS -l {part}") for part in parts]
 
 
 def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SiteProfile) -> None:
@@ -274,6 +280,8 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SitePr
             draft.put("resources.memory_per_node", read_memory(text))
         elif key == "gpu_type" and _LABEL.fullmatch(text):
             draft.put("resources.gpu_type", text)
+        elif key == "mpiprocs" and text != "1":
+            draft.keep(item.line, pair, "the processes of each node are those of launch")
         elif key == "ompthreads":
             draft.put("environment.variables", {"OMP_NUM_THREADS": text})
         elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:

@@ -14,8 +14,13 @@ PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
     r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
     r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b"
-    r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|HERE))+)\b"
+    r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|CODE|HERE))+)\b"
     r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
+    re.IGNORECASE,
+)
+# An option whose value is the name of the option.
+_SELF = re.compile(
+    r"(--account|-A|-P|--partition|-q|--qos) (account|partition|project|queue|qos)(_?name)?",
     re.IGNORECASE,
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
@@ -59,6 +64,8 @@ def find_template(script: Script) -> int | None:
 def find_place(item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it."""
     own = f"{item.option} {item.value}"
+    if _SELF.fullmatch(own):
+        return item.value
     match = PLACEHOLDER.search(
         own + re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     )

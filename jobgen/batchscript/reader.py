@@ -275,7 +275,7 @@ class Script:
         pairs = dict(pair.partition("=")[::2] for pair in chunks[0][2].split(":"))
         tasks, cpus, gpus = (
             max(_read_number(pairs.get(key)) for key in keys)
-            for keys in (("mpiprocs",), ("ncpus", "ppn"), ("ngpus", "gpus"))
+            for keys in (("mpiprocs", "ppn"), ("ncpus", "ppn"), ("ngpus", "gpus"))
         )
         gpus = gpus or _read_number(self.resource("ngpus")) // nodes
         alike = len(chunks) == 1 and all(numbers)

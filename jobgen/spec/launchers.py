@@ -112,6 +112,7 @@ WRAPPER_VALUES = {
     "numactl": re.compile("-[CNmip]|--(cpunodebind|membind|physcpubind|interleave|preferred)"),
     "timeout": re.compile("-[ks]|--signal|--kill-after"),
     "nice": re.compile("-n"),
+    "time": re.compile("-[of]|--(output|format)"),
     "env": re.compile("-[uCS]"),
 }
 # Run a command in the environment of a project.

@@ -559,3 +559,16 @@ def test_a_container_of_one_node_is_a_program() -> None:
     spec = spec_of("docker run --gpus all image python t.py", ONE_GPU)
     assert spec["run"]["command"][:2] == ["docker", "run"]
     assert "no line starts a program" in kept("docker pull image", ONE_GPU)
+
+
+def test_each_resource_of_a_line_is_kept_or_said() -> None:
+    line = "#PBS -l walltime=1:00:00,nodes=10:ppn=4"
+    spec = yaml.safe_load(import_pbs(f"{line}\nmpiexec -n $(wc -l < $PBS_NODEFILE) ./a").yaml)
+    assert spec["directives"] == ["#PBS -l nodes=10:ppn=4"]
+    imported = import_pbs("#PBS -l select=1:ncpus=2:mpiprocs=10\ncd $PBS_O_WORKDIR\npython t.py")
+    assert [left.text for left in imported.left][:1] == ["mpiprocs=10"]
+
+
+def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
+    body = "S=$(sed -n 1p list)\n./a \"sample='$S'\""
+    assert "export S=" in spec_of(body, ONE_GPU)["environment"]["setup"]

@@ -398,3 +398,10 @@ def test_a_plain_program_on_nodes_that_are_asked_for_in_totals_is_found() -> Non
 def test_a_plain_program_has_an_exit_code_too() -> None:
     text = "#!/bin/bash\n#SBATCH -N1\npython t.py\necho done\n"
     assert [item.rule.id for item in check(Script("a.sh", text))] == ["hidden-exit"]
+
+
+def test_a_node_list_in_a_comment_starts_nothing() -> None:
+    text = (
+        "#!/bin/bash\n#PBS -l nodes=4:ppn=4\ncd $PBS_O_WORKDIR\npython t.py\n#cat $PBS_NODEFILE\n"
+    )
+    assert [item.rule.id for item in check(Script("a.pbs", text))] == ["first-node-only"]

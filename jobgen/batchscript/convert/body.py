@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jobgen.batchscript.convert.account import render_directives
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, takes_arguments
-from jobgen.batchscript.directives import ARRAYS, keep_verbatim
+from jobgen.batchscript.directives import ARRAYS, keep_verbatim, split_resources
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
@@ -92,7 +92,7 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     except SpecError:
         return
     rendered_options = {(item.option, item.value) for item in written}
-    for item in script.directives:
+    for item in [part for whole in script.directives for part in split_resources(whole)]:
         shapes = _SHAPES[script.target].fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
         plain = timed or find_place(item) or (item.option, item.value) in rendered_options

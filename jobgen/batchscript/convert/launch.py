@@ -351,7 +351,8 @@ class _Line:
         flat = list(values.values()) + [
             x for one in values.values() if type(one) is list for x in one
         ]
-        names = {n for x in flat if isinstance(x, dict) for n in list_names(x["value"])}
+        texts = [x["value"].replace("'", "") for x in flat if isinstance(x, dict)]
+        names = {name for text in texts for name in list_names(text)}
         names_of_job = frozenset(names)
         return LaunchedProgram(
             mode, values, tuple(variables), names_of_job, self.logged, self.dropped

@@ -27,7 +27,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     """
     nodes = script.nodes or count_nodes_of_totals(script)
     launched = any(item.started.launchers for item in script.launches)
-    launched = launched or bool(_OTHER_WAYS.search(script.text))
+    launched = launched or bool(_OTHER_WAYS.search(re.sub(r"(?m)^\s*#.*", "", script.text)))
     for launch in script.launches:
         agent, program = launch.torchrun, launch.started.program
         if (
