@@ -20,7 +20,7 @@ PLACEHOLDER = re.compile(
 )
 # An option whose value is the name of the option.
 _SELF = re.compile(
-    r"(--account|-A|-P|--partition|-q|--qos) (account|partition|project|queue|qos)(_?name)?",
+    r"(--account|-A|-P) (account|project)(_?name)?|(--partition|-q) (partition|queue)(_?name)?",
     re.IGNORECASE,
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")

@@ -241,7 +241,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
         ("srun -N 1 python t.py", EACH_GPU, "a part of the job's nodes"),
         ("srun --mpi=pmix python t.py", EACH_GPU, "srun's --mpi"),
-        ("mpirun -n 4 a", "#SBATCH -N 1 -n 4", "as many processes as the job has tasks"),
+        ("mpirun -n 4 a", "#SBATCH -N 1 -n 4", "makes of several tasks"),
         ("source f.sh\nstart --x", ONE_GPU, "'start' may be a function of a file"),
         ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, "input or output is that of another"),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "is another on every node"),
@@ -270,7 +270,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py <(cat x)", ONE_GPU, "process substitution"),
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
         ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, "another command"),
-        ("mpiexec -n 8 python t.py", EACH_GPU, "mpiexec on several nodes is left to bash"),
+        ("mpiexec -n 8 python t.py", EACH_GPU, "'mpiexec' on several nodes is left to bash"),
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
         ("python t.py &\nwait", ONE_GPU, "runs in the background"),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
@@ -572,3 +572,14 @@ def test_each_resource_of_a_line_is_kept_or_said() -> None:
 def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
     body = "S=$(sed -n 1p list)\n./a \"sample='$S'\""
     assert "export S=" in spec_of(body, ONE_GPU)["environment"]["setup"]
+
+
+def test_the_file_of_a_script_is_not_that_of_the_spec() -> None:
+    assert "only bash knows what ${0" in kept("python $(dirname ${0})/t.py", ONE_GPU)
+
+
+def test_the_index_of_an_array_of_pbs_is_known() -> None:
+    text = "#PBS -J 0-9\ncd $PBS_O_WORKDIR\nsource activate x\npython t.py $PBS_ARRAY_INDEX"
+    assert yaml.safe_load(import_pbs(text).yaml)["run"]["args"] == [
+        {"value": "$PBS_ARRAY_INDEX", "expand": True}
+    ]

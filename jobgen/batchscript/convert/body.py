@@ -92,10 +92,11 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     except SpecError:
         return
     rendered_options = {(item.option, item.value) for item in written}
-    for item in [part for whole in script.directives for part in split_resources(whole)]:
+    asked = [item for item in script.directives if not find_place(item)]
+    for item in [part for whole in asked for part in split_resources(whole)]:
         shapes = _SHAPES[script.target].fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
-        plain = timed or find_place(item) or (item.option, item.value) in rendered_options
+        plain = timed or (item.option, item.value) in rendered_options
         if item.read and shapes and not plain:
             yield item
 

@@ -101,7 +101,7 @@ def read_launch(
     line.moved, line.bare = moved, bare
     started, several = line.started, shape.nodes > 1
     launchers = [launcher.name for launcher in started.launchers]
-    name = launchers[0] if launchers else "it"
+    name = launchers[0] if launchers else started.name
     if not started.program or [word.text for word in started.program] in (["python"], ["python3"]):
         raise line.refuse("no program was found")
     torchrun = read_torchrun(started.program)
@@ -113,10 +113,11 @@ def read_launch(
     if name == "srun":
         line.read_srun(started.launchers[0])
     elif several:
-        other = f"{name} on several nodes is left to bash"
-        raise line.refuse(other if launchers else "it starts on the first of several nodes alone")
+        if not launchers and (torchrun or name.startswith("python")):
+            raise line.refuse("it starts on the first of several nodes alone")
+        raise line.refuse(f"'{name}' on several nodes is left to bash")
     elif launchers and shape.tasks != 1:
-        raise line.refuse(f"'{name}' starts as many processes as the job has tasks")
+        raise line.refuse(f"what '{name}' makes of several tasks is left to bash")
     else:
         line.tasks = 1
     if torchrun and (understood := line.launch_agents(torchrun)):

@@ -115,8 +115,9 @@ def _check_command(command: Command) -> None:
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
     for word in command.all_words:
-        if "${!" in word.active:
-            raise NotStraightError(line, "only bash knows which variable ${!...} is")
+        match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", word.active)
+        if match and command.name not in ("echo", "printf"):
+            raise NotStraightError(line, f"only bash knows what {match[0]} stands for")
         if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
 

@@ -131,8 +131,9 @@ def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
     python = started.name.startswith("python") and len(started.program) > 1
     python = python and started.program[1].text not in ("-c", "--version", "-V")
-    launched = started.launchers and TRAINS.fullmatch(started.name)
-    return bool(launched or python or read_torchrun(started.program) or find_agent(started.program))
+    if started.name.endswith(".py") or (started.launchers and TRAINS.fullmatch(started.name)):
+        return True
+    return bool(python or read_torchrun(started.program) or find_agent(started.program))
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)

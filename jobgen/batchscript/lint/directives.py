@@ -76,6 +76,7 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
                 parts = folder.rstrip("/").split("/")  # /home, and whose folder is there
                 known = "/".join(parts[: 3 if len(parts) > 3 else 2])
                 elsewhere = folder.startswith("/") and not os.path.isdir(known)
+                elsewhere = elsewhere or script.value("--chdir", "-d") is not None
                 message = (
                     f"there is no folder {folder!r} here, so the job {script.can.without_output}"
                 )

@@ -10,7 +10,9 @@ from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwra
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.reader import LaunchCommand, Script
 
-_OTHER_WAYS = re.compile(r"NODEFILE|NODELIST|hostfile|\b(pdsh|ssh|parallel|ray|dask)\b")
+_OTHER_WAYS = re.compile(
+    r"NODEFILE|NODELIST|hostfile|\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b"
+)
 
 
 def _is_inner(launch: LaunchCommand) -> bool:
