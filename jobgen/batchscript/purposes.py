@@ -44,3 +44,5 @@ PREPARING = FILTERS | _list_words(
 FAMILIAR = re.compile(
     r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
 )
+# Modules and files by which Python makes an environment.
+MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import FILTERS, HEADS, PREPARING, PRINTS, REPEATABLE, REPEATS
+from jobgen.batchscript.purposes import (
+    FILTERS,
+    HEADS,
+    MAKES,
+    PREPARING,
+    PRINTS,
+    REPEATABLE,
+    REPEATS,
+)
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
@@ -40,8 +48,6 @@ _ASKS = re.compile(
     re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
-# Modules and files by which Python makes an environment.
-_MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
 _LISTS = re.compile(
     r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
     r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
@@ -251,7 +257,7 @@ def _classify_program(command: Command) -> str:
         return "launch"
     if started.wrapper and started.program and command.texts[1] in ("run", "exec"):
         return "launch"  # in a container of this node
-    makes = started.name.startswith("python") and _MAKES.match(rest)
+    makes = started.name.startswith("python") and MAKES.match(rest)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
 
 

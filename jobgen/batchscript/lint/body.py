@@ -10,7 +10,7 @@ from itertools import pairwise
 from jobgen import process
 from jobgen.batchscript.launchers import Started, find_agent, read_torchrun, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
-from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, REPEATABLE
+from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, REPEATABLE
 from jobgen.batchscript.readable import find_place, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.errors import Position, SpecError
@@ -130,7 +130,8 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
     python = started.name.startswith("python") and len(started.program) > 1
-    python = python and started.program[1].text not in ("-c", "--version", "-V")
+    rest = " ".join(word.text for word in started.program[1:])
+    python = python and not (MAKES.match(rest) or re.match(r"(-c|-V|--version)\b", rest))
     if started.name.endswith(".py") or (started.launchers and TRAINS.fullmatch(started.name)):
         return True
     return bool(python or read_torchrun(started.program) or find_agent(started.program))
