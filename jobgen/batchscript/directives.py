@@ -120,7 +120,7 @@ def settle(script: Script, draft: Draft) -> None:
     for item in read if "JOBGEN_TASK" in draft.values.get("environment.setup", "") else ():
         if re.search(r"%\d*a|array_index", item.value):
             alone = draft.values["array.tasks"] == 1
-            reason = "one task is no array" if alone else "counts the tasks from 0, as jobgen does"
+            reason = "of one task jobgen makes a plain job" if alone else "counts the tasks from 0"
             draft.check(item.line, item.text, reason)
     settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
     for item in settle_rest(script, rest, draft, profile):
