@@ -51,8 +51,8 @@ FOREIGN = re.compile(
     r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)"
 )
 
-# What has to do with the group of processes: a connection lost there means that another went first.
-_OF_GROUPS = re.compile(
+#: what has to do with the group of processes: a connection lost there follows from another's end
+OF_GROUPS = re.compile(
     r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch[./]distributed|TCPStore|[Rr]endezvous|another rank"
     r"|client socket has|waiting for clients|one of the (ranks|processes|workers)|[Cc]oordination"
 )
@@ -176,7 +176,7 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
             (line.text.strip() for line in reversed(frames) if _SOURCE.match(line.text)), ""
         )
         message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
-    of_group = any(_OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
+    of_group = any(OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
     if message and _INTERRUPTS.match(message[0].text):
         frames = _drop_handler(frames)
     return Raised(tuple(message), find_place(frames), of_group), end

@@ -25,7 +25,7 @@ from jobgen.diagnose.ending import (
     select_telling,
 )
 from jobgen.diagnose.evidence import Failure
-from jobgen.diagnose.exceptions import LOGGED, Raised, find_crash, find_tracebacks
+from jobgen.diagnose.exceptions import LOGGED, OF_GROUPS, Raised, find_crash, find_tracebacks
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
@@ -241,6 +241,8 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     match = find_cause([last], "rank") if last else None
     if last and (match is None or match[0].vague):
         match = find_cause(select_telling(tail), "rank")
+    if match and match[0].of_group and failure.where == "rank":  # it may be of another service
+        match = match if OF_GROUPS.search(match[1].text) else None
     title, remedy = "it failed without a word", "look at its log"
     if code is not None:
         usual = (name_exit(code), "the last lines of its log may say why")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from jobgen.diagnose import flight
@@ -33,6 +33,11 @@ _CAME = re.compile(r"(\d+)/(\d+) clients joined")
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
 )
+
+
+# How programs say how long something took, in seconds; what is slow.
+_TOOK = re.compile(r"(\d+\.?\d*) ?s(ec\w*)?\b")
+_MUCH, _SLOWER = 1.0, 5
 
 
 class Suspects(NamedTuple):
@@ -107,6 +112,31 @@ def is_idle(evidence: Evidence) -> bool:
     )
 
 
+def find_slow(evidence: Evidence) -> Iterator[Suspects]:
+    """Say which rank gives five times as long as all others in a line that all of them repeat."""
+    said: dict[str, dict[int, list[tuple[float, Line]]]] = {}
+    for rank, node in evidence.ranks.items():
+        for line in evidence.read_log(node, rank):
+            if took := _TOOK.search(line.text):
+                by_rank = said.setdefault(normalize(line.text), {})
+                by_rank.setdefault(rank, []).append((float(took[1]), line))
+    for by_rank in said.values():
+        if len(by_rank) < max(3, len(evidence.ranks)) or min(map(len, by_rank.values())) < 2:
+            continue
+        last = {rank: lines[-1] for rank, lines in by_rank.items()}
+        usual, most = sorted(seconds for seconds, _ in last.values())[-2:]
+        rank = next(rank for rank, (seconds, _) in last.items() if seconds == most)
+        if most >= max(_MUCH, _SLOWER * usual):
+            title = f"it is slow, as the others say {usual:g}: {last[rank][1].text.strip()}"
+            yield Suspects((rank,), (last[rank][1],), "", title)
+
+
+def gave_up_on_time(one: Explained, evidence: Evidence) -> bool:
+    """Whether a process left since something took too long, and another one is slow."""
+    slow = (suspects.ranks[0] for suspects in find_slow(evidence))
+    return bool(_TOOK.search(one.words)) and any(rank != one.failure.rank for rank in slow)
+
+
 def _read_time(text: str) -> float:
     try:
         return float(json.loads(text)["time"])
@@ -125,6 +155,7 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         _suspect_by_flight(evidence)
         or _suspect_by_stacks(evidence)
         or suspect_by_name(evidence, waiting)
+        or next(find_slow(evidence), None)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_end(evidence)
