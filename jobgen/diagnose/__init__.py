@@ -205,6 +205,10 @@ def _name_verdict(
         quiet = stall.measure_silence(evidence, now=evidence.ended or now)
         if quiet and quiet.to_the_end:
             return _report_hang(diagnosis, quiet, evidence)
+        if repeated := stall.find_repeated(evidence):
+            title = f"they repeated until the walltime was over: {repeated.text.strip()}"
+            hang = _name_cause(about, (program.HANG._replace(title=title), repeated))
+            return hang._replace(ranks=tuple(evidence.ranks), world=evidence.world)
     own = [one for one in failures if not one.cause.symptom]
     if verdict[0].id == "out-of-memory-host" and own:
         killed = next((one for one in own if one.failure.exit_code == -9), own[0])

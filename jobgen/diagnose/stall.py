@@ -131,6 +131,17 @@ def find_slow(evidence: Evidence) -> Iterator[Suspects]:
             yield Suspects((rank,), (last[rank][1],), "", title)
 
 
+def find_repeated(evidence: Evidence) -> Line | None:
+    """The line that each process has last written three times, if it says that it waits."""
+    repeated = None
+    for rank, node in evidence.ranks.items():
+        last = [line for line in evidence.read_log(node, rank) if line.text.strip()][-3:]
+        if len(last) < 3 or len({line.text for line in last}) > 1:
+            return None
+        repeated = last[-1]
+    return repeated if repeated and MISSED.search(repeated.text) else None
+
+
 def gave_up_on_time(one: Explained, evidence: Evidence) -> bool:
     """Whether a process left since something took too long, and another one is slow."""
     slow = (suspects.ranks[0] for suspects in find_slow(evidence))
