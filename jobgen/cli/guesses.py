@@ -97,7 +97,7 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 def _part_words(
     words: Sequence[str], command: click.Command, tool: str = ""
 ) -> tuple[list[str], _Options, _Options]:
-    """Return words that are no options, the options that a command has, and others; with values.
+    """Return plain words, the options that the command has, and unknown ones, with values.
 
     What `tool` has otherwise by the same letter is not the command's own.
     """

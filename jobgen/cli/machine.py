@@ -55,10 +55,10 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
     if plan is not None:
-        told = re.compile(
+        named = re.compile(
             r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
         )
-        doubts = (doubt for doubt in list_doubts(loaded, plan) if not told.search(doubt))
+        doubts = (doubt for doubt in list_doubts(loaded, plan) if not named.search(doubt))
         checks += [Check("spec", "warn", doubt) for doubt in doubts]
     if as_json:
         put_out(format_json({"verdict": find_worst(checks), "checks": checks}))

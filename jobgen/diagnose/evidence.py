@@ -198,7 +198,7 @@ class Evidence:
     def _was_stopped_first(self, node: str, rank: int) -> bool:
         """Whether the job failed because something else than itself stopped this process.
 
-        torchrun's agent lists last whom it has seen to end first.
+        torchrun's agent lists last the process that it saw end first.
         """
         if node == self.first_node:
             return list(parse_listing(self.agent(node)))[-1:] == [(rank, STOPPED_BY_OTHERS)]

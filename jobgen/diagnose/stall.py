@@ -114,13 +114,13 @@ def is_idle(evidence: Evidence) -> bool:
 
 def find_slow(evidence: Evidence) -> Iterator[Suspects]:
     """Say which rank gives five times as long as all others in a line that all of them repeat."""
-    said: dict[str, dict[int, list[tuple[float, Line]]]] = {}
+    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
     for rank, node in evidence.ranks.items():
         for line in evidence.read_log(node, rank):
             if took := _TOOK.search(line.text):
-                by_rank = said.setdefault(normalize(line.text), {})
+                by_rank = times.setdefault(normalize(line.text), {})
                 by_rank.setdefault(rank, []).append((float(took[1]), line))
-    for by_rank in said.values():
+    for by_rank in times.values():
         if len(by_rank) < max(3, len(evidence.ranks)) or min(map(len, by_rank.values())) < 2:
             continue
         last = {rank: lines[-1] for rank, lines in by_rank.items()}

@@ -87,7 +87,7 @@ class _Part(NamedTuple):
     own: State | None
 
 
-class _Group(NamedTuple):
+class _ChainGroup(NamedTuple):
     """A job as its own record shows it: its parts, and a local array as a whole."""
 
     job: JobRecord
@@ -95,7 +95,7 @@ class _Group(NamedTuple):
     whole: State | None
 
     @classmethod
-    def examine(cls, job: JobRecord) -> _Group:
+    def examine(cls, job: JobRecord) -> _ChainGroup:
         """Look into its run folder."""
         whole = _examine(job).own if job.local and job.tasks else None
         return cls(job, [_examine(part) for part in job.parts], whole)
@@ -123,7 +123,7 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    groups = [_Group.examine(job) for job in jobs]
+    groups = [_ChainGroup.examine(job) for job in jobs]
     if before:
         return before._replace(jobs=tuple(map(_look_again, groups, before.jobs)))
     answers = _ask_all(groups)
@@ -143,14 +143,14 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
 
 
-def _look_again(group: _Group, last: JobStatus) -> JobStatus:
+def _look_again(group: _ChainGroup, last: JobStatus) -> JobStatus:
     """Return how a job stands by what it has written since `last`."""
     known = last.tasks if last.job.tasks else (last.state,)
     states = [part.own or state for part, state in zip(group.parts, known, strict=True)]
     return _sum_up(group, states, listed=False)
 
 
-def _sum_up(group: _Group, states: Sequence[State], *, listed: bool) -> JobStatus:
+def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> JobStatus:
     """Return how a job stands by the states of its parts."""
     job, state, starts = group.job, states[0], group.parts[0].left.attempts
     if job.tasks:
@@ -315,7 +315,7 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
 # --- What the scheduler says -------------------------------------------------------------
 
 
-def _ask_all(groups: Iterable[_Group]) -> dict[str, SchedulerAnswer]:
+def _ask_all(groups: Iterable[_ChainGroup]) -> dict[str, SchedulerAnswer]:
     """Ask each scheduler about its jobs that are open; return the answers by its name."""
     wanted: dict[str, dict[str, list[str]]] = {}  # by id, the run folders that it stands for
     for group in groups:

@@ -184,9 +184,9 @@ def _ask_first(intent: Intent) -> tuple[str, str]:
     command = " ".join(argv[:2])
     if scheduler.parse_job_id(answer.output):  # of a wrapper that does not know the option
         intent.output.touch()  # so that the next command asks for the job
-        said = f"{command} has printed {answer.output.strip()!r}"
         raise UnsettledError(
-            f"{said}, as if it had submitted the job; whether there is one is not known"
+            f"{command} has printed {answer.output.strip()!r}, as if it had submitted the job; "
+            "whether there is one is not known"
         )
     if answer.code:
         return f"warning: {command} says that this job will not run: {answer.words[:2000]}", ""

@@ -304,7 +304,7 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 
 def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Numbers that the program is told by its words, and that the job has otherwise."""
+    """Numbers in the program's arguments that differ from the job's."""
     group = plan.nodes.own[0]
     has = {
         "nodes": plan.nodes.total,

@@ -243,10 +243,10 @@ class ReadProgram:
             base = os.path.normpath(os.path.join(roots[0], first, *rest))
             names = [base] + [f"{base}/{name.name}" for name in one.node.names]
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
-            found = list(filter(os.path.isfile, ways))
-            files += found
+            read = list(filter(os.path.isfile, ways))
+            files += read
             # A folder of modules, or a compiled module, is there and no file to read.
-            there = found or os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
+            there = read or os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
             if not there and not one.part.tried and (dots or first in self._own):
                 self.missing.append(one)
         return files

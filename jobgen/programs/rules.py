@@ -211,8 +211,8 @@ class _Look:
         calls, text = self.program.find(rule.get("calls", "")), self.program.text
         if "calls" in rule and not calls:
             return
-        found = re.search(rule.get("with", ""), text)
-        if not found or re.search(rule.get("without", _NEVER), text):
+        has = re.search(rule.get("with", ""), text)
+        if not has or re.search(rule.get("without", _NEVER), text):
             return
         if "calls" not in rule:
             self._say_of_text(name, rule.get("with", ""))

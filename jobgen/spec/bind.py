@@ -137,7 +137,7 @@ class _Binder:
         return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
 
     def group(self, node: Any, key: str, root: type) -> None:
-        """Note where the keys below `key` belong, which is no key itself."""
+        """Note where the keys below `key` belong, as it is an unknown key."""
         for name, where in node.keys.items():
             if name in read_fields(root):
                 self.problem(where, name, f"is below {key}", "write it at the top level")
