@@ -75,8 +75,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     advice = SCHEDULERS[job.scheduler].advice
     words = advice._replace(release=advice.release.replace("ID", job.id))._asdict()
     remedy = diagnosis.remedy.format(**words)
-    slow = [f"rank {one.ranks[0]}: {one.title}" for one in stall.find_slow(evidence)]
-    warnings = (*evidence.warnings, *_list_slow(evidence), *slow)
+    warnings = (*evidence.warnings, *_list_slow(evidence), *stall.find_slow(evidence))
     return diagnosis._replace(remedy=remedy, warnings=warnings)
 
 
@@ -234,8 +233,7 @@ def _name_first(
         if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
     ]
     by_timer = len(alike) > 1 and first.line and TIMED.match(first.line.text)
-    late = stall.suspect_by_name(evidence, waited) or stall.gave_up_on_time(first, evidence)
-    if not first.cause.waits and (by_timer or late):
+    if not first.cause.waits and (by_timer or stall.suspect_by_name(evidence, waited)):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:

@@ -112,7 +112,7 @@ def is_idle(evidence: Evidence) -> bool:
     )
 
 
-def find_slow(evidence: Evidence) -> Iterator[Suspects]:
+def find_slow(evidence: Evidence) -> Iterator[str]:
     """Say which rank gives five times as long as all others in a line that all of them repeat."""
     times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
     for rank, node in evidence.ranks.items():
@@ -125,10 +125,10 @@ def find_slow(evidence: Evidence) -> Iterator[Suspects]:
             continue
         last = {rank: lines[-1] for rank, lines in by_rank.items()}
         usual, most = sorted(seconds for seconds, _ in last.values())[-2:]
-        rank = next(rank for rank, (seconds, _) in last.items() if seconds == most)
+        rank = next(one for one, (seconds, _) in last.items() if seconds == most)
         if most >= max(_MUCH, _SLOWER * usual):
-            title = f"it is slow, as the others say {usual:g}: {last[rank][1].text.strip()}"
-            yield Suspects((rank,), (last[rank][1],), "", title)
+            words = last[rank][1].text.strip()
+            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g}): {words}"
 
 
 def find_repeated(evidence: Evidence) -> Line | None:
@@ -140,12 +140,6 @@ def find_repeated(evidence: Evidence) -> Line | None:
             return None
         repeated = last[-1]
     return repeated if repeated and MISSED.search(repeated.text) else None
-
-
-def gave_up_on_time(one: Explained, evidence: Evidence) -> bool:
-    """Whether a process left since something took too long, and another one is slow."""
-    slow = (suspects.ranks[0] for suspects in find_slow(evidence))
-    return bool(_TOOK.search(one.words)) and any(rank != one.failure.rank for rank in slow)
 
 
 def _read_time(text: str) -> float:
@@ -166,7 +160,6 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         _suspect_by_flight(evidence)
         or _suspect_by_stacks(evidence)
         or suspect_by_name(evidence, waiting)
-        or next(find_slow(evidence), None)
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_end(evidence)
