@@ -236,12 +236,17 @@ def render(
     from pathlib import Path
 
     from jobgen.output import write_file
+    from jobgen.rendering.header import may_replace
 
     names = [output] if output else map(_name_script, paths, plans)
     files = [os.path.join(out_dir or "", name) for name in names]
     if len(set(files)) < len(files):
         twice = next(file for file in files if files.count(file) > 1)
         raise click.UsageError(f"two of the specs would both be written to {twice}")
+    for file in files:
+        if not may_replace(file):
+            reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
+            raise click.UsageError(f"{file} {reason}")
     texts = list(map(render_plan, plans))
     for file, text in zip(files, texts, strict=True):
         write_file(Path(file), text)

@@ -9,6 +9,8 @@ judged by its progress.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from jobgen.diagnose import missing, program, stall
@@ -43,6 +45,8 @@ _RECOVERED = 60.0
 _MOST_BESIDES = 3
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
+# How one role says that another, its server, has not answered it.
+_OF_SERVERS = re.compile(r"[Cc]onnect|Remote|HTTP|[Tt]imed? ?out|URLError|reset by peer")
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
 
@@ -76,6 +80,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     words = advice._replace(release=advice.release.replace("ID", job.id))._asdict()
     remedy = diagnosis.remedy.format(**words)
     warnings = (*evidence.warnings, *_list_slow(evidence), *stall.find_slow(evidence))
+    if role and _OF_SERVERS.search(diagnosis.exception):
+        warnings += tuple(_list_errors(job, role))
     return diagnosis._replace(remedy=remedy, warnings=warnings)
 
 
@@ -135,6 +141,17 @@ def _list_slow(evidence: Evidence) -> tuple[str, ...]:
     lines = evidence.read_log(evidence.ranks[0], 0) if 0 in evidence.ranks else []
     slow = {match.group(1, 2): match[0] for line in lines if (match := SLOW_RANK.match(line.text))}
     return tuple(slow.values())[:_MOST_BESIDES]
+
+
+def _list_errors(job: JobRecord, role: str) -> Iterator[str]:
+    """The last exception in the log of each process of the other roles, which may go on."""
+    for folder in sorted(job.run_dir.glob("roles/*")):
+        evidence = Evidence(job, folder.name)
+        for rank, node in evidence.ranks.items() if folder.name != role else ():
+            for traceback in find_tracebacks(evidence.read_log(node, rank))[-1:]:
+                place = traceback.chain[-1].place
+                at = f", at {place}" if place else ""
+                yield f"{folder.name} rank {rank} on {node} had printed {traceback.words}{at}"
 
 
 def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -33,6 +34,11 @@ _OUTPUTS = re.compile(
 _READ = re.compile(
     r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
 )
+# Files that lines of setup read.
+_SETUP_READS = re.compile(
+    r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
+    re.MULTILINE,
+)
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
 
@@ -48,6 +54,7 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_array,
         _check_packing,
         _check_container,
+        _check_binds,
         _check_setup,
         _check_numbers,
         _check_batches,
@@ -237,7 +244,10 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if at_once is not None and at_once > len(tasks) > 1:
         message = f"{at_once} tasks may run at a time, and there are {len(tasks)}"
         yield loaded.problem("array.at_once", message, "leave it out")
-    alike = [[list(map(_read_number, words)) for words in task] for task in tasks[:100]]
+    alike = [
+        [*map(_read_number, task.arguments), *map(_read_number, task.variables.values())]
+        for task in tasks[:100]
+    ]
     if any(map(any, tasks)) and any(alike.index(task) < at for at, task in enumerate(alike)):
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
         yield loaded.problem("array", message, "give each value once")
@@ -292,6 +302,19 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"{own.venv} is not seen inside the container"
             hint = f"write binds: [{os.path.dirname(own.venv)}], or leave the venv out"
             yield loaded.problem("environment.venv", message, hint)
+
+
+def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Paths that the program is given as they are outside its container."""
+    container = loaded.spec.environment.container
+    binds = [bind.split(":")[:2] for bind in container.binds] if container else []
+    seen = [target for *_, target in binds]
+    for option, value in _list_options(plan.program.command):
+        for source, target in (bind for bind in binds if len(bind) == 2):
+            inside = re.sub(rf"^{re.escape(source)}(?=/|$)", lambda _, to=target: to, value)
+            if inside != value and not any(f"{value}/".startswith(f"{one}/") for one in seen):
+                message = f"{option} {value} is {inside} inside the container"
+                yield loaded.problem("run.args", message, f"write {inside}")
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -394,7 +417,7 @@ def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]
         yield "environment.stage", own.stage, own.stage
     if own.container and re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
         yield "environment.container.image", own.container.image, own.container.image
-    for name in re.findall(r"^(?:source|\.) +([\w./~-]+)", own.setup or "", re.MULTILINE):
+    for name in _SETUP_READS.findall(own.setup or ""):
         yield "environment.setup", name, name
     command = [word for word in loaded.spec.run.command or () if word[:1] != "-"]
     shell = os.path.basename(command[0]) in ("bash", "sh", "zsh") if command else False
@@ -424,6 +447,19 @@ def _is_missing(name: str) -> bool:
     return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
 
 
+def _takes_port(plan: Plan, port: str) -> bool:
+    """Whether a server, in its command or its own file, knows its port; or what it does is open."""
+    command, environment = plan.program.command, plan.environment
+    texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
+    for word in command:
+        if word.endswith((".py", ".sh")):
+            try:
+                texts.append(Path(word).read_text(errors="replace"))
+            except OSError:
+                return True
+    return any(port[1:] in text for text in texts)
+
+
 def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Addresses of roles that a job does not have, and a server whose end is the job's."""
     members = plan.roles.members if plan.roles else ()
@@ -438,10 +474,11 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
         port = re.search(r"--port[= ](\d+)\b", text)
-        if port and member.test[:1] in (("http",), ("tcp",)):
-            own = f"${member.name.upper()}_PORT"
-            message = f"listens at port {port[1]}, and ready asks at {own}"
-            yield loaded.problem(key, message, f"write --port {own}")
+        own = f"${member.name.upper()}_PORT"
+        if member.test[:1] in (("http",), ("tcp",)) and (port or not _takes_port(member.plan, own)):
+            where = f"listens at port {port[1]}" if port else "takes its port from elsewhere"
+            hint = f"write --port {own}" if port else f"let it listen at {own}"
+            yield loaded.problem(key, f"{where}, and ready asks at {own}", hint)
         for host, asked in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
             if any(f"${host}_PORT" in " ".join(one.plan.program.command) for one in members):
                 message = f"asks ${host}_ADDR at port {asked}, and it listens at ${host}_PORT"

@@ -7,6 +7,7 @@ plan.json. It ties a committed script to its spec; `read` gets out of it what `w
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from typing import Any
 
@@ -17,6 +18,7 @@ from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec.value_types import NAME
 
 _MARK = "# jobgen: {"
+_RENDERED = "rendered by jobgen from: "
 
 
 class Header(NamedTuple):
@@ -94,7 +96,7 @@ def write_lines(plan: Plan) -> list[str]:
     """The header of `plan`'s script, without comment signs."""
     lines = [
         format_title(plan),
-        f"rendered by jobgen from: {plan.provenance.source}",
+        f"{_RENDERED}{plan.provenance.source}",
         f"to render it again: {shlex.join(_list_command(plan))}",
     ]
     if not plan.provenance.limits:
@@ -116,6 +118,14 @@ def write_json(header: Header) -> str:
     }
     fields["groups"] = [_shorten(group) for group in header.groups]
     return json.dumps(fields)
+
+
+def may_replace(path: str) -> bool:
+    """Whether a file is empty, no plain file, or a script that jobgen has rendered."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return True
+    with open(path, "rb") as file:
+        return f"\n# {_RENDERED}".encode() in file.read()
 
 
 def read(script: str) -> Header | None:

@@ -151,6 +151,7 @@ def _list_readings(stranger: _Stranger) -> Iterator[str]:
     """Yield the words that a key is: as it is written, in other order, or misspelt."""
     known, word = read_fields(stranger.cls), normalize(stranger.key)
     yield word
+    yield {name.replace("_", ""): name for name in known}.get(word.replace("_", ""), "")
     yield word.replace("_", "")
     if stranger.cls is not Expandable and "_" in word:
         yield _list_parts(stranger.root).get(tuple(sorted(_split(word))), word)

@@ -88,15 +88,30 @@ class TestRender:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(MINIMAL)
-        Path("a.sh").write_text("before")
+        jobgen("render", "-o", "a.sh")
+        edited = Path("a.sh").read_text() + "# edited\n"
+        Path("a.sh").write_text(edited)
 
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device", "a.sh")
 
         monkeypatch.setattr(os, "replace", fail)
         assert jobgen("render", "-o", "a.sh") == (1, "", "a.sh: No space left on device\n")
-        assert Path("a.sh").read_text() == "before"
+        assert Path("a.sh").read_text() == edited
         assert files() == ["a.sh", "job.yaml"]
+
+    @pytest.mark.parametrize("name", ["job.yaml", "old.sbatch"])
+    def test_what_render_has_not_written_is_not_overwritten(self, name: str) -> None:
+        write(MINIMAL)
+        Path("old.sbatch").write_text("#!/bin/bash\nsrun python train.py\n")
+        before = Path(name).read_text()
+        code, out, err = jobgen("render", "job.yaml", "-o", name)
+        assert (code, out) == (2, "")
+        assert f"{name} already exists and was not rendered by jobgen" in err
+        assert Path(name).read_text() == before
+        Path("empty.sh").touch()
+        assert jobgen("render", "job.yaml", "-o", "empty.sh") == (0, "", "")
+        assert jobgen("render", "job.yaml", "-o", "empty.sh") == (0, "", "")
 
     def test_a_symbolic_link_stays_one(self) -> None:
         write(MINIMAL)

@@ -338,6 +338,27 @@ def test_what_preflight_has_warned_of_is_told_whatever_the_cause(run: Run) -> No
     assert found.as_text().endswith("\nwarning: NCCL uses TCP sockets\n")
 
 
+def test_the_error_of_a_server_that_goes_on_is_told_beside_the_client_that_it_cost(
+    run: Run,
+) -> None:
+    server = 'File "/job/server.py", line 6, in do_GET\n'
+    trace = f"Traceback (most recent call last):\n  {server}KeyError: 'prompt'\n"
+    lost = "http.client.RemoteDisconnected: Remote end closed connection without response\n"
+    for role in ("server", "client"):
+        run.write(f"roles/{role}/attempts/0/nodes", "n1\n")
+    run.write("roles/server/logs/n1/rank-0.err", f"Exception occurred\n{trace}-----\n", after=1)
+    client = 'Traceback (most recent call last):\n  File "/job/client.py", line 3, in <module>\n'
+    run.write("roles/client/logs/n1/rank-0.err", client + lost, after=2)
+    run.write("roles/client/attempts/0/node-0.ranks", "0 1 n1\n", after=3)
+    run.script("jobgen: FAILED: role client with exit code 1: rank 0 on n1, by /job/rank-0.err\n")
+    found = run.diagnose()
+    assert found.headline.startswith("client rank 0 on n1: http.client.RemoteDisconnected")
+    (warning,) = found.warnings
+    assert warning == (
+        "server rank 0 on n1 had printed KeyError: 'prompt', at /job/server.py:6, in do_GET"
+    )
+
+
 def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.node(2, "jobgen: n2 is node 1; the rendezvous is at n1:24711\njobgen: error: odd\n")
     opened = []

@@ -200,6 +200,10 @@ DOUBTFUL = {
         "run.args: --config none/a.yaml is not here",
     ),
     "no script": ((SCRIPT, "run: {command: [bash, none.sh]}"), "none.sh is not here"),
+    "what an environment is made of": (
+        ("", "environment: {setup: conda env update -f none.yml}\n"),
+        "none.yml is not here",
+    ),
     "a file of setup": (("", "environment: {setup: . none/env.sh}\n"), "none/env.sh is not here"),
     "results on a node's own disk": (
         (SCRIPT, "run: {script: train.py, args: {output-dir: /tmp/out}}"),
@@ -220,6 +224,15 @@ DOUBTFUL = {
             "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDRESS]}}\n",
         ),
         "roles.train.run: nothing sets $API_ADDRESS; the roles have $API_ADDR, $API_PORT",
+    ),
+    "a server at another port than the one that is asked": (
+        (
+            SCRIPT,
+            "roles:\n"
+            "  api: {nodes: 1, run: {command: [vllm, serve, m]}, ready: {http: /health}}\n"
+            "  a: {nodes: 1, run: {script: train.py}}\n",
+        ),
+        "takes its port from elsewhere, and ready asks at $API_PORT; let it listen at $API_PORT",
     ),
     "a port that no role listens at": (
         (
@@ -330,6 +343,14 @@ DOUBTFUL = {
         ),
         "W&B: compute nodes of jsc-juwels-booster have no internet; write WANDB_MODE: offline",
     ),
+    "a path of outside the container": (
+        (
+            SCRIPT,
+            "run: {script: train.py, args: {data: /data/in}}\n"
+            "environment: {container: {image: docker://a, runtime: apptainer, binds: [/data:/d]}}",
+        ),
+        "--data /data/in is /d/in inside the container; write /d/in",
+    ),
     "a venv outside of the container": (
         (
             "",
@@ -400,6 +421,7 @@ RIGHT = {
         "train.py, args: {out: {value: $JOBGEN_RUN_DIR/out, expand: true}}}\n"
         "array: {values: {lr: [1, 2]}}",
     ),
+    "a variable for each task": ("", "array: {values: {environment.variables.LR: [1, 2]}}\n"),
     "W&B offline": (
         "scheduler: slurm",
         "site: jsc-juwels-booster\n"
