@@ -311,8 +311,9 @@ def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     seen = [target for *_, target in binds]
     for option, value in _list_options(plan.program.command):
         for source, target in (bind for bind in binds if len(bind) == 2):
-            inside = re.sub(rf"^{re.escape(source)}(?=/|$)", lambda _, to=target: to, value)
-            if inside != value and not any(f"{value}/".startswith(f"{one}/") for one in seen):
+            below = f"{value}/".startswith(f"{source}/")
+            if below and not any(f"{value}/".startswith(f"{one}/") for one in seen):
+                inside = target + value.removeprefix(source)
                 message = f"{option} {value} is {inside} inside the container"
                 yield loaded.problem("run.args", message, f"write {inside}")
 
