@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jobgen.programs.reader import Fact, ReadProgram
 
+_CORRECT = "correct run.args, or what stands behind --"
 _TYPES = {"int": int, "float": float, "str": str}
 # What may add options to a parser that are not seen here.
 _ADDS_OPTIONS = r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
@@ -44,7 +46,7 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
     try:
         read, rest = parser.parse_known_args(arguments)
     except ValueError as error:
-        return str(error), "correct run.args"
+        return str(error), _CORRECT
     if read.help:
         return "--help prints its help", "remove it"
     unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
@@ -56,7 +58,14 @@ def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[st
         write = f"write {near}" if near else f"it knows {', '.join(known)}"
         return f"it has no option {unknown[0]}", write
     beyond = [word for word in rest if word[:1] != "-"] if sure else []
-    return (f"it has no place for {beyond[0]!r}", "correct run.args") if beyond else ("", "")
+    if not beyond:
+        return "", ""
+    name, equals, value = beyond[0].partition("=")
+    of_hydra = equals and any(f"--{name}" in call.words for call in added)
+    return (
+        f"it has no place for {beyond[0]!r}",
+        f"write {shlex.join([f'--{name}', value])}" if of_hydra else _CORRECT,
+    )
 
 
 def _hides_options(call: Fact, owners: set[str], libraries: set[str]) -> bool:
