@@ -173,7 +173,8 @@ def clean(
     try:
         seconds = parse_duration(older or "30d") if older or not jobs else 0
     except ValueError as error:
-        raise UsageError(f"--older {older}: {error}") from None
+        fault = f"has no unit; write {older}d for days" if (older or "").isdecimal() else error
+        raise UsageError(f"--older {older}: {fault}") from None
     report_recoveries()
     known, problems = find_all(jobs, whole=True) if jobs else list_jobs()
     if problems and jobs:

@@ -286,7 +286,9 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
         return
     keys = path.split(".")
     if not equals or not all(keys) or not override.isprintable():
-        raise UsageError(f"--set {override!r}: write it as resources.nodes=4, on one line")
+        named = not equals and re.fullmatch(r"[\w.-]+", path)
+        form = f"{path}=VALUE" if named else "resources.nodes=4"
+        raise UsageError(f"--set {override!r}: write it as {form}, on one line")
     if re.search(r",\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=", text):
         raise UsageError(f"--set {override!r}: sets one value; give --set again for the next")
     where = where or Position(f"--set {path}")

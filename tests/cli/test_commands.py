@@ -159,7 +159,7 @@ class TestRender:
             (["-o", "x", "--out-dir", "y"], "--output and --out-dir exclude each other"),
             (["--scheduler", "lsf"], "'lsf' is not one of 'slurm', 'pbs', 'local'"),
             (["--sett", "a=b"], "--sett"),
-            (["--set", "nodes"], "--set 'nodes': write it as resources.nodes=4, on one line"),
+            (["--set", "nodes"], "--set 'nodes': write it as nodes=VALUE, on one line"),
         ],
     )
     def test_wrong_usage(self, arguments: list[str], message: str) -> None:
