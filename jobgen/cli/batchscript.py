@@ -115,7 +115,9 @@ def import_(
 
     _refuse_specs([script])
     if script.endswith(".py"):
-        hint = f"a program needs a spec: jobgen init --script {script}"
+        from jobgen.spec.table import offer_spec
+
+        hint = f"a program needs a spec: {offer_spec(script)}"
         raise UsageError(f"{script} is a Python program, not a job script; {hint}")
     imported = import_script(read(script))
     files = {}

@@ -13,11 +13,13 @@ from typing import cast
 
 import click
 
+from jobgen.cli.options import FILE
 from jobgen.errors import Position
 from jobgen.spec.bind import find_faults
+from jobgen.spec.fields import list_paths
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import fill, find_rule, load_table
+from jobgen.spec.table import fill, find_rule, load_table, offer_spec
 from jobgen.spec.words import describe, list_synonyms, normalize, show, suggest_key
 from jobgen.spec.yaml_nodes import Mapping as Record
 from jobgen.spec.yaml_nodes import Scalar, parse
@@ -60,7 +62,9 @@ def explain_command(
 def _write_line(text: str, word: str, words: Sequence[str], context: click.Context) -> str:
     """Return a line of the table with the words behind another tool's, as its command has them."""
     command = cast(click.Group, context.command).get_command(context, f"{text} - -".split()[1])
-    if command is None or ".py" in text:
+    if program := re.fullmatch(r"jobgen init (--script|--module) (\S+)", text):
+        return offer_spec(_fill_line(program[2], word, words), program[1])
+    if command is None:
         return _fill_line(text, word, words)
     others, own, foreign = _part_words(words, command, word)
     values = [value for _, value in foreign if value]
@@ -143,6 +147,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         return _explain_option(error.option_name, context, argv)
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message)
     given = match[1].split() if match else []  # none where the argument is a blank
+    takes_spec = any(param.type is FILE for param in command.params)
     facts = {
         "message": message,
         "plain": " ".join(argv),
@@ -151,7 +156,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         "takes": " ".join(name.strip("-") for one in command.params for name in one.opts),
         "lacks": "set" * (not _can_set(command)),
         "COMMAND": command.name or "",
-        "FILE": shlex.join(_pick(argv, _SPEC) or ["job.yaml"]),
+        "FILE": _fill_line("$FILE" if takes_spec else "$JOB", "", argv),
     }
     if answer := find_rule("usage", facts):
         return f"{message.rstrip('.')}; {answer['say']}"
@@ -173,7 +178,7 @@ def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> s
         meant = next((one for one in argv if one in command.list_commands(context)), "submit")
         words = [one for one in argv if one != meant]
         if programs := _pick(argv, (".py",)):
-            return f"{message}; type: jobgen init --script {programs[0]}"
+            return f"{message}; type: {offer_spec(programs[0])}"
         if _pick(argv, _SPEC) or meant in argv:
             return f"{message}; type: {_write_line(f'jobgen {meant} $LINE', meant, words, context)}"
     words = [one for one in words if one != command.name]
@@ -233,7 +238,7 @@ def _answer_option(
         return reply
     parts, single = {*option.strip("-").split("-")}, len(option) == 2
     within = [name for name in own if {*name[2:].split("-")} <= parts]
-    letter = [names[0] for names in options if len(names) == 1 and names[0][2:3] == option[1]]
+    letter = [names[0] for names in options if len(names) == 1 and names[0][2:3] == option[1:2]]
     alike = letter if single else within
     near = find_near(option, own, cutoff=0.8) or "".join(alike[:1] * (len(alike) == 1))
     meant = f"did you mean {near}? " if near else ""
@@ -241,9 +246,11 @@ def _answer_option(
         return meant.strip() or f"jobgen {command.name} knows {', '.join(sorted(own))}"
     if tool and tool not in ("submit", "run"):
         return "jobgen has nothing like it"
-    line = " ".join([f"jobgen {command.name}", *_pick(others, _SPEC)])
-    if programs := _pick(others, (".py",)):
-        line = f"jobgen init --script {programs[0]}, and then {line}"
+    specs, programs = _pick(others, _SPEC), _pick(others, (".py",))
+    start = offer_spec(programs[0]) if programs and not specs else ""
+    line = " ".join([f"jobgen {command.name}", *specs, *_pick(start.split(), _SPEC)])
+    if start.startswith("jobgen init "):
+        line = f"{start}, and then {line}"
     given = shlex.join(filter(None, (option, value)))
     return f"{meant}for an option of the program, type: {line} -- {given}"
 
@@ -275,6 +282,9 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
         settings = dict(_flatten(parse(f"{{{shown[1]}}}", file="")))
     else:
         settings, fault = {hint.meant: value or "VALUE"}, hint.text.partition("; ")[2]
+        field = list_paths(JobSpec).get(hint.meant)
+        if value and field and not fault and (wrong := find_faults(node, field.kinds)):
+            fault = wrong[0].message
         settings, fault = ({hint.meant: "VALUE"}, f"; {fault}") if fault else (settings, "")
     own = [name for param in _list_options(command) for name in param.opts]
     words: list[str] = []

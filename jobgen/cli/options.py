@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -110,21 +111,77 @@ _SHORTCUTS = {
 }
 
 
+def _is_spec(path: str) -> bool:
+    """Whether a file is here and has what a job runs."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return any(line.startswith("run:") for line in file)
+
+
+def _list_refused(options: list[str], path: str, target: Mapping[str, Any]) -> list[str]:
+    """Return those of some options that the program of a spec surely does not have."""
+    from jobgen.programs import list_doubts
+
+    try:
+        loaded = read_spec(path, target)
+        doubts = "\n".join(list_doubts(loaded, make_plan(loaded, target)))
+    except (JobgenError, click.UsageError):  # told of when the command runs
+        return []
+    return [option for option in options if f" has no option {option}," in doubts]
+
+
 class SpecCommand(click.Command):
     """A command whose words behind `--` are arguments of the program, over those of the spec."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as usual, with the words behind `--` as one override."""
-        if "--" in args:
+        at = args.index("--") if "--" in args else len(args)
+        before, words = args[:at], args[at + 1 :]
+        args = before
+        if words:
             from jobgen.spec.arguments import write_words
 
-            at = args.index("--")
-            words = args[at + 1 :]
-            if words[:1] == [DEFAULT_SPEC]:
-                message = f"{DEFAULT_SPEC} stands behind --, where the program's arguments are"
-                ctx.fail(f"{message}; type: jobgen {self.name} {DEFAULT_SPEC}")
-            args = [*args[:at], *(("--set", write_words(words)) if words else ())]
-        return super().parse_args(ctx, args)
+            args = [*before, "--set", write_words(words)]
+        rest = super().parse_args(ctx, [*args])
+        files = [param.name or "" for param in self.params if param.type is FILE]
+        if ctx.resilient_parsing or not files:  # `rerun` takes a job
+            return rest
+        given = ctx.params[files[0]] or DEFAULT_SPEC
+        specs = [given] if isinstance(given, str) else given
+        pairs = [path for path in specs if "=" in path and not os.path.exists(path)]
+        if pairs:
+            ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
+        self._refuse_misplaced(ctx, before, words, specs[0])
+        return rest
+
+    def _refuse_misplaced(
+        self, ctx: click.Context, before: list[str], words: list[str], spec: str
+    ) -> None:
+        """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
+        named = any(word.endswith((".yaml", ".yml")) for word in before)
+        own = {name: param for param in self.params for name in param.opts if name[:2] == "--"}
+        suspects = [word.partition("=")[0] for word in words if word.partition("=")[0] in own]
+        refused = _list_refused(suspects, spec, ctx.params) if suspects else []
+        moved: list[str] = []
+        left: list[str] = []
+        rest = [*words]
+        while rest:
+            word = rest.pop(0)
+            follows = bool(left) and left[-1][:1] == "-"  # the value of an option
+            if word.partition("=")[0] in refused:
+                param = own[word.partition("=")[0]]
+                takes = isinstance(param, click.Option) and not param.is_flag and "=" not in word
+                moved += [word, *(rest[:1] if takes else [])]
+                rest = rest[takes:]
+            elif not (named or follows) and word.endswith((".yaml", ".yml")) and _is_spec(word):
+                moved, named = [word, *moved], True
+            else:
+                left.append(word)
+        if moved:
+            line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
+            message = f"{moved[0]} stands behind --, where the program's arguments are"
+            ctx.fail(f"{message}; put it before --, and type: jobgen {self.name} {line}")
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Its usage, with the words behind `--`."""

@@ -5,8 +5,10 @@ Everything in it is text. It is read when something is wrong, and not before.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
 from string import Template
@@ -15,6 +17,9 @@ from typing import Any
 import yaml
 
 from jobgen.spec.launchers import split_words
+
+# No spec has more characters.
+_MOST_TEXT = 100_000
 
 
 @cache
@@ -102,5 +107,28 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
     for rule in load_table()["files"]:
         if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
-            return rule["say"], fill(rule["hint"], {"file": path})
+            return rule["say"], fill(rule["hint"], {"file": path, "line": offer_spec(path)})
     return None
+
+
+def find_spec(program: str) -> str:
+    """Return a spec in this folder that names a program; empty if there is none."""
+    for path in ("job.yaml", *sorted(glob.glob("*.yaml"))):
+        if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_MOST_TEXT)
+        words = [os.path.normpath(word) for word in re.split(r"[\s'\"{}\[\],]+", text)]
+        if re.search(r"(?m)^run:", text) and os.path.normpath(program) in words:
+            return path
+    return ""
+
+
+def offer_spec(program: str, option: str = "--script") -> str:
+    """Return the line that starts a program by a spec here, or the one that writes a spec."""
+    if spec := find_spec(program):
+        return shlex.join(["jobgen", "submit", spec])
+    words = ["jobgen", "init", option, program]
+    if os.path.exists("job.yaml"):  # that of another program
+        words.append(os.path.splitext(os.path.basename(program))[0] + ".yaml")
+    return shlex.join(words)

@@ -46,7 +46,14 @@ def spec(tmp_path, monkeypatch):
         ("version", "type: jobgen --version"),
         ("help", "type: jobgen --help"),
         ("job.yaml", "type: jobgen submit job.yaml"),
-        ("train.py", "type: jobgen init --script train.py"),
+        ("train.py", "type: jobgen submit job.yaml"),
+        ("other.py", "type: jobgen init --script other.py other.yaml"),
+        ("srun -n 4 python train.py", "type: jobgen submit job.yaml"),
+        ("python -m pkg.other", "type: jobgen init --module pkg.other"),
+        (
+            "launch -c mycluster job.yaml --gpus A100:4",
+            "type: jobgen submit job.yaml --gpus-per-node 4 --set resources.gpu_type=a100; for -c",
+        ),
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
         ("kill-job 12", "type: jobgen cancel 12"),
@@ -60,7 +67,7 @@ def spec(tmp_path, monkeypatch):
             "the commands\n  write a job: init, render",
         ),
         ("submit-job --definition a.yaml", "type: jobgen submit a.yaml"),
-        ("job submit -- python train.py", "type: jobgen init --script train.py"),
+        ("job submit -- python train.py", "type: jobgen submit job.yaml"),
         ("12 logs", "type: jobgen logs 12"),
         ("a.yaml submit", "type: jobgen submit a.yaml"),
         ("build job.yaml --output a.sbatch", "type: jobgen render job.yaml --output a.sbatch"),
@@ -173,8 +180,25 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit job.yaml --set run.args.lr = 1e-3", "job.yaml --set run.args.lr=1e-3"),
         ("submit me@host:project job.yaml", "type: jobgen submit job.yaml --host me@host:project"),
         (
+            "render job.yaml resources.nodes=4",
+            "type: jobgen render job.yaml --set resources.nodes=4",
+        ),
+        ("check resources.nodes=4", "type: jobgen check job.yaml --set resources.nodes=4"),
+        ("check other.py", "No such file or directory"),
+        ("render --set run.args.lr", "write it as run.args.lr=VALUE,"),
+        ("import old.sbatch job.yaml", "type: jobgen import old.sbatch -o job.yaml"),
+        ("rerun 12 resources.nodes=4", "type: jobgen rerun 12 --set resources.nodes=4"),
+        ("check job.yaml a=1", "type: jobgen check job.yaml -- a=1"),
+        ("port-forward 12 6006:8888", "type: jobgen forward 12 8888 --local-port 6006"),
+        ("clean --older 30", "has no unit; write 30d for days"),
+        ("forward 12 6006:8888", "type: jobgen forward 12 8888 --local-port 6006"),
+        (
+            "submit -- --lr 3 job.yaml",
+            "put it before --, and type: jobgen submit job.yaml -- --lr 3",
+        ),
+        (
             "submit -- job.yaml",
-            "job.yaml stands behind --, where the program's arguments are; type",
+            "job.yaml stands behind --, where the program's arguments are; put it before --",
         ),
         ("submit jobs.yaml", "did you mean job.yaml?"),
         ("render job.yaml job.pbs", "type: jobgen render job.yaml -o job.pbs"),
@@ -188,7 +212,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit --gpu-per-node 4", "type: --gpus-per-node 4"),
         ("run -d job.yaml", "leave it out: jobgen submit returns at once"),
         ("-N 4 submit job.yaml", "; type: jobgen submit job.yaml -N 4"),
-        ("--nproc_per_node=4 train.py", "; type: jobgen init --script train.py"),
+        ("--nproc_per_node=4 train.py", "; type: jobgen submit job.yaml"),
+        ("--nproc_per_node=4 other.py", "; type: jobgen init --script other.py other.yaml"),
         ("-V", "; type: jobgen --version"),
         ("logs job/12", "the id alone names it: 12"),
         ("cancel job.yaml", "its jobs are found by the name in it: "),
@@ -229,6 +254,48 @@ def test_words_behind_two_dashes_go_to_the_program():
     assert (
         "arguments: --lr 3e-4\n      over those of the spec\n      from the command line"
         in explained
+    )
+
+
+PROGRAM = """\
+import argparse
+import torch.distributed as d
+p = argparse.ArgumentParser()
+p.add_argument("--lr")
+p.add_argument("--name")
+p.parse_args()
+d.init_process_group()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit job.yaml -- --wait", "type: jobgen submit job.yaml --wait"),
+        ("check -- --lr 3 --set a=1", "type: jobgen check --set a=1 -- --lr 3"),
+        ("submit -N 2 -- --nodes=4 --lr 3", "type: jobgen submit -N 2 --nodes=4 -- --lr 3"),
+        ("check -- --name b --wait", ""),
+        ("check -- --config job.yaml", ""),
+    ],
+)
+def test_an_option_of_jobgen_that_the_program_has_not_is_put_before(line, answer):
+    Path("train.py").write_text(PROGRAM)
+    ended = jobgen(*line.split())
+    assert (ended.code, "put it before --" in ended.err) == (2 if answer else 0, bool(answer))
+    assert answer in ended.err
+
+
+def test_a_program_is_started_by_its_spec():
+    Path("train.py").write_text(PROGRAM)
+    ended = jobgen("submit", "train.py")
+    assert (ended.code, ended.out) == (3, "")
+    assert "not a job spec; its spec starts it; type: jobgen submit job.yaml\n" in ended.err
+
+
+def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():
+    Path("train.py").write_text(PROGRAM)
+    assert "no place for 'lr=1e-4', so the program ends at once; write --lr 1e-4" in (
+        jobgen("check", "--", "lr=1e-4").err
     )
 
 
@@ -333,11 +400,12 @@ TYPED = """\
         ("qsub -N b -q gpu -v A=1 job.yaml", "-q gpu --name b --set environment.variables.A=1"),
         ("sbatch --exclude=n7 job.yaml", "for --exclude: write directives: ['#SBATCH --exclude=n7"),
         ("sbatch --parsable job.yaml", "job.yaml; for --parsable: jobgen submit prints the id"),
-        ("docker run --gpus all img python train.py", "type: jobgen init --script train.py"),
+        ("docker run --gpus all img python train.py", "type: jobgen submit job.yaml"),
         (
-            "submit train.py --lr 1",
-            "type: jobgen init --script train.py, and then jobgen submit -- ",
+            "submit other.py --lr 1",
+            "init --script other.py other.yaml, and then jobgen submit other.yaml -- --lr 1",
         ),
+        ("submit train.py --lr 1", "type: jobgen submit job.yaml -- --lr 1"),
         (
             "sbatch --ntasks-per-node=8 a.yaml",
             "type: jobgen submit a.yaml --set launch.processes_per_node=8",
