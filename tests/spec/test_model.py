@@ -373,7 +373,8 @@ def test_a_bad_value_in_set(override: str, message: str) -> None:
 def test_set_without_path_or_value_is_wrong_usage(override: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(MINIMAL, override)
-    assert str(caught.value) == f"--set {override!r}: write it as resources.nodes=4, on one line"
+    form = "name=VALUE" if override == "name" else "resources.nodes=4"
+    assert str(caught.value) == f"--set {override!r}: write it as {form}, on one line"
 
 
 def test_set_leaves_alone_what_an_alias_shares() -> None:
