@@ -293,10 +293,9 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     own = loaded.spec.environment
     if own.container is not None and own.venv and own.venv.startswith("/"):
         seen = [bind.partition(":")[0] for bind in own.container.binds]
-        here = [os.getcwd(), os.path.expanduser("~"), "/tmp"]
         if not any(
             os.path.commonpath([own.venv, path]) == path
-            for path in [*seen, *here]
+            for path in [*seen, *_list_mounted()]
             if path[:1] == "/"
         ):
             message = f"{own.venv} is not seen inside the container"
@@ -304,11 +303,16 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem("environment.venv", message, hint)
 
 
+def _list_mounted() -> list[str]:
+    """Folders that a container sees by itself, at the same paths."""
+    return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
+
+
 def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Paths that the program is given as they are outside its container."""
     container = loaded.spec.environment.container
     binds = [bind.split(":")[:2] for bind in container.binds] if container else []
-    seen = [target for *_, target in binds]
+    seen = [target for *_, target in binds] + _list_mounted()
     for option, value in _list_options(plan.program.command):
         for source, target in (bind for bind in binds if len(bind) == 2):
             below = f"{value}/".startswith(f"{source}/")
