@@ -28,7 +28,7 @@ _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
-_CAME = re.compile(r"(\d+)/(\d+) clients joined")
+_CAME = re.compile(r"(?<!\d)(\d+)/(\d+) clients joined")
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -36,7 +36,7 @@ _WAITS = re.compile(
 
 
 # How programs say how long something took, in seconds; what is slow.
-_TOOK = re.compile(r"(\d+\.?\d*) ?s(ec\w*)?\b")
+_TOOK = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?s(ec\w*)?\b")  # in bounds on a long line
 _MUCH, _SLOWER = 1.0, 5
 
 
