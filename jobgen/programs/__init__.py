@@ -101,6 +101,7 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -
         alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in own,
         variables=_list_variables(plan, known),
         scheduler=plan.can.name,
+        ray=plan.launch.ray,
         chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
     )
 

@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import Any
@@ -255,6 +256,18 @@ class ReadProgram:
     def text(self) -> str:
         """The text of all modules."""
         return "\n".join(module.text for module in self.modules)
+
+    @cached_property
+    def used(self) -> str:
+        """The text without comments, and without what is imported or asked for and never used."""
+        text = re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
+        once = {word for word, count in Counter(re.findall(r"\w+", text)).items() if count == 1}
+        for line in re.finditer(r"(?m)^\s*(\w+) = (int\()?os\.(environ|getenv)\b.*", text):
+            text = text.replace(line[0], "") if line[1] in once else text
+        imports = [one for module in self.modules for one in module.imports]
+        taken = {name.name for one in imports for name in one.node.names if not name.asname}
+        unused = "|".join(once & taken)
+        return re.sub(rf"\b({unused})\b", "", text)
 
     @cached_property
     def uses(self) -> set[str]:

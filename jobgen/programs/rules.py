@@ -14,7 +14,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.programs.reader import Fact, ReadProgram, classify, main_test, read_table
+from jobgen.programs.reader import Fact, Module, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
 
@@ -33,6 +33,7 @@ class JobSize(NamedTuple):
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
+    ray: bool = False  # whether it starts once, in a Ray of all nodes
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -119,7 +120,6 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 _NEVER = "(?!)"
 _IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
 _IMPORTS = r"^\s*(?:from|import) [^(\n]*(?:\([^)]*\))?"
-_TESTS_ARGV = r"len\(sys\.argv\)|IndexError|argparse"
 _READS = r"""os\.environ\[["']({})["']\](?! *=[^=])"""
 # Variables that a node, the scheduler, the job or torchrun sets.
 _GIVEN = (
@@ -133,6 +133,14 @@ _CONFIGURED = {"lightning", "pytorch_lightning"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
 
+# How a program asks for the number of processes.
+_ASKS = r"(int\(os\.environ\[.WORLD_SIZE.\]\)|world_size|[\w.]*get_world_size\(\))"
+# An option with a word for no.
+_DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
+# A test that holds for the first rank alone, and one that holds for others.
+_FIRST_RANK = r"^[\w.]*(rank(\(\))? == 0|(is_main|is_master|master_process)\w*(\(\))?)( and |$)"
+_OTHER_RANKS = r"rank.*(!=|>|<| in |== [1-9])|^not .*(rank|main|master)"
+
 
 class _Look:
     """One look into a program, for the job that starts it."""
@@ -141,7 +149,11 @@ class _Look:
         self.program, self.size = program, size
         self.remarks: dict[str, Remark] = {}  # the first with each message
         self.answers: dict[str, bool] = {}  # by the words of `needs`
-        self.values: dict[str, Any] = size._asdict()
+        given, words = size.arguments or (), {"asks": _ASKS, "few": size.processes - 2}
+        words["there"] = "|".join(map(str, range(size.gpus)))
+        words["argv"] = "|".join(map(str, range(len(given) + 1)))
+        words["denied"] = "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER
+        self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
@@ -171,16 +183,13 @@ class _Look:
         plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
         strange, mpi = sorted(libraries - plain), libraries & {"horovod", "mpi4py"}
         trains = bool(program.find("trains"))
-        self.answers = {
+        self.answers = {key: bool(value) for key, value in size._asdict().items()} | {
+            "given": size.arguments is not None,
             "several": size.world_size > 1,
             "shared": size.processes > 1,
             "nodes": size.nodes > 1,
-            "agents": size.agents,
-            "gpus": size.gpus > 0,
             "idle": size.processes == 1 < size.gpus,
-            "chain": size.chained,
             "array": size.tasks > 1,
-            "alike": size.alike,
             "sound": not self.remarks,
             "joined": bool(program.find("joins")),
             "one": not (program.find("spawns") or program.find("rays")),
@@ -195,10 +204,7 @@ class _Look:
             and not mpi
             and (trains or not (strange or program.partial or re.search(_OWN_PART, program.text))),
         }
-        alone = f"each of the job's {size.world_size} processes runs the whole program alone"
-        self.values["alone"] = f"{alone}, and all write the same files"
-        self.values["libraries"] = ", ".join(strange[:3])
-        self.values["library"] = min(mpi, default="")
+        self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
@@ -208,22 +214,25 @@ class _Look:
             (of_place if need.strip("!") in PLACES else of_job).append(need)
         if not all(self.answers[need.strip("!")] != need.startswith("!") for need in of_job):
             return
-        calls, text = self.program.find(rule.get("calls", "")), self.program.text
-        if "calls" in rule and not calls:
+
+        def fits(at: Fact) -> bool:
+            return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in of_place)
+
+        calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
+        if ("calls" in rule and not calls) or not re.search(form, self.program.text):
             return
-        has = re.search(rule.get("with", ""), text)
-        if not has or re.search(rule.get("without", _NEVER), text):
+        if "without" in rule and re.search(rule["without"], self.program.used):
             return
         if "calls" not in rule:
-            self._say_of_text(name, rule.get("with", ""))
-        for call in calls:
-            if all(
-                PLACES[need.strip("!")](self, call) != need.startswith("!") for need in of_place
-            ):
-                self._say_of_call(name, rule, call)
+            self._say_of_text(name, form, [one for one in self.program.modules if fits(one.whole)])
+        for call in filter(fits, calls):
+            self._say_of_call(name, rule, call)
 
-    def _say_of_text(self, name: str, form: str) -> None:
-        for module in self.program.modules:
+    def _fill(self, form: str) -> str:
+        return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
+
+    def _say_of_text(self, name: str, form: str, modules: list[Module]) -> None:
+        for module in modules:
             if match := re.search(form, module.text):
                 line = module.text.count("\n", 0, match.start()) + 1
                 self.say(name, module.whole, line, **match.groupdict())
@@ -232,7 +241,7 @@ class _Look:
     def _say_of_call(self, name: str, rule: dict[str, str], call: Fact) -> None:
         words = call.text if {"where", "unless"} & {*rule} else ""
         if not re.search(rule.get("unless", _NEVER), words):
-            for match in re.finditer(rule.get("where", "^"), words):
+            for match in re.finditer(self._fill(rule.get("where", "^")), words):
                 self.say(name, call, **match.groupdict())
 
     # --- rules that no record can say ---
@@ -254,9 +263,6 @@ class _Look:
         for node in entry.tree.body:
             if (name := main_test(node)) not in (None, "__main__"):
                 self.say("main-not-called.test", entry.whole, node.lineno, name=repr(name))
-        first = entry.text.partition("\n")[0]
-        if first.startswith("#!") and first.endswith("\r"):
-            self.say("line-ends", entry.whole)
         outside = [call for call in entry.calls if not call.part.inside]
         if any("names" not in classify(call.name) for call in outside):
             return
@@ -274,23 +280,13 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have, or that it lacks."""
-        entry, given = self.program.entry, self.size.arguments
-        if given is None:
+        if self.size.arguments is None or "parse_args" not in self.program.text:
             return
-        if "parse_args" in self.program.text:
-            from jobgen.programs.arguments import refuse_arguments
+        from jobgen.programs.arguments import refuse_arguments
 
-            fault, write = refuse_arguments(self.program, given)
-            if fault:
-                self.say("unknown-argument", entry.whole, fault=fault, write=write)
-        if re.search(_TESTS_ARGV, self.program.text):
-            return
-        for match in re.finditer(r"(?m)^[^#\n]*\bsys\.argv\[(\d+)\]", entry.text):
-            if int(match[1]) > len(given):
-                line = entry.text.count("\n", 0, match.end()) + 1
-                values = {"number": match[1], "count": len(given)}
-                self.say("missing-argument", entry.whole, line, **values)
-                return
+        fault, write = refuse_arguments(self.program, self.size.arguments)
+        if fault:
+            self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
 
     def find_variables(self) -> None:
         """Variables that the program reads and nothing sets."""
@@ -317,11 +313,6 @@ def _is_asked(look: _Look, call: Fact) -> bool:
     return bool(callers) and not any(one.certain for one in callers)
 
 
-def _is_few(look: _Look, call: Fact) -> bool:
-    """Whether it names fewer GPUs than a node has processes."""
-    return call.text.count(",") + 1 < look.size.processes
-
-
 def _is_sole(look: _Look, call: Fact) -> bool:
     """Whether the program never computes a rank that it sets here."""
     same = [one for one in look.program.calls if one.name == call.name and "RANK" in one.name]
@@ -343,13 +334,22 @@ def _count(node: ast.expr | None, default: int) -> int:
     return default if text in ("auto", "-1") else int(text) if text.isdecimal() else 0
 
 
+def _is_lonely(look: _Look, call: Fact) -> bool:
+    """Whether rank 0 alone comes here, and the others meet it nowhere else."""
+    if not call.part.tests or not re.search(_FIRST_RANK, ast.unparse(call.part.tests[-1])):
+        return False
+    leaves = any(isinstance(one, ast.Return | ast.Continue) for one in call.part.body)
+    tests = [ast.unparse(test) for one in look.program.find("collects") for test in one.part.tests]
+    return not leaves and not any(re.search(_OTHER_RANKS, test) for test in tests)
+
+
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda _, call: call.certain,
     "entry": lambda look, call: call.module is look.program.entry,
     "counted": _is_counted,
     "asked": _is_asked,
-    "few": _is_few,
     "othercount": _is_other_count,
     "sole": _is_sole,
+    "lonely": _is_lonely,
 }

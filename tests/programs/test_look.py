@@ -240,6 +240,7 @@ OWN = (
     "import os, sys, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
     "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
 )
+HF = "from transformers import Trainer, TrainingArguments\n"
 TRAINS = "model(x).sum().backward()\n"
 MODULES = "environment: {modules: [a]}\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
@@ -271,8 +272,39 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
         ),
         (f"{OWN}input('name?')\n", "script: train.py", "", "asks: input() waits"),
         (OWN + TRAINS, "script: train.py", CHAIN, "nothing-saved: "),
-        (f"{OWN}{TRAINS}torch.save(m)\n", "script: train.py", CHAIN, "nothing-loaded: "),
-        (f"{OWN}{TRAINS}torch.save(m)\ntorch.load(m)\n", "script: train.py", CHAIN, ""),
+        (
+            f"{OWN}{TRAINS}if rank == 0: torch.save(m)\n",
+            "script: train.py",
+            CHAIN,
+            "nothing-loaded: ",
+        ),
+        (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\ntorch.load(m)", "script: train.py", CHAIN, ""),
+        (
+            f"{HF}Trainer(TrainingArguments(save_strategy='no')).train()",
+            "script: train.py",
+            CHAIN,
+            "nothing-saved: save_strategy",
+        ),
+        (f"{HF}Trainer().train()", "script: train.py", CHAIN, "nothing-loaded: train() is"),
+        (f"{HF}Trainer().train(resume_from_checkpoint=x)", "script: train.py", CHAIN, ""),
+        (
+            OWN + "torch.nn.parallel.DistributedDataParallel(m)\n",
+            "script: train.py",
+            "launch: {mode: ray}\n",
+            "no-ray: ",
+        ),
+        (
+            OWN + "p.add_argument('--amp', type=bool)",
+            "script: train.py, args: [--amp, 'False']",
+            "",
+            "argument-is-true: type=bool takes any word for True, and the job gives --amp a no",
+        ),
+        (
+            OWN + "p.add_argument('--amp', type=bool)",
+            "script: train.py, args: [--amp, 'True']",
+            "",
+            "",
+        ),
         (
             "import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n",
             "script: train.py",
@@ -320,11 +352,16 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed(
     [
         ("torch.save(model, 'm.pt')", "array: {values: {lr: [1, 2]}}\n", ["same-place"]),
         ("torch.save(model, 'm.pt')", "", []),
+        (
+            "torch.save(model, os.path.join(os.environ['JOBGEN_RUN_DIR'], 'm.pt'))",
+            "array: {values: {lr: [1, 2]}}\n",
+            [],
+        ),
         ("torch.save(model, f'{args.lr}.pt')", "array: {values: {lr: [1, 2]}}\n", []),
     ],
 )
 def test_tasks_that_save_to_one_place(
     save: str, array: str, rules: list[str], tmp_path: Path
 ) -> None:
-    text = f"import torch\n{OWN}{save}\n"
+    text = f"import torch\n{OWN}if dist.get_rank() == 0:\n    {save}\n"
     assert [one.split(":")[0] for one in spoken(tmp_path, text, more=array)] == rules

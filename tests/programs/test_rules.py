@@ -80,6 +80,25 @@ RIGHT = {
     "a checkpoint for the first GPU": GROUP + OWN_GPU + "torch.load(f, map_location='cuda:0')",
 }
 
+RIGHT |= {
+    "the first rank loads first": (
+        GROUP + OWN_GPU + "if rank != 0:\n    dist.barrier()\nget()\nif rank == 0:\n"
+        "    dist.barrier()\n"
+    ),
+    "a call in each branch": (
+        GROUP + OWN_GPU + "if dist.get_rank() == 0:\n    dist.broadcast(x, 0)\nelse:\n"
+        "    dist.broadcast(y, 0)\n"
+    ),
+    "a group of some": GROUP + OWN_GPU + "if rank == 0:\n    dist.all_reduce(x, group=leaders)\n",
+    "a file for each rank": GROUP + OWN_GPU + "torch.save(model, f'{rank}.pt')\n",
+    "a test of 8 processes": GROUP + OWN_GPU + "assert dist.get_world_size() == 8\n",
+    "a sampler for test data that are not shuffled": (
+        GROUP + OWN_GPU + "torch.nn.parallel.DistributedDataParallel(model)\n"
+        "DataLoader(data, sampler=torch.utils.data.DistributedSampler(data))\n"
+        "DataLoader(test, shuffle=False)\n"
+    ),
+}
+
 
 @pytest.mark.parametrize("program", RIGHT.values(), ids=RIGHT)
 def test_nothing_is_said_about_a_program_for_several_processes(
@@ -235,6 +254,47 @@ WRONG = {
         GROUP + OWN_GPU + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
         "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)",
         ["same-data"],
+    ),
+    "data that an import alone would divide": (
+        GROUP + OWN_GPU + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "from torch.utils.data import DataLoader, DistributedSampler\n"
+        "loader = DataLoader(data, 8, shuffle=False)\nDDP(model)",
+        ["same-data"],
+    ),
+    "a local rank that nothing uses": (
+        GROUP + "own = int(os.environ['LOCAL_RANK'])\nDDP(model.to('cuda'), device_ids=None)",
+        ["first-gpu"],
+    ),
+    "a barrier of rank 0": (
+        GROUP + OWN_GPU + "if dist.get_rank() == 0:\n    print()\n    dist.barrier()",
+        ["some-ranks"],
+    ),
+    "a file of all": (GROUP + OWN_GPU + "torch.save(model, 'm.pt')", ["all-write"]),
+    "a program for 16": (
+        GROUP + OWN_GPU + "assert dist.get_world_size() == 16, 'for 16'",
+        ["other-world-size"],
+    ),
+    "an end but for 16": (
+        GROUP + OWN_GPU + "if world_size != 16:\n    raise ValueError()",
+        ["other-world-size"],
+    ),
+    "a GPU that no node has": (
+        "import torch, accelerate\naccelerate.Accelerator()\nx.to('cuda:8')",
+        ["no-such-gpu"],
+    ),
+    "a leftover of a laptop": (
+        "from accelerate import Accelerator\nAccelerator(cpu=True)",
+        ["idle-gpus"],
+    ),
+    "Lightning on CPUs": (
+        "import lightning as L\nL.Trainer(accelerator='cpu').fit(model)",
+        ["idle-gpus"],
+    ),
+    "this machine as the place where two nodes meet": (
+        "import torch, torch.distributed as dist, os\n"
+        + OWN_GPU
+        + "dist.init_process_group('nccl', init_method='tcp://localhost:1', rank=rank)",
+        ["own-rendezvous"],
     ),
     "jax": ("import jax\nstep = jax.grad(loss)", ["no-process-group"]),
     "a library, not a program": (
