@@ -1,6 +1,6 @@
 """Causes that the job script and its preflight alone name, in their own words (`templates/`)."""
 
-from jobgen.diagnose.cause import Cause
+from jobgen.diagnose.cause import SCHEDULER, Cause
 
 CAUSES = (
     # What preflight finds, of older jobs too; it names the node that differs.
@@ -32,6 +32,16 @@ CAUSES = (
         "the lines before it say why; preflight/ of the run folder describes each node",
         own=r"preflight failed on (?P<node>\S+);",
         vague=True,
+    ),
+    # Where nothing else is left to tell by.
+    Cause(
+        "killed",
+        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+        "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
+        "resources.memory_per_node",
+        SCHEDULER,
+        own=r"FAILED with exit code 137: (rank \d+ on )?(?P<node>[^\s,]+), by",
+        symptom=True,
     ),
     # How it was submitted.
     Cause(

@@ -165,10 +165,11 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         or _suspect_by_end(evidence)
         or _suspect_by_logs(evidence)
     )
-    stack = _read_stacks(evidence).get(suspects.ranks[0], []) if suspects else []
-    if suspects and (place := find_place(stack)):
-        lines = (line for line in stack if find_place([line]) == place)
-        return suspects._replace(place=place, lines=(*lines, *suspects.lines))
+    threads = _read_stacks(evidence).get(suspects.ranks[0], []) if suspects else []
+    for stack in reversed(threads):  # the program's first thread, or one that it waits for
+        if suspects and (place := find_place(stack)):
+            lines = (line for line in stack if find_place([line]) == place)
+            return suspects._replace(place=place, lines=(*lines, *suspects.lines))
     return suspects
 
 
@@ -294,20 +295,20 @@ def _suspect_by_flight(evidence: Evidence) -> Suspects | None:
     return Suspects(late.ranks, tuple(Line(path, 1, text) for path, text in late.shown))
 
 
-def _read_stacks(evidence: Evidence) -> dict[int, list[Line]]:
-    """The frames of each rank's first thread, as the bundled trainer's processes leave them."""
+def _read_stacks(evidence: Evidence) -> dict[int, list[list[Line]]]:
+    """The frames of each rank's threads, the first one last, as the bundled trainer leaves them."""
     stacks = {}
     for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
         number = path.stem.rpartition("-")[2]
         if number.isdecimal() and get_mtime(path) >= evidence.began:
             threads = read_threads(list(read_lines(path)))
-            stacks[int(number)] = threads[-1][1:] if threads else []
+            stacks[int(number)] = [frames for _, *frames in threads]
     return stacks
 
 
 def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     """By the stacks that the bundled trainer's processes leave, of those that can."""
-    stacks = _read_stacks(evidence)
+    stacks = {rank: threads[-1] for rank, threads in _read_stacks(evidence).items() if threads}
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
     if stacks and silent and len(silent) < len(evidence.ranks):
         return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))

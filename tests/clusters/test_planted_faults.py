@@ -102,7 +102,7 @@ def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
     assert job.wait(240) == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert found["cause"] == "not-a-number", found
-    assert "at step 3 the loss is nan" in found["exception"]
+    assert "at step 3 the loss is nan" in found["title"]
 
 
 def test_a_rank_that_hangs(slurm: Cluster, hanging: tuple[Job, Path]) -> None:
