@@ -237,6 +237,7 @@ def list_accepted() -> list[str]:
     return [line.split()[0] for line in Path("accepted").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_no_answer_to_a_submission_loses_or_doubles_a_job(
     scheduler: Callable[..., None], subtests: pytest.Subtests
 ) -> None:
