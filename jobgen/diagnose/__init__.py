@@ -145,13 +145,14 @@ def _list_slow(evidence: Evidence) -> tuple[str, ...]:
 
 def _list_errors(job: JobRecord, role: str) -> Iterator[str]:
     """The last exception in the log of each process of the other roles, which may go on."""
-    for folder in sorted(job.run_dir.glob("roles/*")):
-        evidence = Evidence(job, folder.name)
-        for rank, node in evidence.ranks.items() if folder.name != role else ():
+    others = {folder.name for folder in job.run_dir.glob("roles/*")} - {role}
+    for other in sorted(others):
+        evidence = Evidence(job, other)
+        for rank, node in evidence.ranks.items():
             for traceback in find_tracebacks(evidence.read_log(node, rank))[-1:]:
                 place = traceback.chain[-1].place
                 at = f", at {place}" if place else ""
-                yield f"{folder.name} rank {rank} on {node} had printed {traceback.words}{at}"
+                yield f"{other} rank {rank} on {node} had printed {traceback.words}{at}"
 
 
 def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:

@@ -6,6 +6,15 @@ for each. The first that matches counts.
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
 
+KILLED = Cause(
+    "killed",
+    "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+    "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
+    "resources.memory_per_node",
+    ("agent",),
+    r": line \d+:\s+\d+ Killed\s",
+    own=r"the shell around the agent was killed",
+)
 CAUSES = (
     Cause(
         "port-in-use",
@@ -17,15 +26,7 @@ CAUSES = (
         own=r"error: port \d+ on \S+ is in use",
         of_machine=True,
     ),
-    Cause(
-        "killed",
-        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
-        "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
-        "resources.memory_per_node",
-        ("agent",),
-        r": line \d+:\s+\d+ Killed\s",
-        own=r"the shell around the agent was killed",
-    ),
+    KILLED,
     Cause(
         "name-resolution",
         "a host name cannot be resolved on this node",

@@ -6,6 +6,7 @@ general (a file cut short before a library that cannot be loaded), and consequen
 """
 
 from jobgen.diagnose.cause import ALL, NODE, RANK, Cause
+from jobgen.diagnose.machine import KILLED
 
 # A job that is alive is found to hang by what it writes, not by a message.
 HANG = Cause(
@@ -194,7 +195,7 @@ CAUSES = (
 # How a process ended that said nothing, by the exit code that its agent reports.
 EXITS = {
     -9: (
-        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
+        KILLED.title,
         "look at the node's memory; resources.memory_per_node asks for more",
     ),
     -15: (

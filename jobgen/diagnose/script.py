@@ -1,6 +1,7 @@
 """Causes that the job script and its preflight alone name, in their own words (`templates/`)."""
 
 from jobgen.diagnose.cause import SCHEDULER, Cause
+from jobgen.diagnose.machine import KILLED
 
 CAUSES = (
     # What preflight finds, of older jobs too; it names the node that differs.
@@ -34,12 +35,9 @@ CAUSES = (
         vague=True,
     ),
     # Where nothing else is left to tell by.
-    Cause(
-        "killed",
-        "it was killed (SIGKILL): by the system for want of memory, or by somebody",
-        "the node's kernel log (`dmesg`, `journalctl -k`) shows the former; ask for more with "
-        "resources.memory_per_node",
-        SCHEDULER,
+    KILLED._replace(
+        where=SCHEDULER,
+        pattern="",
         own=r"FAILED with exit code 137: (rank \d+ on )?(?P<node>[^\s,]+), by",
         symptom=True,
     ),
