@@ -52,8 +52,8 @@ def find_faults(
     return binder.problems
 
 
-# A file with more unknown keys is something else than a spec.
-_MOST_HINTS = 200
+# A file with more unknown keys is something else than a spec: the others are counted.
+_MOST_STRANGERS = 50
 _FAILED: Any = object()
 
 
@@ -65,7 +65,7 @@ class _Binder:
         self.problems: list[Problem] = []
         self.positions: Positions = {}
         self.listed: set[type] = set()  # records whose keys were told
-        self.hints = 0  # how many unknown keys were looked up among those of other tools
+        self.strangers = 0  # how many unknown keys were told
 
     def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
         self.problems.append(Problem(where, path, message, hint))
@@ -84,7 +84,7 @@ class _Binder:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
         known = read_fields(cls)
         strangers = [key for key in node.items if key not in known]
-        meant = {self.stranger(node, key, cls, path) for key in strangers}
+        meant = self.tell_strangers(node, strangers, cls, path)
         values = {
             name: self.value(item, known[name].kinds, _join(path, name))
             for name, item in node.items.items()
@@ -114,16 +114,26 @@ class _Binder:
             self.problem(self.positions.get(inner, node.where), inner, message, hint)
         return record
 
+    def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
+        """Note keys that the record `cls` does not have; return the keys of it that are meant."""
+        told = keys[: max(0, _MOST_STRANGERS - self.strangers)]
+        others = keys[len(told) :]
+        self.strangers += len(told)
+        meant = {self.stranger(node, key, cls, path) for key in told}
+        if others:
+            first, message = others[0], f"unknown keys from here on: {len(others)}"
+            self.problem(node.keys[first], _join(path, first), message)
+        return meant
+
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
         known, item, hint, target = read_fields(cls), node.items[key], "", ""
         empty = isinstance(item, Scalar) and not item.text
         if empty and ("=" in key or _shares_line(node, key)):
             hint = self.hint("suggest_separation", key, known)
-        elif self.root and self.hints < _MOST_HINTS:
+        elif self.root:
             from jobgen.spec.words import suggest_key
 
-            self.hints += 1
             hint, target, group = suggest_key(
                 key, item, path=path, cls=cls, root=self.root, check=find_faults
             )
@@ -141,8 +151,8 @@ class _Binder:
         for name, where in node.keys.items():
             if name in read_fields(root):
                 self.problem(where, name, f"is below {key}", "write it at the top level")
-            else:
-                self.stranger(node, name, root, "")
+        strangers = [name for name in node.keys if name not in read_fields(root)]
+        self.tell_strangers(node, strangers, root, "")
 
     def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""

@@ -303,6 +303,13 @@ def test_all_problems_of_a_file_are_told_at_once(
     assert jobgen(*command) == (3, "", SEVERAL_PROBLEMS)
 
 
+def test_unknown_keys_beyond_a_number_are_counted() -> None:
+    last = len(MINIMAL.splitlines())
+    told = complaint(MINIMAL + "".join(f"k{n}: a\n" for n in range(60))).splitlines()
+    assert told[-2].startswith(f"job.yaml:{last + 50}:1: k49: unknown key; ")
+    assert told[-1] == f"job.yaml:{last + 51}:1: k50: unknown keys from here on: 10"
+
+
 def test_problems_of_several_files_are_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
