@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+import torch._dynamo  # the first optimizer would: seconds under the eyes of the watchdog
 from torch import Tensor, nn
 
 from .config import Config
