@@ -36,7 +36,7 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
         torch.distributed.destroy_process_group()
 
 
-def start_ranks(program: str, folder: Path, ranks: int) -> list["Forked | subprocess.Popen[bytes]"]:
+def start_ranks(program: str, folder: Path, ranks: int) -> list[Forked]:
     """Start a program on several ranks; what they print is in the file `log` of the folder."""
     (folder / "program.py").write_text(program)
     own = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "PYTHONPATH": str(ROOT)}

@@ -4,7 +4,7 @@ This is for tests of what a program does, not of how it starts. A server imports
 trainer once, or what else it is asked for, computes nothing, and forks: a child gets the folder,
 environment, arguments and streams that it is asked to have, and runs its module or script as Python
 would. Under torchrun the agent is such a child, and forks its ranks before it does anything else.
-What needs another environment while it imports is a process of the usual kind.
+What needs another environment while it imports has a server of its own.
 
 What a job starts can be one of these too: `ask_by(server, script)` are the words of a small process
 that has the child run with its own environment, folder and streams, and ends as it does.
@@ -37,7 +37,7 @@ TORCHRUN = "torch.distributed.run"
 #: what the trainer and torchrun have imported by the time they begin
 MODULES = ("jobgen.trainer.commands", "jobgen.trainer.flags", "jobgen.trainer.run")
 MODULES += ("jobgen.trainer.tasks.gpt", "pydoc_data.topics")
-MODULES += ("torch._dynamo", "torch._inductor.utils", "torch._numpy", TORCHRUN)
+MODULES += ("torch._inductor.utils", "torch._numpy", TORCHRUN)
 MODULES += ("torch.distributed.elastic.agent.server.local_elastic_agent",)
 MODULES += ("torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",)
 #: beginnings of the names of variables that Python and these modules read before they begin
@@ -105,7 +105,6 @@ class Server:
 
     def __init__(self, environment: Mapping[str, str], modules: Sequence[str] = MODULES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="forked-"))
-        self.early = pick_early(environment)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(self.folder / "socket"))
             listener.listen(100)
@@ -157,7 +156,8 @@ def _stand_for(path: str, words: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-_servers: dict[Sequence[str], Server] = {}
+#: by what they have imported, and with which variables
+_servers: dict[tuple[Sequence[str], str], Server] = {}
 
 
 def start_python(
@@ -168,17 +168,14 @@ def start_python(
     stdout: IO[str],
     stderr: IO[str] | None = None,
     modules: Sequence[str] = MODULES,
-) -> Forked | subprocess.Popen[bytes]:
+) -> Forked:
     """Start Python on what follows its name in `argv`; without `stderr` all goes into one file."""
     errors = stderr or stdout
-    if modules not in _servers:
-        server = _servers[modules] = Server(env, modules)
-        atexit.register(server.end)
-    server = _servers[modules]
-    if pick_early(env) != server.early:
-        return subprocess.Popen(
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=errors
-        )
+    kind = (modules, json.dumps(pick_early(env), sort_keys=True))
+    if kind not in _servers:
+        _servers[kind] = Server(env, modules)
+        atexit.register(_servers[kind].end)
+    server = _servers[kind]
     with open(os.devnull) as nothing:
         streams = [nothing.fileno(), stdout.fileno(), errors.fileno()]
         path = str(server.folder / "socket")

@@ -1,6 +1,5 @@
 """A run that is killed ends as one that is not: a rank, an agent, all of it; see the benchmark."""
 
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ def start_agent(
     stdout: IO[str],
     stderr: IO[str],
     start_new_session: bool,
-) -> Forked | subprocess.Popen[bytes]:
+) -> Forked:
     """Start an agent as the benchmark does, but with torch imported already."""
     assert stdout is stderr
     return start_python(argv, cwd=ROOT, env=env, stdout=stdout)

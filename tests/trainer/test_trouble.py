@@ -92,8 +92,8 @@ def test_a_rank_that_hangs_ends_the_run_and_leaves_all_stacks(start: Start, tmp_
 def test_data_may_take_longer_to_make_than_a_step_may_hang(start: Start, tmp_path: Path) -> None:
     flags = faulty(tmp_path, "pass")
     with (tmp_path / "faulty.py").open("a") as file:
-        file.write("\ndef prepare(config, *, fetch):\n    time.sleep(9)\n    return 'made'\n")
-    run = start(tmp_path / "run", *flags, "--hang-after", 5, processes=2)
+        file.write("\ndef prepare(config, *, fetch):\n    time.sleep(10)\n    return 'made'\n")
+    run = start(tmp_path / "run", *flags, "--hang-after", 8, processes=2)
     assert run.wait() == 0, run.output
     assert run.output.count("made") == 1
 
