@@ -23,6 +23,7 @@ from jobgen.diagnose.matching import (
     CAUSES,
     MOST_WORDS,
     Explained,
+    explain_exception,
     explain_failure,
     find_cause,
     find_verdict,
@@ -47,6 +48,12 @@ _MOST_BESIDES = 3
 _OF_TIMERS = (124, -14)
 # How one role says that another, its server, has not answered it.
 _OF_SERVERS = re.compile(r"[Cc]onnect|Remote|HTTP|[Tt]imed? ?out|URLError|reset by peer")
+# Files that an exception names.
+_NAMED = re.compile(r"['\"]([^'\"]*[/.][^'\"]*)['\"]")
+# How those who have compared what they have say that it is not the same.
+_COMPARES = re.compile(
+    r"(?i)\b(differ\w*|disagree\w*|(not|un)( the)? ?(same|equal)\w*|mismatch\w*)\b"
+)
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
 
@@ -112,9 +119,30 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
         if first is None or (quiet and quiet.newest > first.failure.time + _RECOVERED):
             return _judge_progress(about, state, quiet, evidence, now=now)
+    first = first and (_find_elsewhere(evidence, first, [*failures, *stopped]) or first)
     if first is None or (first.doubt and _has_left(evidence, failures)):
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
+
+
+def _find_elsewhere(
+    evidence: Evidence, first: Explained, others: list[Explained]
+) -> Explained | None:
+    """An exception that another process had printed and lived on after, of a thing `first` names.
+
+    What one process could not write, another does not find.
+    """
+    names = {*_NAMED.findall(first.raised.words)} if first.raised else set()
+    ends = [one.raised for one in others]
+    for rank, node in evidence.ranks.items() if names else ():
+        lines = tuple(evidence.read_log(node, rank))
+        for traceback in find_tracebacks(lines) if rank != first.failure.rank else ():
+            if traceback.chain[-1] not in ends and names & {*_NAMED.findall(traceback.words)}:
+                failure = first.failure._replace(node=node, rank=rank, lines=lines)
+                found = explain_exception(failure, traceback.chain)
+                who = f"rank {first.failure.rank} on {first.failure.node}"
+                return found._replace(words=f"{found.words}; then {who} failed: {first.title}")
+    return None
 
 
 def _has_left(evidence: Evidence, failures: list[Explained]) -> bool:
@@ -257,6 +285,13 @@ def _name_first(
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
     ended = [one.failure for one in alike]
+    odd = stall.find_odd(evidence, behind=False) if first.raised and len(alike) > 2 else None
+    if odd and odd.title:
+        title = f"{diagnosis.title}; {list_ranks(odd.ranks)}: {odd.title[:MOST_WORDS]}"
+        diagnosis = diagnosis._replace(title=title)
+        if _COMPARES.search(first.words):
+            ended = [failure for failure in ended if failure.rank in odd.ranks] or ended
+            diagnosis = diagnosis._replace(node=ended[0].node, rank=ended[0].rank)
     if len(alike) > 1 and first.failure.exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped()
     ranks = {one.rank for one in ended}

@@ -45,6 +45,7 @@ _LEADS_ON = re.compile(
 )
 # What the handler of a signal raises, as a timer's.
 _INTERRUPTS = re.compile(r"[\w.]*(Time_?out|Interrupt|Alarm)\w*", re.IGNORECASE)
+_SLIPS = re.compile(r"(Attribute|Name|UnboundLocal|Type)Error\b")
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
 FOREIGN = re.compile(
@@ -65,6 +66,12 @@ class Raised(NamedTuple):
     place: str  # file:line, in function; empty if unknown
     of_group: bool  # raised of the group that the processes are, by its words and its frames
     is_cause: bool = False  # the next one was raised `from` it, and not just while handling it
+    source: str = ""  # the program's line there
+
+    @property
+    def is_slip(self) -> bool:
+        """Whether a fault in the program raised it, such as a name that is none, and no `raise`."""
+        return bool(_SLIPS.match(self.words)) and not self.source.startswith("raise ")
 
     @property
     def words(self) -> str:
@@ -179,7 +186,15 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
     of_group = any(OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
     if message and _INTERRUPTS.match(message[0].text):
         frames = _drop_handler(frames)
-    return Raised(tuple(message), find_place(frames), of_group), end
+    place = find_place(frames)
+    source = next((line.text.strip() for line in _list_after(frames, place)), "")
+    return Raised(tuple(message), place, of_group, source=source), end
+
+
+def _list_after(frames: Sequence[Line], place: str) -> Sequence[Line]:
+    """The lines after the last frame that stands at a place."""
+    at = [number for number, line in enumerate(frames) if place and find_place([line]) == place]
+    return frames[at[-1] + 1 :] if at else ()
 
 
 def _drop_handler(frames: list[Line]) -> list[Line]:

@@ -25,7 +25,14 @@ from jobgen.diagnose.ending import (
     select_telling,
 )
 from jobgen.diagnose.evidence import Failure
-from jobgen.diagnose.exceptions import LOGGED, OF_GROUPS, Raised, find_crash, find_tracebacks
+from jobgen.diagnose.exceptions import (
+    LOGGED,
+    OF_GROUPS,
+    Raised,
+    find_crash,
+    find_tracebacks,
+    strip_rank,
+)
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
@@ -54,7 +61,8 @@ _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
 
 # How an exception begins, or what it says, that another process or its machine may have caused.
 _LOST = re.compile(
-    r"(?i)^([a-z_]\w*\.)*(Connection\w*|BrokenPipe|EOF|IncompleteRead|Time_?out\w*)(Error|Exception)?\b"
+    r"(?i)wait timeout after"
+    r"|^([a-z_]\w*\.)*(Connection\w*|BrokenPipe|EOF|IncompleteRead|Time_?out\w*)(Error|Exception)?\b"
     r"|RemoteDisconnected|\b(lost|no) (the )?(connection|contact)"
     r"|\b(connection|socket|stream|pipe)\b.*\b(reset|closed|lost|refused|aborted|broken)\b"
 )
@@ -158,7 +166,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
-    explained = _explain_exception(failure, ending.chain)
+    explained = explain_exception(failure, ending.chain)
     referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
@@ -172,7 +180,7 @@ def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
     return f"{words}, {link} {reason.strip()[:MOST_WORDS]}"
 
 
-def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
+def explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     """By the last one's own words, and those of the first that led to it.
 
     A cause is known by these words, or else by those of another that it was raised from.
@@ -186,9 +194,14 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     if not own or known[0] not in own:  # what was raised of a lost process has other words for it
         raised, lost = next((raised, match) for raised, match in known if match)
         return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
+    slipped = len(own) > 1 and own[-1][0].is_slip and not own[-2][0].is_cause
+    if slipped:  # in a clean-up: what had been raised before is the reason
+        own = [own[-1], *own[:-1]]
     (root, _), (last, match) = own[0], own[-1]
     words = last.words[:MOST_WORDS]
-    if root.words != last.words:
+    if slipped:
+        words = f"{words}, and then {root.words[:MOST_WORDS]}"
+    elif root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
     for raised, other in reversed(own[:-1]):
@@ -209,14 +222,15 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     interrupted = last.words == "KeyboardInterrupt"
     if not (interrupted or _LOST.search(last.words) or _HELPER.search(last.words)):
         return None
+    lines = [strip_rank(line) for line in failure.lines]
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    before = select_telling(failure.lines[:begin])
+    before = select_telling(lines[:begin])
     if interrupted:
         return next((line for line in before if _INTERRUPTS.search(line.text)), None)
     raised = [one.chain[-1].message[0] for one in tracebacks if one.aside and one.end <= begin]
     telling = (line for line in before if line in raised or _CRASHED.search(line.text))
-    above = failure.lines[begin - 1 : begin] if begin else ()  # a child may print there
+    above = lines[begin - 1 : begin] if begin else ()  # a child may print there
     own = (line for line in above if not (LOGGED.match(line.text) or OF_EXITS.match(line.text)))
     return next(telling, None) or next(own, None)
 
@@ -285,7 +299,7 @@ def _explain_node(failure: Failure) -> Explained:
         return Explained(failure, *match, tail=tail, words=words)
     raised = find_tracebacks(failure.lines)
     if raised:
-        return _explain_exception(failure, raised[-1].chain)
+        return explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))
 
 

@@ -29,7 +29,7 @@ TIMEOUT = Cause(
     r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
     r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
     r"|not all of them arrived on time|Termination timeout for `"
-    r"|wait timeout after \d+ms",
+    r"|wait timeout after \d+ms, keys: \S*//c\w+//",
     waits=True,
 )
 
@@ -176,7 +176,7 @@ CAUSES = (
         ALL,
         r"[Cc]onnection (was likely )?(closed|reset)|(closed|reset) by peer|Broken pipe"
         r"|remote process exited|RendezvousConnection"
-        r"Error|DistNetworkError|DistStoreError|SignalException"
+        r"Error|DistNetworkError|DistStoreError(?!: wait)|SignalException"
         r"|Process group watchdog thread terminated|Failed to recv, got 0 bytes"
         r"|one of the (ranks|processes|workers)|HorovodInternalError|[Pp]eer process has unexpect"
         r"|another (rank|task)\b|TCPStore.*(recv|connection|wait)",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from jobgen.diagnose import flight
-from jobgen.diagnose.ending import normalize, select_telling
+from jobgen.diagnose.ending import OF_EXITS, normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, Explained, read_ranks
@@ -25,7 +25,10 @@ _SILENT, _STEPS = 600.0, 10
 _SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
-_STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}(\d+)", re.IGNORECASE)
+_STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}\d", re.IGNORECASE)
+# What differs in lines of a kind: words with digits; and of these, times, which tell nothing.
+_NUMBER = re.compile(r"[^\s=:,(\[]*\d[^\s,;)\]]*")
+_TIMES = re.compile(r"\d+:\d\d\S*|\b[\d.]+ ?(s|ms|sec\w*|[KMG]i?B)\b|\d{4}-\d\d-\d\d\S*")
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
 _CAME = re.compile(r"(?<!\d)(\d+)/(\d+) clients joined")
@@ -153,8 +156,8 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
     """Who is waited for; None where no file tells.
 
     By flight recorders, by stacks, by the rank that those in `waiting` name, by the places at which
-    they waited, by who has not said that it waited, by who has not ended, by who has printed the
-    fewest steps.
+    they waited, by who has not said that it waited, by who has not ended, by what each has
+    printed last.
     """
     suspects = (
         _suspect_by_flight(evidence)
@@ -163,7 +166,7 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         or _suspect_by_place(waiting)
         or _suspect_by_silence(evidence, waiting)
         or _suspect_by_end(evidence)
-        or _suspect_by_logs(evidence)
+        or find_odd(evidence, behind=True)
     )
     threads = _read_stacks(evidence).get(suspects.ranks[0], []) if suspects else []
     for stack in reversed(threads):  # the program's first thread, or one that it waits for
@@ -205,7 +208,9 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     """By the line of the program at which processes waited: those who waited at another."""
     places: dict[str, list[Explained]] = {}
     for one in waiting:
-        if one.place and one.failure.rank is not None and not _is_raised(one):
+        # Where the program raises the error itself, it has not waited.
+        by_program = one.raised and one.raised.source.startswith("raise ")
+        if one.place and one.failure.rank is not None and not by_program:
             places.setdefault(one.place, []).append(one)
     by_size = sorted(places.values(), key=len)
     if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
@@ -218,17 +223,6 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     place = few[0].place
     who = "it waits" if len(ranks) == 1 else "they wait"
     return Suspects(ranks, lines, place, f"{who} at {own}, and {others} at {other}")
-
-
-def _is_raised(one: Explained) -> bool:
-    """Whether the program raises the error itself at its place, which is not where it waited."""
-    file, _, number = one.place.partition(", in ")[0].rpartition(":")
-    frame = f'File "{file}", line {number},'
-    lines = one.failure.lines
-    return any(
-        frame in line.text and after.text.lstrip().startswith("raise ")
-        for line, after in pairwise(lines)
-    )
 
 
 def _shorten(one: Explained) -> str:
@@ -322,16 +316,57 @@ def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:-3:-1]))
 
 
-def _suspect_by_logs(evidence: Evidence) -> Suspects | None:
-    """By the step that each process has printed last."""
-    steps: dict[int, tuple[int, Line]] = {}
+def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
+    """The fewest ranks whose last line of a kind has another number than that of the others.
+
+    Of the kinds that all print, the newest counts. Who is `behind` has not printed a newer one that
+    all others have; or a lower step, where as many ranks differ as do not.
+    """
+    kinds: dict[str, dict[int, Line]] = {}
     for rank, node in evidence.ranks.items():
-        for line in reversed(evidence.read_log(node, rank)):
-            if step := _STEP.search(line.text):
-                steps[rank] = (int(step[1]), line)
-                break
-    numbers = {number for number, _ in steps.values()}
-    if len(numbers) < 2:
-        return None
-    late = {rank: line for rank, (number, line) in steps.items() if number == min(numbers)}
-    return Suspects(tuple(late), tuple(late.values()))
+        for line in evidence.read_log(node, rank):
+            kind = _NUMBER.sub("#", _drop_own(line, rank))
+            kinds[kind] = {**kinds.pop(kind, {}), rank: line}
+    for kind, lines in reversed(kinds.items()):
+        missing = [rank for rank in evidence.ranks if rank not in lines]
+        if not kind or OF_EXITS.match(kind):
+            continue
+        if not missing and (odd := _compare_numbers(lines, behind=behind)):
+            own, usual = lines[odd[0][0]], lines[odd[1][0]]
+            title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
+            return Suspects(
+                tuple(odd[0]), (own, usual), "", "" if _STEP.search(own.text) else title
+            )
+        if behind and len(missing) == 1 < len(lines):
+            usual = next(iter(lines.values()))
+            title = f'it had not yet printed "{usual.text.strip()}", as all others had'
+            return Suspects(tuple(missing), (usual,), "", title)
+        behind = behind and bool(missing)
+    return None
+
+
+def _drop_own(line: Line, rank: int) -> str:
+    """The words of a line without times, and its rank at the beginning; none of a stack's."""
+    text = strip_rank(line).text
+    if text[:1].isspace():
+        return ""
+    own = rf"(?i)^\W*(?:\[?(?:rank|task|worker|process)\W{{0,3}})?{rank}\b(?!\.)"
+    return " ".join(_TIMES.sub("", re.sub(own, "", text)).split())
+
+
+def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int], list[int]] | None:
+    """Who has another number than most in one of the places of a line, and who has theirs."""
+    numbers = [_NUMBER.findall(_drop_own(line, rank)) for rank, line in lines.items()]
+    is_step = _STEP.search(next(iter(lines.values())).text)
+    for column in zip(*numbers, strict=True):
+        by_number: dict[str, list[int]] = {}
+        for rank, number in zip(lines, column, strict=True):
+            by_number.setdefault(number, []).append(rank)
+        if len(by_number) != 2:
+            continue
+        few, many = sorted(by_number.values(), key=len)
+        if len(few) < len(many):
+            return few, many
+        if behind and is_step and all(map(str.isdecimal, by_number)):
+            return by_number[min(by_number, key=int)], by_number[max(by_number, key=int)]
+    return None
