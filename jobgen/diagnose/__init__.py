@@ -16,20 +16,20 @@ from pathlib import Path
 from jobgen.diagnose import missing, program, stall
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_ranks
-from jobgen.diagnose.ending import Innocent
+from jobgen.diagnose.ending import NAMES_ERROR, Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.exceptions import TIMED, find_tracebacks
+from jobgen.diagnose.exceptions import TIMED, find_tracebacks, strip_rank
 from jobgen.diagnose.matching import (
     CAUSES,
     MOST_WORDS,
     Explained,
-    explain_exception,
     explain_failure,
     find_cause,
     find_verdict,
     is_own,
     read_node,
     read_own_words,
+    read_ranks,
 )
 from jobgen.diagnose.reading import SLOW_RANK, Line
 from jobgen.jobs import run_folder, status
@@ -49,10 +49,10 @@ _OF_TIMERS = (124, -14)
 # How one role says that another, its server, has not answered it.
 _OF_SERVERS = re.compile(r"[Cc]onnect|Remote|HTTP|[Tt]imed? ?out|URLError|reset by peer")
 # Files that an exception names.
-_NAMED = re.compile(r"['\"]([^'\"]*[/.][^'\"]*)['\"]")
+_FILES = re.compile(r"['\"]([^'\"\s]*\w[/.]\w[^'\"\s]*)['\"]")
 # How those who have compared what they have say that it is not the same.
 _COMPARES = re.compile(
-    r"(?i)\b(differ\w*|disagree\w*|(not|un)( the)? ?(same|equal)\w*|mismatch\w*)\b"
+    r"(?i)\b(mine|differ|diverge|disagree|mismatch|(not|un)( the)? ?(same|equal))"
 )
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
@@ -128,20 +128,23 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
 def _find_elsewhere(
     evidence: Evidence, first: Explained, others: list[Explained]
 ) -> Explained | None:
-    """An exception that another process had printed and lived on after, of a thing `first` names.
+    """An error that another process had printed and lived on after, of a file that `first` names.
 
     What one process could not write, another does not find.
     """
-    names = {*_NAMED.findall(first.raised.words)} if first.raised else set()
-    ends = [one.raised for one in others]
+    names = {*_FILES.findall(first.raised.words)} if first.raised else set()
+    ends = {normalize(line.text) for one in others if one.raised for line in one.raised.message}
+    ends |= {normalize(strip_rank(line).text) for line in first.failure.lines}
     for rank, node in evidence.ranks.items() if names else ():
-        lines = tuple(evidence.read_log(node, rank))
-        for traceback in find_tracebacks(lines) if rank != first.failure.rank else ():
-            if traceback.chain[-1] not in ends and names & {*_NAMED.findall(traceback.words)}:
-                failure = first.failure._replace(node=node, rank=rank, lines=lines)
-                found = explain_exception(failure, traceback.chain)
+        lines = evidence.read_log(node, rank) if rank != first.failure.rank else []
+        for line in map(strip_rank, lines):
+            named = any(name in line.text for name in names) and NAMES_ERROR.search(line.text)
+            if named and normalize(line.text) not in ends:
+                cause, _ = find_cause([line], "rank") or (program.EXCEPTION, line)
+                failure = first.failure._replace(node=node, rank=rank)
                 who = f"rank {first.failure.rank} on {first.failure.node}"
-                return found._replace(words=f"{found.words}; then {who} failed: {first.title}")
+                words = f"{line.text.strip()[:MOST_WORDS]}; then {who} failed: {first.title}"
+                return Explained(failure, cause, line, None, (line,), words)
     return None
 
 
@@ -279,19 +282,15 @@ def _name_first(
         if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
     ]
     by_timer = len(alike) > 1 and first.line and TIMED.match(first.line.text)
-    if not first.cause.waits and (by_timer or stall.suspect_by_name(evidence, waited)):
+    missed = stall.suspect_by_name(evidence, waited) or stall.find_uncounted(evidence, waited)
+    if not first.cause.waits and (by_timer or missed):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
     ended = [one.failure for one in alike]
-    odd = stall.find_odd(evidence, behind=False) if first.raised and len(alike) > 2 else None
-    if odd and odd.title:
-        title = f"{diagnosis.title}; {list_ranks(odd.ranks)}: {odd.title[:MOST_WORDS]}"
-        diagnosis = diagnosis._replace(title=title)
-        if _COMPARES.search(first.words):
-            ended = [failure for failure in ended if failure.rank in odd.ranks] or ended
-            diagnosis = diagnosis._replace(node=ended[0].node, rank=ended[0].rank)
+    if (first.raised and len(alike) > 2) or _COMPARES.search(first.words):
+        diagnosis = _name_odd(diagnosis, evidence, alike)
     if len(alike) > 1 and first.failure.exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped()
     ranks = {one.rank for one in ended}
@@ -303,6 +302,19 @@ def _name_first(
         world=evidence.world,
         besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
     )
+
+
+def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> Diagnosis:
+    """The same, with what one alone has printed otherwise; it is the one, if all have compared."""
+    odd = stall.find_odd(evidence, behind=False)
+    if odd is None or not odd.title:
+        return about
+    title = f"{about.title}; {list_ranks(odd.ranks)}: {odd.title[:MOST_WORDS]}"
+    rank = odd.ranks[0]
+    words = "".join(one.words for one in alike if one.failure.rank == rank)
+    if _COMPARES.search(words) or read_ranks(words):
+        about = about._replace(node=evidence.ranks[rank], rank=rank)
+    return about._replace(title=title)
 
 
 def _find_raised_before(alike: list[Explained]) -> str:

@@ -31,14 +31,14 @@ REFERS = re.compile(
     r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
     r"|[Nn]on-?zero (exit |return )?(status|code)|assert .*(code|rc|ret|status)\w* == 0"
 )
-# How programs of any language name an error; how they say that another has left with a code; what
-# they print of their stacks.
-_NAMES_ERROR = re.compile(
+#: how programs of any language name an error
+NAMES_ERROR = re.compile(
     r"(?i)\[?[EF]\d{4,8} | +what\(\): |\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*"
     r"|timed out|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such"
     r"|abort\w*|terminat\w+|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
     r"|critical|overflow|unexpected)\b"
 )
+# How they say that another has left with a code; what they print of their stacks.
 _NAMES_CODE = re.compile(
     r"(?i)\b(exit|status|code|error|ended with)\b\W*\d+\W*$|(exit|return)\w*( with)?( code| status)"
     r"|\babove\b|^make\S*: |terminate called|^==\d+==ABORTING$"
@@ -85,6 +85,7 @@ class Innocent:
     def __init__(self) -> None:
         self._words: set[str] = set()
         self._lines: set[str] = set()
+        self._last: set[str] = set()
 
     def add(self, lines: Sequence[Line], *, quiet: float, lived: bool) -> None:
         """Add a process: what it raised, but for an exception that may have ended it.
@@ -101,11 +102,16 @@ class Innocent:
             last = list(lines[ending.begin : ending.end])
         self._words |= {normalize(one.words) for one in tracebacks}
         if lived:
+            self._last |= {normalize(strip_rank(line).text) for line in last}
             self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
 
     def has_raised(self, traceback: Traceback) -> bool:
         """Whether a process has gone on after the same exception."""
         return normalize(traceback.words) in self._words
+
+    def has_ended_with(self, line: Line) -> bool:
+        """Whether a process that lived has printed the same line last."""
+        return normalize(line.text) in self._last
 
     def has_printed(self, line: Line) -> bool:
         """Whether a process has gone on after the same line."""
@@ -122,6 +128,9 @@ def find_ending(
     """
     own = [strip_rank(line) for line in lines]
     own = [line for line in own if line.text.strip() and not innocent.has_printed(line)]
+    alone = [line for line in own if not innocent.has_ended_with(line)]
+    if any(NAMES_ERROR.search(line.text) for line in alone):  # that says more than what all say
+        own = alone
     printed = tuple(own[-_MOST_LINES:])
     tracebacks = _find_own(lines)
     marked = [one for one in reversed(tracebacks) if one.uncaught]
@@ -182,7 +191,7 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
         framed = printed[frames[-2] + 1 : frames[-1]] if ends_framed else ()
         telling = select_telling(framed or printed)
         own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
-        wide = [line for line in own if _NAMES_ERROR.search(line.text)]
+        wide = [line for line in own if NAMES_ERROR.search(line.text)]
         if reasons := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
             return _find_first_of(reasons, printed)
         if own:

@@ -41,7 +41,8 @@ _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
 # How the first line of a message ends, or begins, that leaves what happened to the next one.
 _LEADS_ON = re.compile(
-    r":$|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
+    r":$|\(\d+ sub-exceptions?\)$"
+    r"|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
 # What the handler of a signal raises, as a timer's.
 _INTERRUPTS = re.compile(r"[\w.]*(Time_?out|Interrupt|Alarm)\w*", re.IGNORECASE)

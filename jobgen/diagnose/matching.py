@@ -50,7 +50,8 @@ _INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
 # What an exception says of a helper that is gone; and how such a helper says that it ends.
 _HELPER = re.compile(
     r"(?i)\bEmpty$|\b(nothing|no (answer|reply|response|result|data)|died|dead|exited|gone)\b"
-    r"|\b(child|helper|loader|worker|thread|subprocess|producer|queue|server|service)\b|timed? ?out"
+    r"|\b(child|helper|loader|worker|thread|subprocess|process pool|producer|queue|server)\b"
+    r"|\bservice\b|timed? ?out"
 )
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 _CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
@@ -70,12 +71,12 @@ _LOST = re.compile(
 MISSED = re.compile(
     r"(?i)\b(fail|exit|die|dead|gone|crash|abort|terminat|missing|error from|heartbeat|wait|stall)"
     r"|timed? ?-?out|(ha[sd]|have|did)( not|n.t)\b|lost (the )?con"
-    r"|no (answer|response|reply|sign of life)"
+    r"|no (answer|response|reply|sign)\b"
 )
 # How programs name a rank, and how they name processes of their own.
 _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
-    r"|missing:?\s*[\[({])(\d+)(?![\d/])"
+    r"|(?:missing|members?|ranks?|workers?|peers?|for|from):?\s*[\[({](?=\d+[\])}]))(\d+)(?![\d/])"
 )
 _OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
 
@@ -166,7 +167,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
-    explained = explain_exception(failure, ending.chain)
+    explained = _explain_exception(failure, ending.chain)
     referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
@@ -180,7 +181,7 @@ def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
     return f"{words}, {link} {reason.strip()[:MOST_WORDS]}"
 
 
-def explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
+def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     """By the last one's own words, and those of the first that led to it.
 
     A cause is known by these words, or else by those of another that it was raised from.
@@ -264,6 +265,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     cause = Cause("unknown" if code is None else f"exit {code}", title, remedy)
     words = last.text.strip()[:MOST_WORDS] if last else ""
     if last and words and code is not None:
+        title = name_exit(code) if code > 0 else title  # its words say more than a code may mean
         words = f"{title}, and said: {_name_type(last, tail)}{words}"
     shown = (match[1] if match else last, *tail[-3:]) if last else tail
     place = find_crash(failure.lines)
@@ -299,7 +301,7 @@ def _explain_node(failure: Failure) -> Explained:
         return Explained(failure, *match, tail=tail, words=words)
     raised = find_tracebacks(failure.lines)
     if raised:
-        return explain_exception(failure, raised[-1].chain)
+        return _explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))
 
 

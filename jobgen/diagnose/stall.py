@@ -31,7 +31,10 @@ _NUMBER = re.compile(r"[^\s=:,(\[]*\d[^\s,;)\]]*")
 _TIMES = re.compile(r"\d+:\d\d\S*|\b[\d.]+ ?(s|ms|sec\w*|[KMG]i?B)\b|\d{4}-\d\d-\d\d\S*")
 _LAST_LINES = 20  # of a log, which may say who was missed
 # How many have come, of how many.
-_CAME = re.compile(r"(?<!\d)(\d+)/(\d+) clients joined")
+_CAME = re.compile(
+    r"(?<![\d.])(\d{1,9}) ?(?:/|(?:out )?of) ?(\d{1,9}) (?:\w+ )?"
+    r"(?:client|worker|rank|member|peer|process|replica|participant|part(?:y|ies))"
+)
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -236,11 +239,11 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     """
     heard = {one.failure.rank for one in waiting}
     silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    came = _CAME.search(" ".join(line.text for one in waiting for line in one.tail))
-    missing = int(came[2]) - int(came[1]) if came else 1
-    if not heard or len(silent) != missing or len(evidence.ranks) < evidence.world:
+    if not (heard and silent) or len(evidence.ranks) < evidence.world:
         return None
-    rank, who = silent[0], "it" if missing == 1 else "they"
+    if len(silent) != 1 and find_uncounted(evidence, waiting) != silent:
+        return None
+    rank, who = silent[0], "it" if len(silent) == 1 else "they"
     lines = evidence.read_log(evidence.ranks[rank], rank)
     telling = [line for line in select_telling(lines) if line.text.strip()]
     others = {
@@ -257,6 +260,19 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     )
     title = f"{who} {did}, and the others waited for {who.replace('they', 'them')}{where}"
     return Suspects(silent, tuple([*raised[-1:], *own, *telling][:3]), "", title)
+
+
+def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
+    """Those that said nothing, if those that waited say that so many of all have not come."""
+    heard = {one.failure.rank for one in waiting}
+    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
+    for one in waiting:
+        words = one.raised.words if one.raised else " ".join(line.text for line in one.tail)
+        for some, of_all in _CAME.findall(words):
+            counts = (int(some), int(of_all) - int(some))
+            if int(of_all) == evidence.world and len(silent) in counts:
+                return silent
+    return ()
 
 
 def _suspect_by_end(evidence: Evidence) -> Suspects | None:
