@@ -40,7 +40,7 @@ class _Forward(RemoteCommand):
 @click.command(cls=_Forward)
 @click.argument("job", shell_complete=complete_words("jobs.find", "list_words"))
 @click.argument("port", type=click.IntRange(1, 65535))
-@click.option("--node", metavar="N", help="Node, by name or number (default: the first).")
+@click.option("--node", metavar="N", help="Node, by name or number from 0 (default: 0).")
 @click.option(
     "--local-port",
     type=click.IntRange(1, 65535),

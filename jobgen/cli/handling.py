@@ -93,7 +93,7 @@ class ShellCommand(click.Command):
 
 @click.command(cls=ShellCommand)
 @job_argument
-@click.option("--node", metavar="N", help="Use this node, by name or number (default: the first).")
+@click.option("--node", metavar="N", help="Use this node, by name or number from 0 (default: 0).")
 @click.option("--role", metavar="ROLE", help="Use a node of this role.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def shell(job: str | None, node: str | None, role: str | None, words: tuple[str, ...]) -> int:

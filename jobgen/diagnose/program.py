@@ -29,13 +29,20 @@ TIMEOUT = Cause(
     r"Watchdog caught collective operation timeout|[Tt]imed out waiting \d+ms for (recv|send)"
     r"|Ranks .* failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out"
     r"|not all of them arrived on time|Termination timeout for `"
-    r"|wait timeout after \d+ms, keys: \S*//c\w+//",
+    r"|wait timeout after \d+ms",
     waits=True,
 )
 
 EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 
 CAUSES = (
+    Cause(
+        "store-key",
+        "it waited in vain for a key of the program's own store",
+        "look for who sets that key, under which name, and whether it came that far",
+        RANK,
+        r"wait timeout after \d+ms, keys: (?!\S*//c\w+//)",
+    ),
     TIMEOUT,
     Cause(
         "collective-mismatch",
