@@ -4,6 +4,7 @@ Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for t
 """
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -34,21 +35,32 @@ pytest_plugins = ["browsers", "cluster_fixtures"]
 TIERS = {"slurm": "cluster", "pbs": "cluster", "cluster": "cluster", "start": "torch"}
 
 
+# What a file says that may have tests of a tier; another's name is after `mark.`.
+WORDS = {
+    "cluster": ("mark.cluster", "cluster_fixtures"),
+    "torch": ("mark.torch", "start: Start"),
+    "slow": ("mark.slow",),
+    "hypothesis": ("hypothesis",),
+}
+
+
 @cache
-def mentions_clusters(path: Path) -> bool:
-    """Whether a file may have tests of the tier of clusters."""
+def mentions(path: Path, tier: str) -> bool:
+    """Whether a file may have tests of a tier."""
     text = path.read_text()
-    return "cluster_fixtures" in text or "mark.cluster" in text
+    return any(word in text for word in WORDS.get(tier, (f"mark.{tier}",)))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave unread what has no test on a cluster, where only these run.
+    """Leave unread what has no test of the tiers that are asked for.
 
     Listing all tests takes each worker ten seconds of processor time.
     """
-    if config.option.markexpr != "cluster" or not collection_path.name.startswith("test_"):
+    if not collection_path.is_file() or not collection_path.name.startswith("test_"):
         return None
-    return True if collection_path.is_file() and not mentions_clusters(collection_path) else None
+    asked = re.sub(r"\bnot \w+", "", config.option.markexpr)
+    tiers = set(re.findall(r"\w+", asked)) - {"and", "or"}
+    return True if tiers and not any(mentions(collection_path, tier) for tier in tiers) else None
 
 
 def pytest_unconfigure() -> None:
@@ -62,8 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])
-        if item.get_closest_marker("cluster") and not mentions_clusters(item.path):
-            raise pytest.UsageError(f"{item.path}: `-m cluster` needs it to use cluster_fixtures")
+        for tier in WORDS:
+            if item.get_closest_marker(tier) and not mentions(item.path, tier):
+                raise pytest.UsageError(f"{item.path}: `-m {tier}` needs one of {WORDS[tier]}")
 
 
 @pytest.hookimpl(wrapper=True)
