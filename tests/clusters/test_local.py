@@ -67,7 +67,7 @@ def test_a_plain_program_wants_neither_torch_nor_python(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:
-    job = run(tmp_path, "--set", "run.args.raise-on=3")
+    job = run(tmp_path, "--set", "run.args.raise-on=3", **DIRECT)
     assert job.wait() == "failed 1"
     assert state(job, tmp_path) == "failed"
     output = (job.run_dir / "job.out").read_text()
@@ -90,7 +90,7 @@ def test_a_killed_agent_or_its_shell_ends_the_job(tmp_path: Path, what: str) -> 
 
 
 def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
-    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go")
+    job = run(tmp_path, "--set", f"run.args.sleep-until={tmp_path}/go", **DIRECT)
     job.wait_for(lambda: len(job.ranks()) == 4)
     assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 0
     assert job.outcome() == "cancelled 143"
@@ -218,14 +218,14 @@ def test_nothing_is_left_of_a_killed_script(
 
 def test_the_walltime_ends_the_job(tmp_path: Path) -> None:
     options = ("--set", "resources.walltime=8s", "--set", f"run.args.sleep-until={tmp_path}/go")
-    job = run(tmp_path, *options)
+    job = run(tmp_path, *options, **DIRECT)
     job.wait_for(lambda: state(job, tmp_path) == "timeout", seconds=60)
     assert "ENDED by the walltime of 8 s" in (job.run_dir / "job.out").read_text()
     assert not alive(job)
 
 
 def test_a_job_outlives_the_terminal_it_was_submitted_from(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES, **DIRECT)))
     primary, secondary = pty.openpty()
     shell = subprocess.Popen(
         [*JOBGEN, "submit", "--scheduler", "local", "--wait"],
@@ -357,7 +357,8 @@ def test_a_job_that_another_one_submits_outlives_it(tmp_path: Path) -> None:
     marker = f"JOBGEN_AGENT={tmp_path}"
     around = {**os.environ, "JOBGEN_AGENT": str(tmp_path)}
     options = ("--set", f"run.args.sleep-until={tmp_path}/go")
-    job = submit(spec(**TWO_NODES), *options, scheduler="local", cwd=tmp_path, env=around)
+    content = spec(**TWO_NODES, **DIRECT)
+    job = submit(content, *options, scheduler="local", cwd=tmp_path, env=around)
     job.wait_for(lambda: len(job.ranks()) == 4)
     with_marker = ["grep", "-slzxF", "-e", marker, *map(str, Path("/proc").glob("[0-9]*/environ"))]
     assert subprocess.run(with_marker, capture_output=True, text=True, check=False).stdout == ""
@@ -368,7 +369,7 @@ def test_a_job_that_another_one_submits_outlives_it(tmp_path: Path) -> None:
 def test_the_script_runs_without_jobgen_and_at_its_end_lets_go_of_its_output(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES)))
+    (tmp_path / "job.yaml").write_text(json.dumps(spec(**TWO_NODES, **DIRECT)))
     rendered = jobgen("render", "--scheduler", "local", env=os.environ, cwd=tmp_path).stdout
     (tmp_path / "job.sh").write_text(rendered)
     # A pipe, which a process that waits for the walltime would keep open.
