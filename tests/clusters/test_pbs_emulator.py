@@ -532,8 +532,11 @@ def test_output_appears_at_the_end_unless_kept_and_live(user: User) -> None:
 
 def test_a_missing_output_folder(user: User) -> None:
     """Section 5: copied in vain after the job, or with -k oed the job never starts."""
+    user.pbs.script("set", "copy_retry=1")
     job = user.submit("true", "-o", "missing/x")
-    states = [user.pbs.wait(job, "E")["job_state"], user.pbs.wait(job)["Exit_status"]]
+    states = [user.pbs.wait(job, "E")["job_state"]]
+    user.pbs.script("set", "copy_retry=0.1")
+    states.append(user.pbs.wait(job)["Exit_status"])
     assert states == ["E", 0]
     held = user.submit("true", "-o", "missing/x", "-k", "oed")
     shown = user.pbs.wait(held, "H")

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,9 +62,7 @@ class Watched:
         return code
 
 
-def test_top_and_report_tell_what_processes_of_torchrun_hold(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Path) -> None:
     """3 GB on the first node, which `top` asks for, and GPUs, which the job itself records."""
     tool = tmp_path / "bin" / "nvidia-smi"
     tool.parent.mkdir()
@@ -82,7 +79,7 @@ def test_top_and_report_tell_what_processes_of_torchrun_hold(
             "walltime": "10m",
             **({"gpus_per_node": 2} if gpus else {}),
         },
-        "launch": {"processes_per_node": 2},
+        "launch": {"processes_per_node": 2, "mode": "torchrun" if gpus else "direct"},
         "environment": {"venv": sys.prefix},
         "run": {"command": ["python", str(PROGRAMS / "hold.py"), "1536", "1536", "64", "64"]},
     }
@@ -179,13 +176,10 @@ def test_a_job_with_3_gb_of_logs_on_pbs_takes_little_memory_and_time(
     try:
         assert job.wait(200) == "failed 3"
         assert sum(path.stat().st_size for path in job.run_dir.glob("logs/*/*")) > 3.1e9
+        limited = ["prlimit", "--as=700000000", "--cpu=15", *JOBGEN]
         for words in (("report", job.id), ("diagnose", job.id), ("status", job.id)):
-            begin = time.monotonic()
-            done = jobgen(
-                *words, env=pbs.env, cwd=tmp_path, command=["prlimit", "--as=700000000", *JOBGEN]
-            )
-            assert done.returncode == 0, done.stderr
-            assert time.monotonic() - begin < 20, words
+            done = jobgen(*words, env=pbs.env, cwd=tmp_path, command=limited)
+            assert done.returncode == 0, (words, done)
         assert (job.run_dir / "report.html").stat().st_size < 3e6
     finally:
         for path in job.run_dir.glob("logs/*/*"):
