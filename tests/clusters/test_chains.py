@@ -119,24 +119,19 @@ def at_work(job: Job, number: int) -> bool:
 
 def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
-    options = ("--set", "run.args.steps=120", "--set", "run.args.log-every=2")
-    job = chain(slurm, tmp_path, *options, on_walltime=walltime, launch={"mode": "direct"})
+    run, launch = STEPS | {"args": {"starts": 3}}, {"mode": "direct"}
+    job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch=launch)
     argv = [*JOBGEN, "logs", "-f", job.id]
     with subprocess.Popen(
         argv, env=slurm.env, cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as follower:
         try:
-            reached = [0]
             for number in (1, 2):
-                job.wait_for(lambda number=number: stepping(job, number))
+                job.wait_for(lambda number=number: at_work(job, number))
                 tell(slurm, job.id)
                 job.wait_for(lambda number=number: len(outcomes(job)) == number)
                 assert outcomes(job)[-1] == "continued 0", output(job)
-                status = json.loads((job.run_dir / "status.json").read_text())
-                assert status["reason"] == "STOP file"
-                reached.append(status["step"])
                 assert ask_state(job, slurm, tmp_path) in ("queued", "running")
-            assert reached == sorted(set(reached))
             job.wait_for(lambda: len(outcomes(job)) == 3, 120)
             assert outcomes(job) == ["continued 0", "continued 0", "done 0"], output(job)
             followed = follower.communicate(timeout=120)[0].splitlines()
@@ -145,12 +140,8 @@ def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> N
             follower.kill()
     assert [line for line in followed if " | " not in line] == output(job).splitlines()
     assert set(printed(job).splitlines()) <= {line.partition(" | ")[2] for line in followed}
-    lines = map(json.loads, (job.run_dir / "metrics.jsonl").read_text().splitlines())
-    losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
-    assert [*losses] == list(range(2, 121, 2))
-    assert losses[120] < losses[2]
-    for step in reached[1:]:
-        assert f"continuing after step {step} from" in job.everything()
+    first, second, third = map(int, re.findall(r"begins after step (\d+)", printed(job)))
+    assert first < second < third
     assert slurm.wait(job.id)["JobState"] == "COMPLETED"
 
 
@@ -199,7 +190,8 @@ def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path)
     """And is put back into the queue once: by the script, and not by Slurm as well."""
     walltime = {"notice": "1m", "then": "requeue"}
     run = STEPS | {"args": {"starts": 2}}
-    job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime)
+    launch = {"mode": "direct"}
+    job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime, launch=launch)
     job.wait_for(lambda: at_work(job, 1))
     urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
     slurm.wait(urgent, timeout=120)
@@ -258,7 +250,8 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
 
 def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "requeue", "at_most": 3}
-    job = chain(slurm, tmp_path, run=STEPS | {"args": {"save-every": 2}}, on_walltime=walltime)
+    run, launch = STEPS | {"args": {"save-every": 2}}, {"mode": "direct"}
+    job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch=launch)
     job.wait_for(lambda: (job.run_dir / "checkpoints/steps").exists())
     slurm.fail("n2")
     try:
@@ -304,11 +297,12 @@ def test_slurm_gives_as_many_nodes_as_it_has(slurm: Slurm, tmp_path: Path) -> No
 
 
 def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_path: Path) -> None:
-    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "60s"}
-    walltime = {"notice": "36s", "then": "resubmit", "at_most": 4}
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "50s"}
+    options = {"resources": resources, "launch": {"mode": "direct"}}
+    walltime = {"notice": "34s", "then": "resubmit", "at_most": 4}
     run = STEPS | {"args": {"starts": 3}}
     with pbs.settings(history=True):
-        job = chain(pbs, tmp_path, resources=resources, run=run, on_walltime=walltime)
+        job = chain(pbs, tmp_path, run=run, on_walltime=walltime, **options)
         record = json.loads((job.run_dir / "job.json").read_text())
         assert len(record["links"]) == 3
         job.wait_for(lambda: len(outcomes(job)) == 4, 240)
@@ -323,10 +317,8 @@ def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_
 
 def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 3}
-    job = chain(pbs, tmp_path / "all", run=STEPS, on_walltime=walltime)
-    other = chain(
-        pbs, tmp_path / "first", run=STEPS, on_walltime=walltime, launch={"mode": "direct"}
-    )
+    options = {"run": STEPS, "on_walltime": walltime, "launch": {"mode": "direct"}}
+    job, other = (chain(pbs, tmp_path / name, **options) for name in ("all", "first"))
     links = json.loads((job.run_dir / "job.json").read_text())["links"]
     others = json.loads((other.run_dir / "job.json").read_text())["links"]
     job.wait_for(lambda: at_work(job, 1))
