@@ -164,11 +164,12 @@ def aliases(slurm: Slurm) -> Iterator[Slurm]:
         slurm.on(node, "sh", "-c", f"cat >/etc/hosts <<'END'\n{text}END")
 
 
-def run(cluster: Cluster, folder: Path, site: str) -> Job:
+def run(cluster: Cluster, folder: Path, site: str, **launch: str) -> Job:
     """An all-reduce over two nodes, with a profile of that name in ./sites."""
     skip_without("torch")
     env = {**cluster.env, "JOBGEN_SITE_PATH": str(folder / "sites")}
     content = spec(resources={"nodes": 2, "cpus_per_node": 2, "walltime": "5m"})
+    content["launch"] |= launch
     with working_in(folder):
         return submit(content, "--site", site, scheduler=cluster.kind, cwd=folder, env=env)
 
@@ -180,12 +181,12 @@ def rendezvous(job: Job) -> set[str]:
     return {found for log in logs for found in re.findall(r"the rendezvous is at (\S+):", log)}
 
 
-@pytest.mark.parametrize("site", ["suffix", "resolve"])
+@pytest.mark.parametrize(("site", "mode"), [("suffix", "torchrun"), ("resolve", "direct")])
 def test_nodes_meet_at_the_address_that_the_site_forms(
-    aliases: Slurm, site: str, tmp_path: Path
+    aliases: Slurm, site: str, mode: str, tmp_path: Path
 ) -> None:
     write(tmp_path / "sites", "slurm")
-    job = run(aliases, tmp_path, site)
+    job = run(aliases, tmp_path, site, mode=mode)
     assert job.wait() == "done 0", job.everything()
     assert {rank["sum"] for rank in job.ranks().values()} == {10.0}
     (head,) = rendezvous(job)
@@ -195,7 +196,7 @@ def test_nodes_meet_at_the_address_that_the_site_forms(
 def test_nodes_of_pbs_meet_in_a_domain(pbs: Pbs, tmp_path: Path) -> None:
     write(tmp_path / "sites", "pbs", domain="cluster.test")
     with pbs.settings(domain="cluster.test"):
-        job = run(pbs, tmp_path, "domain")
+        job = run(pbs, tmp_path, "domain", mode="direct")
         assert job.wait() == "done 0", job.everything()
     assert rendezvous(job) == {"n1.cluster.test"}
 

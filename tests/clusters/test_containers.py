@@ -151,8 +151,7 @@ def test_a_command_of_setup_that_fails_in_the_container_ends_the_job_there(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("kind", ["slurm", "pbs"])
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+@pytest.mark.parametrize(("kind", "mode"), [("slurm", "torchrun"), ("pbs", "direct")])
 def test_a_container_on_a_cluster_with_the_module_of_its_runtime(
     kind: str, mode: str, tmp_path: Path, image: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -59,7 +59,11 @@ def run(cluster: Cluster, cwd: Path, **changes: Any) -> Job:
     return submit(content, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
 
 
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
+@pytest.mark.parametrize(
+    ("cluster", "mode"),
+    [("slurm", "torchrun"), ("slurm", "direct"), ("pbs", "direct")],
+    indirect=["cluster"],
+)
 def test_where_all_is_well_it_costs_seconds(cluster: Cluster, tmp_path: Path, mode: str) -> None:
     """The program then meets by the same address and port."""
     job = run(cluster, tmp_path, launch={"interface": "eth0", "mode": mode})

@@ -52,7 +52,7 @@ def wait_for_end(job: Job, seconds: float = 120) -> list[str]:
     return outcomes(job)
 
 
-@pytest.mark.parametrize("kind", ["at-once", "late", "vanishes", "hangs"])
+@pytest.mark.parametrize("kind", ["late", "vanishes", "hangs"])
 def test_a_spare_node_takes_the_place_of_a_bad_one(
     cluster: Cluster, tmp_path: Path, kind: str
 ) -> None:
@@ -93,7 +93,11 @@ def test_all_roles_start_again_without_the_node_at_fault(cluster: Cluster, tmp_p
     assert "begins after step 20 on n3" in job.everything()
 
 
-@pytest.mark.parametrize(("kind", "starts"), [("wrong", 1), ("crashes", 2)])
+@pytest.mark.parametrize(
+    ("cluster", "kind", "starts"),
+    [("slurm", "crashes", 2), ("pbs", "wrong", 1)],
+    indirect=["cluster"],
+)
 def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
     cluster: Cluster, tmp_path: Path, kind: str, starts: int
 ) -> None:
