@@ -42,6 +42,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
+    (find_worlds &>/dev/null &)    # whether the program starts a launcher that trains apart
     (find_meeting &>/dev/null &)    # whether its processes have connections
     exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
@@ -53,8 +54,9 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 9890ef66000b ------------------------------------------
-# The same in each script of its kind: local, walltime, nodes, torchrun, meeting, watch, guard.
+# ---- Part 2: the jobgen runtime 2, digest 94fa1576e1ce ------------------------------------------
+# The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
+# guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
@@ -265,6 +267,26 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }
+find_worlds() {    # beside a program that may start a launcher: the first ranks of worlds apart
+    local tick=0 found most=0 mine=TORCHELASTIC_ERROR_FILE=$run_dir/
+    set +e
+    while sleep 1 && [[ -d $tmp_dir ]] && ((tick++ < 600)); do
+        ((tick < 60 || tick % 30 == 0)) || continue
+        found=$(grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ |
+            xargs -r grep -LszF "$mine" | xargs -r grep -lszx RANK=0 |
+            xargs -r grep -hszE '^(TORCHELASTIC_ERROR_FILE|WORLD_SIZE)=' | sort -zu | tr '\0' '\n')
+        ((${#found} > most)) || continue
+        most=${#found}
+        echo "$found" >"$attempt_dir/worlds-${rank-}"
+    done
+}
+count_worlds() {    # sets status and reason
+    local number size
+    number=$(cat "$attempt_dir"/worlds-* | grep -c ^T)
+    size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
+    ((status == 0 && number > 1)) || return 0
+    status=1 reason=": $number worlds of $size, and not one of $((number * size)) processes"
+} 2>/dev/null
 find_meeting() {    # the error files of the node's processes with connections, but to web servers
     local looks=0 links record=$attempt_dir/met-$node_rank
     local mine=TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-

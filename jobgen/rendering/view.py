@@ -96,19 +96,16 @@ class ScriptView(NamedTuple):
         return not self.plan.can.batch
 
     @property
-    def worlds(self) -> bool:
-        """Whether a program that is no Python file or module may start a launcher."""
-        launch = self.plan.launch
-        alone = launch.alone or launch.body or launch.mode in ("ray", "roles")
-        return not (self.role or alone or _is_python(self.plan))
-
-    @property
     def meeting(self) -> bool:
         """Whether it is looked at whether the processes of a Python program meet."""
+        return self.worlds and _is_python(self.plan)
+
+    @property
+    def worlds(self) -> bool:
+        """Whether several processes are to be one world, and may be wrappers of more launchers."""
         trainer = self.plan.program.command[3:4] == ("jobgen.trainer",)
         torch = self.plan.launch.mode in ("torchrun", "direct") and not self.role
-        several = self.plan.nodes.world_size > 1
-        return several and torch and _is_python(self.plan) and not trainer
+        return self.plan.nodes.world_size > 1 and torch and not trainer
 
     @property
     def guarded(self) -> bool:

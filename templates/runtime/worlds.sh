@@ -8,7 +8,7 @@ find_worlds() {    # beside a program that may start a launcher: the first ranks
             xargs -r grep -hszE '^(TORCHELASTIC_ERROR_FILE|WORLD_SIZE)=' | sort -zu | tr '\0' '\n')
         ((${#found} > most)) || continue
         most=${#found}
-        echo "$found" >"$attempt_dir/worlds-$rank"
+        echo "$found" >"$attempt_dir/worlds-${rank-}"
     done
 }
 count_worlds() {    # sets status and reason

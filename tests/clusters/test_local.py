@@ -101,11 +101,21 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
     assert "has ended already" in again.stderr
 
 
+WRAPPER = """
+import subprocess, sys
+name = ".".join(["torch", "distributed", "run"])  # which no look into the file finds
+words = "-m", name, "--standalone", "--nproc-per-node", "2", "world.py"
+sys.exit(subprocess.run([sys.executable, *words]).returncode)
+"""
+
+
 @pytest.mark.parametrize(
     ("options", "worlds"),
     [
         ("", True),
         ("--standalone", True),
+        ("wrapper", True),
+        ("wrapper on one node", True),
         (
             "--nnodes 2 --node-rank $RANK --master-addr $MASTER_ADDR"
             " --master-port $((MASTER_PORT + 1))",
@@ -119,9 +129,16 @@ def test_worlds_apart_are_counted_and_are_no_good_end(
     launch = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 {options}"
     (tmp_path / "world.py").write_text("import time, torch\ntime.sleep(2)\n")
     (tmp_path / "run.sh").write_text(f"cd {tmp_path}\nexec {launch} world.py\n")
+    (tmp_path / "wrapper.py").write_text(WRAPPER)
+    target, start = "command: [bash, run.sh]", "{mode: direct}"
+    if options.startswith("wrapper"):
+        target = "script: wrapper.py"
+    if options.endswith("one node"):
+        start = "{processes_per_node: 2}"
+    nodes = 1 if options.endswith("one node") else 2
     (tmp_path / "job.yaml").write_text(
-        "name: worlds\nscheduler: local\nresources: {nodes: 2, walltime: 2m}\n"
-        "launch: {mode: direct}\nrun: {command: [bash, run.sh]}\n"
+        f"name: worlds\nscheduler: local\nresources: {{nodes: {nodes}, walltime: 2m}}\n"
+        f"launch: {start}\nrun: {{{target}}}\n"
     )
     result = jobgen("submit", "job.yaml", "--wait", env=os.environ, cwd=tmp_path)
     said = "FAILED: 2 worlds of 2, and not one of 4 processes"
