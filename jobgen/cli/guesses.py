@@ -116,8 +116,6 @@ def _part_words(
             others.append(word)
             continue
         name, equals, value = word.partition("=")
-        if glued := re.fullmatch(r"(-[A-Za-z])(\d\S*)", word):
-            name, value = glued.groups()
         param = None if name in elsewhere else own.get(name)
         takes = not param.is_flag if param else left and left[0][:1] != "-"
         if takes and left and not (equals or value or left[0].endswith(_SPEC)):
@@ -231,7 +229,7 @@ def _answer_option(
         return fill(text, {"JOB": shlex.join(jobs)}).replace("  ", " ").strip()
     options = [param.opts for param in _list_options(command)]
     own = [name for names in options for name in names if name[:2] == "--"]
-    near = _find_near(option, own)
+    near = find_near(option, own, cutoff=0.9)
     if near and not (settable and word in list_synonyms()):
         return f"did you mean {near}? type: {near} {value}".strip()
     if reply := _answer_key(letters.get(option, word) if value else word, value, command):
@@ -253,17 +251,6 @@ def _answer_option(
         line = f"{start}, and then {line}"
     given = shlex.join(filter(None, (option, value)))
     return f"{meant}for an option of the program, type: {line} -- {given}"
-
-
-def _find_near(option: str, own: Iterable[str]) -> str:
-    """Return an option that is spelt alike, or whose parts begin another's or are begun by them."""
-    parts = option.strip("-").replace("_", "-").split("-")
-    for name in own:
-        pairs = list(zip(name[2:].split("-"), parts, strict=False))
-        begun = all(a.startswith(b) or (len(a) > 2 and b.startswith(a)) for a, b in pairs)
-        if begun and len(option) > 2 and name.count("-") == len(parts) + 1:
-            return name
-    return find_near(option, own, cutoff=0.9)
 
 
 def _answer_key(word: str, value: str, command: click.Command) -> str:

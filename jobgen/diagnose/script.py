@@ -103,6 +103,7 @@ CAUSES = (
         "worlds",
         "the program started torchrun or another launcher by itself on each node",
         "name the program that it starts in run.script, and let jobgen start it",
+        where=SCHEDULER,  # it decides: the processes themselves have all ended well
         own=r"FAILED: \d+ worlds of \d+, and not one of \d+",
     ),
     Cause(

@@ -54,6 +54,7 @@ def find_faults(
 
 # A file with more unknown keys is something else than a spec: the others are counted.
 _MOST_STRANGERS = 50
+_COMMA = "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 _FAILED: Any = object()
 
 
@@ -127,10 +128,10 @@ class _Binder:
 
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
-        known, item, hint, target = read_fields(cls), node.items[key], "", ""
+        item, hint, target = node.items[key], "", ""
         empty = isinstance(item, Scalar) and not item.text
         if empty and ("=" in key or _shares_line(node, key)):
-            hint = self.hint("suggest_separation", key, known)
+            hint = _COMMA
         elif self.root:
             from jobgen.spec.words import suggest_key
 

@@ -5,7 +5,6 @@ Everything in it is text. It is read when something is wrong, and not before.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shlex
@@ -111,23 +110,13 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     return None
 
 
-def find_spec(program: str) -> str:
-    """Return a spec in this folder that names a program; empty if there is none."""
-    for path in ("job.yaml", *sorted(glob.glob("*.yaml"))):
-        if not (os.path.isfile(path) and os.access(path, os.R_OK)):
-            continue
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_MOST_TEXT)
-        words = [os.path.normpath(word) for word in re.split(r"[\s'\"{}\[\],]+", text)]
-        if re.search(r"(?m)^run:", text) and os.path.normpath(program) in words:
-            return path
-    return ""
-
-
 def offer_spec(program: str, option: str = "--script") -> str:
-    """Return the line that starts a program by a spec here, or the one that writes a spec."""
-    if spec := find_spec(program):
-        return shlex.join(["jobgen", "submit", spec])
+    """Return the line that starts a program by the spec here, or the one that writes a spec."""
+    if os.path.isfile("job.yaml") and os.access("job.yaml", os.R_OK):
+        with open("job.yaml", encoding="utf-8", errors="replace") as file:
+            words = re.split(r"[\s'\"{}\[\],]+", file.read(_MOST_TEXT))
+        if os.path.normpath(program) in map(os.path.normpath, words):
+            return "jobgen submit job.yaml"
     words = ["jobgen", "init", option, program]
     if os.path.exists("job.yaml"):  # that of another program
         words.append(os.path.splitext(os.path.basename(program))[0] + ".yaml")

@@ -12,7 +12,7 @@ In a sentence $NAME stands for a group of the rule's pattern, or a value that `d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args
 
@@ -135,26 +135,20 @@ def _describe_keys(cls: type) -> str:
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first."""
-    known, words = read_fields(stranger.cls).keys(), list(_list_readings(stranger))
-    inner = stranger.node.items.keys() if isinstance(stranger.node, Mapping) else set()
-    if len(known & inner) > 1 and stranger.path and not known & {*words[:2]}:
-        yield Hint(f"write its keys here, without {stranger.key}")
+    words = list(_list_readings(stranger))
     yield from (_look_up(stranger, one) for one in words)
     if stranger.is_in_job:
         yield _apply(stranger, "late_rules", words[0])
         if stranger.place in ("spec", "resources") and _is_group(stranger):
             yield Hint(_GROUP, group=True)
-        yield from _list_alike(stranger)
 
 
 def _list_readings(stranger: _Stranger) -> Iterator[str]:
-    """Yield the words that a key is: as it is written, in other order, or misspelt."""
+    """Yield the words that a key is: as it is written, or misspelt."""
     known, word = read_fields(stranger.cls), normalize(stranger.key)
     yield word
     yield {name.replace("_", ""): name for name in known}.get(word.replace("_", ""), "")
     yield word.replace("_", "")
-    if stranger.cls is not Expandable and "_" in word:
-        yield _list_parts(stranger.root).get(tuple(sorted(_split(word))), word)
     yield find_near(word, known)
     yield find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
 
@@ -209,34 +203,6 @@ def _is_group(stranger: _Stranger) -> bool:
     return bool(placed) and 2 * len(placed) >= len(inner)
 
 
-@cache
-def _list_parts(root: type) -> dict[tuple[str, ...], str]:
-    """Return the words of the table and the names of keys by the parts that they are made of."""
-    names = [path.rpartition(".")[2] for path in list_paths(root)]
-    answers = [word for row in load_table()["answers"] for word in row["words"].split()]
-    words = [*names, *list_synonyms(), *(word for word in answers if "." not in word)]
-    return {parts: word for word in reversed(words) if (parts := tuple(sorted(_split(word))))}
-
-
-def _list_alike(stranger: _Stranger) -> Iterator[Hint]:
-    """Yield hints for words that are at least half of the key, and that take its value."""
-    parts, vague = _split(stranger.key), {*load_table()["vague"].split()}
-    for others, word in sorted(_list_parts(stranger.root).items(), key=lambda one: -len(one[0])):
-        if {*others} <= {*parts} and 2 * len(others) >= len(parts) and not {*others} <= vague:
-            hint = _look_up(stranger, word)
-            value, fault = stranger.fit(hint.meant) if hint else ("", "")
-            if hint and value and not fault:
-                yield hint
-
-
-def _split(key: str) -> list[str]:
-    """Return the parts of a key in order, in the singular, by the word that the table has."""
-    fillers, same = load_table()["fillers"].split(), load_table()["same"]
-    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", key)]
-    parts = [re.sub(r"(?<=ss)es$|(?<=[^su])s$", "", part) for part in parts]
-    return [same.get(part, part) for part in parts if part not in fillers]
-
-
 def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
     usual = min(paths, key=lambda one: (not stranger.fit(one)[0], one.count("."), one))
@@ -246,8 +212,8 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     value, fault = stranger.fit(target)
     if not value and target != usual:
         value, fault = stranger.fit(usual)
-    per = [_split(one.partition("per_")[2]) for one in (normalize(stranger.key), name)]
-    value = "" if all(per) and per[0] != per[1] else value
+    per = [one.partition("per_")[2] for one in (normalize(stranger.key), name)]
+    value = "" if all(per) and load_table()["same"].get(per[0], per[0]) != per[1] else value
     fault = "" if value else fault
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
@@ -327,14 +293,6 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
         return f"write {first}"
     near = find_near(word, known, cutoff=0.7)
     return f"did you mean {near!r}?" if near else f"write one of {', '.join(known)}"
-
-
-def suggest_separation(key: str, known: Iterable[str]) -> str:
-    """Return what to write for a key without a value that stands behind another one in {...}."""
-    match = re.fullmatch(r"(\w+) ?([= ]) ?(.+)", key)
-    if match and (match[2] == "=" or match[1] in known):
-        return f"write {match[1]}: {match[3]}"
-    return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 
 
 def describe(node: Node, path: str = "") -> dict[str, str]:
