@@ -99,6 +99,8 @@ def suggest(name: str) -> str:
     from difflib import get_close_matches  # only an error needs it
 
     known, word = list_names(), name.lower()
+    if f"{word}-generic" in known:
+        return f"it is a scheduler; write scheduler: {word}"
     near = [other for other in known if word and word in other.lower()]
     near = near or [
         other for other in known if any(len(part) > 3 and part in word for part in other.split("-"))

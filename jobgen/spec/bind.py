@@ -253,6 +253,11 @@ class _Binder:
         """`node`, where a list may stand, as one member, or as several that it holds."""
         member, text = kind.text_member, node.text
         assert member is not None
+        argument = member.expandable or path.startswith("array.")  # which may be true
+        if node.kind == "bool" and member.rule and not argument:
+            message = f"expected {kind}, got {describe(node)}"
+            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults, wrong="kind")
+            return self.problem(node.where, path, message, hint)
         if isinstance(member.rule, FreeText):
             try:
                 words = split_words(text)

@@ -135,6 +135,8 @@ def _describe_keys(cls: type) -> str:
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first."""
+    if "." in stranger.key and stranger.key in list_paths(stranger.root):
+        yield _point(stranger, stranger.key)
     words = list(_list_readings(stranger))
     yield from (_look_up(stranger, one) for one in words)
     if stranger.is_in_job:
