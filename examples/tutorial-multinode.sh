@@ -40,8 +40,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
-    (find_worlds &>/dev/null &)    # whether the program starts a launcher that trains apart
-    (find_meeting &>/dev/null &)    # whether its processes have connections
+    (find_worlds &>/dev/null &)    # whether it is one world, and starts no launcher of its own
     exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=2 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
@@ -52,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 94fa1576e1ce ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 744dce69e90a ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -265,13 +264,14 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }
-find_worlds() {    # beside a program that may start a launcher: the first ranks of worlds apart
-    local tick=0 found most=0 mine=TORCHELASTIC_ERROR_FILE=$run_dir/
+find_worlds() {    # beside the program: the first ranks of worlds that it starts by itself
+    local tick=0 found most=0
     set +e
-    while sleep 1 && [[ -d $tmp_dir ]] && ((tick++ < 600)); do
-        ((tick < 60 || tick % 30 == 0)) || continue
+    while sleep 1 && [[ -d $tmp_dir ]]; do
+        ((tick++ < 60 || tick % 30 == 0)) || continue
+        if has find_meeting && ((${local_rank:-0} == 0)); then find_meeting; fi
         found=$(grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ |
-            xargs -r grep -LszF "$mine" | xargs -r grep -lszx RANK=0 |
+            xargs -r grep -LszF "TORCHELASTIC_ERROR_FILE=$run_dir/" | xargs -r grep -lszx RANK=0 |
             xargs -r grep -hszE '^(TORCHELASTIC_ERROR_FILE|WORLD_SIZE)=' | sort -zu | tr '\0' '\n')
         ((${#found} > most)) || continue
         most=${#found}
@@ -281,21 +281,17 @@ find_worlds() {    # beside a program that may start a launcher: the first ranks
 count_worlds() {    # sets status and reason
     local number size
     number=$(cat "$attempt_dir"/worlds-* | grep -c ^T)
-    size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
     ((status == 0 && number > 1)) || return 0
+    size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
     status=1 reason=": $number worlds of $size, and not one of $((number * size)) processes"
 } 2>/dev/null
 find_meeting() {    # the error files of the node's processes with connections, but to web servers
-    local looks=0 links record=$attempt_dir/met-$node_rank
-    local mine=TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-
-    set +e
-    while sleep 1 && [[ -d $tmp_dir ]] && (($(sort -u "$record" | wc -l) < 2)); do
-        ((looks++ < 60 || looks % 30 == 0)) || continue
-        links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || break
-        links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
-        sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
-            xargs -r grep -hszF "$mine" | tr '\0' '\n' >>"$record"
-    done
+    local links record=$attempt_dir/met-$node_rank
+    [[ $(sort -u "$record" | wc -l) -lt 2 ]] || return
+    links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || return
+    links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
+    sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
+        xargs -r grep -hszF "TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
 }
 # pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }

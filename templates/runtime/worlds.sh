@@ -1,10 +1,11 @@
-find_worlds() {    # beside a program that may start a launcher: the first ranks of worlds apart
-    local tick=0 found most=0 mine=TORCHELASTIC_ERROR_FILE=$run_dir/
+find_worlds() {    # beside the program: the first ranks of worlds that it starts by itself
+    local tick=0 found most=0
     set +e
-    while sleep 1 && [[ -d $tmp_dir ]] && ((tick++ < 600)); do
-        ((tick < 60 || tick % 30 == 0)) || continue
+    while sleep 1 && [[ -d $tmp_dir ]]; do
+        ((tick++ < 60 || tick % 30 == 0)) || continue
+        if has find_meeting && ((${local_rank:-0} == 0)); then find_meeting; fi
         found=$(grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ |
-            xargs -r grep -LszF "$mine" | xargs -r grep -lszx RANK=0 |
+            xargs -r grep -LszF "TORCHELASTIC_ERROR_FILE=$run_dir/" | xargs -r grep -lszx RANK=0 |
             xargs -r grep -hszE '^(TORCHELASTIC_ERROR_FILE|WORLD_SIZE)=' | sort -zu | tr '\0' '\n')
         ((${#found} > most)) || continue
         most=${#found}
@@ -14,7 +15,7 @@ find_worlds() {    # beside a program that may start a launcher: the first ranks
 count_worlds() {    # sets status and reason
     local number size
     number=$(cat "$attempt_dir"/worlds-* | grep -c ^T)
-    size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
     ((status == 0 && number > 1)) || return 0
+    size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
     status=1 reason=": $number worlds of $size, and not one of $((number * size)) processes"
 } 2>/dev/null
