@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 744dce69e90a ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 40e6edfbdf69 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -291,7 +291,7 @@ find_meeting() {    # the error files of the node's processes with connections, 
     links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || return
     links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
     sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
-        xargs -r grep -hszF "TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
+        xargs -r grep -hszF "ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
 }
 # pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }

@@ -4,5 +4,5 @@ find_meeting() {    # the error files of the node's processes with connections, 
     links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || return
     links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
     sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
-        xargs -r grep -hszF "TORCHELASTIC_ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
+        xargs -r grep -hszF "ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
 }
