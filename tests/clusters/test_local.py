@@ -127,7 +127,7 @@ def test_worlds_apart_are_counted_and_are_no_good_end(
     tmp_path: Path, options: str, worlds: bool
 ) -> None:
     launch = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 {options}"
-    (tmp_path / "world.py").write_text("import time, torch\ntime.sleep(2)\n")
+    (tmp_path / "world.py").write_text("import time\ntime.sleep(6)\n")
     (tmp_path / "run.sh").write_text(f"cd {tmp_path}\nexec {launch} world.py\n")
     (tmp_path / "wrapper.py").write_text(WRAPPER)
     target, start = "command: [bash, run.sh]", "{mode: direct}"
@@ -137,7 +137,7 @@ def test_worlds_apart_are_counted_and_are_no_good_end(
         start = "{processes_per_node: 2}"
     nodes = 1 if options.endswith("one node") else 2
     (tmp_path / "job.yaml").write_text(
-        f"name: worlds\nscheduler: local\nresources: {{nodes: {nodes}, walltime: 2m}}\n"
+        f"name: worlds\nscheduler: local\nresources: {{nodes: {nodes}, walltime: 5m}}\n"
         f"launch: {start}\nrun: {{{target}}}\n"
     )
     result = jobgen("submit", "job.yaml", "--wait", env=os.environ, cwd=tmp_path)
