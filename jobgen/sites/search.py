@@ -100,7 +100,7 @@ def suggest(name: str) -> str:
 
     known, word = list_names(), name.lower()
     if f"{word}-generic" in known:
-        return f"it is a scheduler; write scheduler: {word}"
+        return f"it is a scheduler; write scheduler: {word}, or the site {word}-generic"
     near = [other for other in known if word and word in other.lower()]
     near = near or [
         other for other in known if any(len(part) > 3 and part in word for part in other.split("-"))
