@@ -662,6 +662,8 @@ class TestStatusAndCancel:
     def test_cancel(self, spec: str, call: str) -> None:
         write(spec)
         jobgen("submit")
+        for word in ("4", "424"):  # whole ids alone
+            assert jobgen("cancel", word).code == 2
         code, out, err = jobgen("cancel", "4242")
         assert (code, out) == (0, "")
         assert err == f"a {call.split()[1]}: cancelled\n"
