@@ -189,9 +189,8 @@ def test_an_agent_that_is_killed_ends_the_job_and_leaves_no_process(
     assert (found["cause"], found["rank"], found["node"]) == ("killed", None, "n2"), found
 
 
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
 def test_worlds_that_a_wrapper_starts_on_each_node_are_no_good_end(
-    cluster: Cluster, tmp_path: Path, mode: str
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """The wrapper tells a process what torchrun would; no name of a launcher is in it."""
     (tmp_path / "wrapper.py").write_text(
@@ -200,8 +199,7 @@ def test_worlds_that_a_wrapper_starts_on_each_node_are_no_good_end(
         "rank = dict(os.environ, RANK='0', WORLD_SIZE='2', TORCHELASTIC_ERROR_FILE=own)\n"
         "sys.exit(subprocess.run(['sleep', '5'], env=rank).returncode)\n"
     )
-    target = {"launch": {"mode": mode}, "run": {"script": str(tmp_path / "wrapper.py")}}
-    job = run(cluster, tmp_path, **TWO, **target)
+    job = run(cluster, tmp_path, **TWO, run={"script": str(tmp_path / "wrapper.py")})
     assert job.wait() == "failed 1", job.everything()
     assert diagnosed(job, cluster, tmp_path)["cause"] == "worlds"
 
