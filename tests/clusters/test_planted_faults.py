@@ -17,15 +17,15 @@ PROGRAMS = ROOT / "tests" / "helpers" / "programs"
 FAULTS = PROGRAMS / "faults.py"
 
 
-# Agents of torchrun take as much processor time as ranks: half of the jobs do without.
+# Agents of torchrun take as much processor time as ranks: most of the jobs do without.
 DIRECT = {"mode": "direct"}
 
 
-def train(cluster: Cluster, folder: Path, fault: str, launch: dict[str, str]) -> Job:
+def train(cluster: Cluster, folder: Path, fault: str) -> Job:
     """A run of the bundled trainer, one process a node, with a fault in its third step."""
     args = {"task": str(PROGRAMS / "faulty_task.py"), "steps": 40, "log-every": 1, "hang-after": 20}
     variables = {"PYTHONPATH": str(ROOT), "FAULT": fault}
-    content = spec(launch=launch, name=fault, run={"module": "jobgen.trainer", "args": args})
+    content = spec(launch=DIRECT, name=fault, run={"module": "jobgen.trainer", "args": args})
     content["environment"] = content["environment"] | {"variables": variables}
     return submit(content, scheduler="slurm", cwd=folder, env=cluster.env)
 
@@ -34,7 +34,7 @@ def train(cluster: Cluster, folder: Path, fault: str, launch: dict[str, str]) ->
 def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
     """A run that hangs for a while beside the other tests."""
     folder = tmp_path_factory.mktemp("hanging")
-    job = train(slurm, folder, "hang", {})
+    job = train(slurm, folder, "hang")
     # A step's line is written while the next one computes; the third hangs.
     job.wait_for(lambda: '"step": 1' in _metrics(job), 240)
     assert diagnosed(job, slurm, folder)["cause"] == "healthy"
@@ -98,7 +98,7 @@ def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Pa
 
 
 def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
-    job = train(slurm, tmp_path, "nan", DIRECT)
+    job = train(slurm, tmp_path, "nan")
     assert job.wait(240) == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert found["cause"] == "not-a-number", found
