@@ -141,4 +141,4 @@ class Standing:
 
 
 RESOURCES = {"nodes": 1, "cpus_per_node": 1, "walltime": "10m"}
-WAITS = "until [ -e go ]; do sleep 0.2; done"
+WAITS = "until [ -e go ]; do echo waits; sleep 0.5; done"  # of a quiet one: it may hang
