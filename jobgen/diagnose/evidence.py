@@ -179,7 +179,7 @@ class Evidence:
             plan = header.read_json(read_left(self.run_dir / "plan.json"))
         except OSError:
             plan = None
-        groups = plan.groups if plan and not self.role else ()
+        groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
         planned = sum(group.nodes * group.processes for group in groups)
         return max(planned, len(self.ranks))
 

@@ -57,8 +57,9 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
 
 def _choose_start(context: Context, plan: Plan) -> Start:
     """What the spec says, else what the site does, else torchrun through the scheduler's own."""
-    if context.spec.run.body is not None:
-        return Start("body", _ITSELF, decided_by=("run.body",))
+    if context.spec.launches_itself and plan.nodes.place is None:
+        by = "run.command" if context.spec.run.body is None else "run.body"
+        return Start("body", _ITSELF, decided_by=(by,))
     site, launcher = context.site.launch, _choose_launcher(context)
     mode, keys = _choose_mode(context, plan)
     if site is None or site.launcher != launcher:

@@ -60,7 +60,8 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     words = loaded.spec.run.command or ()
     launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
     meets = "--nnodes" in text and ("--node-rank" in text or "--rdzv-endpoint" in text)
-    if launcher and plan.nodes.total > 1 and not meets and "--machine-rank" not in text:
+    once = loaded.spec.launches_itself
+    if launcher and plan.nodes.total > 1 and not (meets or once) and "--machine-rank" not in text:
         message = f"{launcher} starts on each of {plan.nodes.total} nodes, and each trains alone"
         hint = "write its program as run.script; jobgen starts one world on all nodes"
         yield loaded.problem("run.command", message, hint)

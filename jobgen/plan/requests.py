@@ -89,7 +89,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
 
     The author of a body may say in other words what the keys say.
     """
-    loaded, can, own = context.loaded, plan.can, plan.launch.body
+    loaded, can, own = context.loaded, plan.can, context.spec.run.body is not None
     if not (context.spec.directives or plan.requests.site_directives):
         return
     written = set() if own else set(_list_written(plan))

@@ -47,8 +47,9 @@ def _refuse_restarts(context: Context) -> Iterator[Problem]:
     spec, why = context.spec, ""
     if spec.array is not None:
         why = "does not work with an array; run the tasks that failed again by jobgen rerun"
-    elif spec.run.body is not None:
-        why = "cannot start again what run.body starts itself on other nodes"
+    elif spec.launches_itself:
+        own = "run.command" if spec.run.body is None else "run.body"
+        why = f"cannot start again what {own} starts itself on other nodes"
     if why:
         yield context.loaded.problem("on_failure", why, "leave it out")
 

@@ -49,7 +49,7 @@ def look_at(
     program that is not here, or not in Python.
     """
     words = list(plan.program.command)
-    if plan.launch.body and words:
+    if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
     size = _measure(plan, copied, known)
     while words[1:] and os.path.basename(words[0]) in PREFIXES:

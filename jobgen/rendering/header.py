@@ -57,8 +57,9 @@ def format_title(plan: Plan) -> str:
         tasks = tasks.replace(",", f", {plan.nodes.together} on a node,")
     nodes = plan.nodes.topology
     if plan.launch.body:
-        nodes = f"a script on the first of {plan.nodes.total} nodes"
-        nodes = "a script on one node" if plan.nodes.total == 1 else nodes
+        what = "a script" if plan.program.script else os.path.basename(plan.program.command[0])
+        first = f"the first of {plan.nodes.total} nodes" if plan.nodes.total > 1 else "one node"
+        nodes = f"{what} on {first}"
     if plan.roles:
         parts = (f"{role.name} on {role.plan.nodes.topology}" for role in plan.roles.members)
         nodes = ", ".join(parts)

@@ -13,6 +13,7 @@ from jobgen.records import NamedTuple
 from jobgen.spec import commands
 from jobgen.spec.array import Array
 from jobgen.spec.fields import Pattern, Range, ShellPath, limit_keys, mark_record
+from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.value_types import (
     Constraint,
     Count,
@@ -297,7 +298,8 @@ class Launch(NamedTuple):
         Literal["torchrun", "direct", "plain", "ray"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
         " each process, with RANK and the like set; plain: the same for any program, one process a"
-        " node, no torch wanted; ray: a Ray of all nodes, and the program once, on the first. By"
+        " node, no torch wanted, and a command that begins with mpirun or the like runs once, on"
+        " the first node; ray: a Ray of all nodes, and the program once, on the first. By"
         " default what the site advises, or torchrun; of a role whose run is a command, plain.",
     ] = None
     launcher: Annotated[
@@ -537,6 +539,7 @@ class JobSpec(NamedTuple):
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
         each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
         own_launch = self.launch.mode in ("direct", "plain") and each == 1
+        own_launch = own_launch or self.launches_itself
         one_node = self.resources.nodes in (None, 1)
         checks: Iterator[commands.Conflict] = iter(())
         if self.run.command is not None:
@@ -547,8 +550,8 @@ class JobSpec(NamedTuple):
             checks = commands.check_module(
                 self.run.module, own_launch=own_launch, one_node=one_node
             )
-        elif self.run.body is not None:
-            yield from self._find_conflicts_of_body()
+        if self.launches_itself:
+            yield from self._find_conflicts_of_launches()
         for key, message, hint in checks:
             yield f"run.{key}", message, hint
         nodes, source = self.resources.nodes, "resources.nodes"
@@ -569,14 +572,23 @@ class JobSpec(NamedTuple):
                     message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
                     yield path, message, ""
 
-    def _find_conflicts_of_body(self) -> Iterator[tuple[str, str, str]]:
-        """A script that starts its own programs leaves jobgen nothing to start."""
-        reason = "has no effect with run.body, which starts its own programs"
+    @property
+    def launches_itself(self) -> bool:
+        """Whether the program runs once and starts others itself: a body, or plainly mpirun."""
+        plain = self.launch.mode == "plain" and self.run.command is not None
+        step = plain and name_kind(find_launcher(self.run.command or ())) == "step"
+        return self.run.body is not None or step
+
+    def _find_conflicts_of_launches(self) -> Iterator[tuple[str, str, str]]:
+        """What starts its own programs leaves jobgen nothing to start."""
+        own = "run.command" if self.run.body is None else "run.body"
+        reason = f"has no effect with {own}, which starts its own programs"
+        said = () if self.run.body else ("mode", "processes_per_node")
         for key, value in self.launch._asdict().items():
-            if value is not None:
+            if value is not None and key not in said:
                 yield f"launch.{key}", reason, "leave it out"
         if self.preflight:
             yield "preflight", reason, "leave it out"
         if self.environment.container is not None:
-            message = "cannot hold run.body, which may start programs on other nodes"
-            yield "environment.container", message, "enter the container in the script"
+            message = f"cannot hold {own}, which may start programs on other nodes"
+            yield "environment.container", message, f"enter the container in {own}"

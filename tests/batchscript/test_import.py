@@ -218,7 +218,8 @@ def test_what_gets_things_ready_on_one_node_is_the_setup(
     spec = spec_of(f"{early}\n{main}", ONE_GPU)
     assert early.splitlines()[-1] in spec["environment"]["setup"]
     assert spec["run"].get("script") == script
-    assert "several" in kept("python prep.py\nsrun python t.py", EACH_GPU)
+    spec = spec_of(f"{early}\nsrun --mpi=pmix python t.py", EACH_GPU)
+    assert early.splitlines()[-1] in spec["environment"]["setup"]
 
 
 def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
@@ -239,15 +240,12 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, "first of several nodes alone"),
         ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, "--nnodes is not the"),
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
-        ("srun -N 1 python t.py", EACH_GPU, "a part of the job's nodes"),
-        ("srun --mpi=pmix python t.py", EACH_GPU, "srun's --mpi"),
-        ("mpirun -n 4 a", "#SBATCH -N 1 -n 4", "makes of several tasks"),
+        ("mpirun -n 4 a", "#SBATCH -n 4", "may spread its tasks"),
+        ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, "'accelerate' on several nodes"),
         ("source f.sh\nstart --x", ONE_GPU, "'start' may be a function of a file"),
         ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, "input or output is that of another"),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "is another on every node"),
         ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, "RANK is set before"),
-        ("export T=$(date)\nsrun python t.py", EACH_GPU, "a value may differ between nodes"),
-        ("cp -r data /tmp\nsrun python t.py", EACH_GPU, "would run on every node"),
         ("srun python t.py", f"{EACH_GPU} --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the script takes arguments"),
@@ -270,7 +268,6 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py <(cat x)", ONE_GPU, "process substitution"),
         ("python t.py\ncp out $HOME", ONE_GPU, "commands follow the program"),
         ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, "another command"),
-        ("mpiexec -n 8 python t.py", EACH_GPU, "'mpiexec' on several nodes is left to bash"),
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
         ("python t.py &\nwait", ONE_GPU, "runs in the background"),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
@@ -290,6 +287,26 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:
     assert reason in kept(body, directive)
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "directive"),
+    [
+        ("", "srun -N 1 python t.py", EACH_GPU),
+        ("", "srun --mpi=pmix python t.py", EACH_GPU),
+        ("", "mpirun -n 4 a", "#SBATCH -N 1 --ntasks-per-node=4"),
+        ("export T=$(date)\n", "srun python t.py", EACH_GPU),
+        ("cp -r data /tmp\n", "srun python t.py", EACH_GPU),
+        ("", "mpiexec -n 8 python t.py", EACH_GPU),
+    ],
+)
+def test_what_jobgen_cannot_launch_its_own_launcher_does(
+    before: str, line: str, directive: str
+) -> None:
+    spec = spec_of(before + line, directive)
+    assert spec["run"] == {"command": line.split()}
+    assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
+    assert spec.get("environment", {}).get("setup", "").endswith(before)
 
 
 def test_programs_side_by_side_are_said_to_be_roles_or_a_ray() -> None:
@@ -506,7 +523,8 @@ def test_an_agent_that_python_finds_on_the_path_is_that_agent() -> None:
 def test_what_srun_asks_for_again_is_what_the_job_has() -> None:
     spec = spec_of("srun -p gpu -t 10 python t.py", f"{EACH_GPU} -p gpu --time=10")
     assert spec["run"] == {"script": "t.py"}
-    assert "srun's -p" in kept("srun -p other python t.py", f"{EACH_GPU} -p gpu")
+    spec = spec_of("srun -p other python t.py", f"{EACH_GPU} -p gpu")
+    assert spec["run"]["command"][:3] == ["srun", "-p", "other"]
 
 
 def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
@@ -517,7 +535,7 @@ def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
 
 def test_advice_names_a_program_of_python_alone() -> None:
     for line, named in (("aprun -n 2 parun a.py", False), ("aprun -n 2 python a.py", True)):
-        imported = import_body(line, TWO_NODES)
+        imported = import_body(f"{line}\ncp a b", TWO_NODES)
         assert imported.body
         assert ("script: a.py" in imported.yaml) is named
 

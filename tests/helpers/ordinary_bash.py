@@ -97,6 +97,10 @@ LAUNCHES = {
     "loop": ("for i in 1 2; do python train.py {} $i; done", 1, 1, 1),
     "env": ("A=prefixed env B=inner python train.py {}", 1, 1, 1),
     "mpirun": ("mpirun -np 2 python train.py {}", 1, 1, 2),
+    "mpirun of nodes": ("mpirun -np $SLURM_NTASKS python train.py {}", 2, 2, 2),
+    "mpirun of tasks": ("time mpirun -n 2 python train.py {} > log.txt", 1, 2, 2),
+    "srun's options": ("srun --mpi=pmix -n 3 python train.py {}", 2, 2, 2),
+    "srun after a copy": ("cp a.npy out; srun python train.py {}", 2, 2, 2),
     "agents": (
         "srun bash -c 'accelerate launch --num_machines 2 --machine_rank $SLURM_PROCID"
         " --num_processes 2 train.py' # {}",

@@ -83,5 +83,11 @@ run: {command: [./prepare, --all]}
     assert plan_of(text, agent, "resources.nodes=1").launch.plain
     alone = "run.command: accelerate launch starts on each of 2 nodes, and each trains alone"
     assert alone in complaint(text, agent)
+    steps = plan_of(text, "run.command=[mpirun, -np, 6, ./a]", "launch.processes_per_node=3")
+    assert (steps.launch.body, steps.nodes.world_size) == (True, 6)
+    assert "mpirun on the first of 2 nodes" in render(steps)
+    assert "launch.launcher: has no effect with run.command" in complaint(
+        text, "run.command=[srun, ./a]", "launch.launcher=mpiexec"
+    )
     assert "preflight: compares what torch sees" in complaint(text, "preflight=true")
     assert "launch.max_restarts: is torchrun's" in complaint(text, "launch.max_restarts=1")

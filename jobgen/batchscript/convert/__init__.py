@@ -62,14 +62,20 @@ def import_script(script: Script) -> Imported:
         reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
         draft.check(1, script.lines[0], reason)
     source = os.path.basename(script.path)
-    clean = copy.deepcopy(draft)
-    try:
-        write_clean(script, clean)
-        refuse_loss(script, clean)
-        body, comments, draft = "", [], clean
-    except NotStraightError as error:
+    reasons: list[NotStraightError] = []
+    for once in (False, True):
+        clean = copy.deepcopy(draft)
+        try:
+            write_clean(script, clean, once=once)
+            refuse_loss(script, clean)
+        except NotStraightError as error:
+            reasons.append(error)
+        else:
+            body, comments, draft = "", [], clean
+            break
+    else:
         body = write_body(script, draft)
-        comments = advise(script, error)
+        comments = advise(script, reasons[0])
         try:
             render_directives(draft)
         except SpecError as refused:

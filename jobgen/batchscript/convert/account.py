@@ -29,6 +29,7 @@ def refuse_loss(script: Script, draft: Draft) -> None:
         ("nodes", asked.nodes, gets.nodes),
         ("GPUs of a node", asked.gpus, gets.gpus),
         ("CPUs of a node", asked.cpus, gets.cpus),
+        ("tasks of a node", asked.tasks if draft.load().spec.launches_itself else 0, gets.tasks),
     ):
         if wanted and wanted != given:
             reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"

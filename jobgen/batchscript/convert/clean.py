@@ -28,11 +28,15 @@ _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends w
 _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
 
 
-def write_clean(script: Script, draft: Draft) -> None:
-    """Put the body of a script into `draft`; raise NotStraightError where only bash can run it."""
+def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
+    """Put the body of a script into `draft`; raise NotStraightError where only bash can run it.
+
+    `once` says that the script's own launcher is to start its program.
+    """
     _check_directives(script, draft)
     statements = read_statements(script)
-    before, launch, after = _split(script, statements, draft.values.get("resources.nodes", 1))
+    nodes = 1 if once else draft.values.get("resources.nodes", 1)
+    before, launch, after = _split(script, statements, nodes)
     _check_after(after)
     shape = read_shape(script, draft)
     reader = _make_reader(script)
@@ -42,7 +46,7 @@ def write_clean(script: Script, draft: Draft) -> None:
     leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
     moved = at_home or any(item.kind != "folder" or not _goes_home(item) for item in leaves)
     bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
-    read = read_launch(script, launch, reader, shape, moved=moved, bare=bare)
+    read = read_launch(script, launch, reader, shape, moved=moved, bare=bare, once=once)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)
@@ -59,7 +63,8 @@ def write_clean(script: Script, draft: Draft) -> None:
     prelude.write(launch.line, reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
-    if sum(line[:1] != "#" for line in draft.yaml("").splitlines()) > _LONGEST:
+    lines = draft.yaml("").replace("\\n", "\n").splitlines()  # also those within one string
+    if sum(line[:1] != "#" for line in lines) > _LONGEST:
         raise NotStraightError(launch.line, "a spec of it would be longer than the script")
 
 

@@ -91,8 +91,9 @@ class Prelude:
 
     @property
     def alone(self) -> bool:
-        """Whether one process runs."""
-        return self.launch.mode == "plain" and self.shape.nodes == 1
+        """Whether jobgen starts one process."""
+        plain = self.launch.mode == "plain" and self.shape.nodes == 1
+        return plain or self.launch.mode == "once"
 
     @property
     def once(self) -> bool:

@@ -20,7 +20,15 @@ from jobgen.batchscript.launchers import (
 )
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
-from jobgen.spec.launchers import AGENT_COMMANDS, AGENTS, SHELLS, STEP_LAUNCHERS, WRAPPERS
+from jobgen.spec.launchers import (
+    AGENT_COMMANDS,
+    AGENTS,
+    SHELLS,
+    STEP_LAUNCHERS,
+    WRAPPERS,
+    find_launcher,
+    name_kind,
+)
 from jobgen.spec.value_types import TAKEN
 
 # What is surely a program, wherever it stands.
@@ -62,7 +70,8 @@ _OF_AGENTS = {
 class LaunchedProgram(NamedTuple):
     """How the program of a script starts: the values of `run` and `launch`, and what goes along.
 
-    `mode` is torchrun, direct or plain. `variables` are those of its own line.
+    `mode` is torchrun, direct, plain, or once, on the first of all nodes. `variables` are those of
+    its own line.
     """
 
     mode: str
@@ -88,12 +97,19 @@ def read_shape(script: Script, draft: Draft) -> Request:
 
 
 def read_launch(
-    script: Script, statement: Statement, reader: Reader, shape: Request, *, moved: bool, bare: bool
+    script: Script,
+    statement: Statement,
+    reader: Reader,
+    shape: Request,
+    *,
+    moved: bool,
+    bare: bool,
+    once: bool,
 ) -> LaunchedProgram:
     """Return what a launch line starts; raise NotStraightError where that is not sure.
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
-    environment, whose python3 would be its python.
+    environment, whose python3 would be its python, `once` that its own launcher is to start it.
     """
     if any(item.end == "&" or item.heredocs for item in statement.commands):
         raise NotStraightError(statement.line, "it runs in the background, or reads a text")
@@ -108,16 +124,16 @@ def read_launch(
     alone = re.match("-[^=]*$", started.program[-1].text) or (torchrun and not torchrun.program)
     if takes_arguments(statement.text) and alone:
         raise line.refuse("the script takes arguments")
+    if once or (launchers and name != "srun" and (several or shape.tasks != 1)):
+        return line.launch_once()
     if len(launchers) > 1:
         raise line.refuse("a launcher starts another")
     if name == "srun":
         line.read_srun(started.launchers[0])
     elif several:
-        if not launchers and (torchrun or name.startswith("python")):
+        if torchrun or name.startswith("python"):
             raise line.refuse("it starts on the first of several nodes alone")
         raise line.refuse(f"'{name}' on several nodes is left to bash")
-    elif launchers and shape.tasks != 1:
-        raise line.refuse(f"what '{name}' makes of several tasks is left to bash")
     else:
         line.tasks = 1
     if torchrun and (understood := line.launch_agents(torchrun)):
@@ -186,6 +202,9 @@ class _Line:
         own = {"gpus_of_node": shape.gpus, "gpus": shape.gpus * nodes, "cpus": cpus}
         if any(own[name] != number for name, number in numbers.items()):
             raise self.refuse("srun's GPUs or CPUs are not those of the job")
+        self._check_bound()
+
+    def _check_bound(self) -> None:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
         if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
             raise self.refuse("Slurm gives each task its own GPUs")
@@ -276,20 +295,40 @@ class _Line:
             values["launch.processes_per_node"] = self.tasks
         return self._finish(mode, values)
 
+    def launch_once(self) -> LaunchedProgram:
+        """The script's own launcher, once, on the first node, with all of its words."""
+        words = self._strip_prefixes()
+        step = name_kind(find_launcher([word.text for word in words])) == "step"
+        program = self.started.program
+        if not step or read_torchrun(program) or find_agent(program):
+            raise self.refuse(f"'{self.started.name}' on several nodes is left to bash")
+        if not self.tasks:
+            raise self.refuse("without --nodes, Slurm may spread its tasks")
+        self._check_bound()
+        self._drop_output()
+        values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
+        if self.tasks != 1:
+            values["launch.processes_per_node"] = self.tasks
+        return self._finish("once", values)
+
+    def _strip_prefixes(self) -> tuple[Word, ...]:
+        """Return the words of the line without those that only run it as it is."""
+        words = self.command.words
+        while words and words[0].text in ("exec", "nohup", "time"):
+            words = words[1:]
+        return words
+
     def launch_one(self) -> LaunchedProgram:
         """One process on one node: the command as it stands."""
         first = self.command.words[0].text
         if self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
             raise self.refuse(f"'{first}' may be a function of a file that the script sources")
         self._drop_output()
-        started, words = self.started, self.command.words
+        started, words = self.started, self._strip_prefixes()
         if started.launchers and started.launchers[0].name == "srun":
             words = (*started.wrapper, *started.runner, *started.program)
             if started.assignments or started.wrappers:
                 raise self.refuse("srun starts another command")
-        else:
-            while words and words[0].text in ("exec", "nohup", "time"):
-                words = words[1:]
         values = self._name_program(words)
         values["launch.mode"] = "plain"
         return self._finish("plain", values)
@@ -336,13 +375,14 @@ class _Line:
             values.get("run.script"),
             values.get("run.module"),
             values.get("run.command", [])[:2],
+            [word.text for word in self.started.program[:2]],
         ]
         if re.search("<[1-9]>", str(named)):
             raise self.refuse("the script takes arguments")
         variables = []
         for word in (*self.command.assignments, *self.started.assignments):
             name, _, raw = word.raw.partition("=")
-            if mode == "plain" and word in self.started.assignments:
+            if mode in ("plain", "once") and word in self.started.assignments:
                 continue  # `env NAME=value` stays in the command
             field = self.reader.variables.join(raw)
             text, expands = self.reader.read_field(field, self.statement.line, assigned=True)

@@ -170,7 +170,8 @@ def _write_select(plan: Plan) -> list[base.Directive]:
     if asked.constraint:
         keys += ("resources.constraint", "site.pbs.constraint")
     select = _write_directive(f"-l select={chunks}", why, *keys)
-    return [select] if plan.launch.body and not asked.exclusive else [select, _write_place(plan)]
+    left = plan.launch.body and plan.program.script  # to its author
+    return [select] if left and not asked.exclusive else [select, _write_place(plan)]
 
 
 def _write_place(plan: Plan) -> base.Directive:
@@ -202,9 +203,9 @@ def _write_chunk(group: NodeGroup, plan: Plan) -> str:
     chunk += own
     if group.memory is not None:
         chunk += f":mem={_format_memory(group.memory)}"
-    if plan.launch.body:  # which says itself how many lines of the node file it wants
+    processes = group.processes if plan.launch.numbers or plan.launch.body else 1
+    if plan.launch.body and processes == 1:  # a body says itself what its node file is to have
         return chunk
-    processes = group.processes if plan.launch.numbers else 1
     return f"{chunk}:mpiprocs={processes}"
 
 

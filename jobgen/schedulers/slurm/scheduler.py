@@ -166,7 +166,7 @@ class Slurm(base.Scheduler):
 
 def _tasks(group: NodeGroup, plan: Plan) -> int:
     """Return the tasks on each node: its processes, unless torchrun starts them."""
-    return group.processes if plan.launch.numbers else 1
+    return group.processes if plan.launch.numbers or plan.launch.body else 1
 
 
 def _gpus(group: NodeGroup, plan: Plan) -> str:
@@ -205,14 +205,15 @@ def _write_resources(plan: Plan, group: NodeGroup) -> list[base.Directive]:
     nodes += str(group.nodes)
     tasks = _tasks(group, plan)
     why = "one task on each node: torchrun's agent, which starts the processes"
-    if plan.launch.direct:
+    if plan.launch.direct or plan.launch.body:
         why = "a task for each process"
+    left = plan.launch.body and tasks == 1  # to its author
     lines = [say(f"--nodes={nodes}", "the nodes of this shape", *base.NODES)]
-    if plan.launch.body and plan.nodes.total == 1:  # whose author may leave it to the tasks
+    if left and plan.nodes.total == 1:
         lines = []
     in_batch = plan.site.slurm.tasks == "batch"  # else sbatch refuses what belongs to srun
     if (
-        in_batch and plan.nodes.fewest is None and not plan.launch.body
+        in_batch and plan.nodes.fewest is None and not left
     ):  # with it Slurm gives the fewest of a range, on 22.05 at least
         lines.append(say(f"--ntasks-per-node={tasks}", why, *(base.PROCESSES if tasks > 1 else ())))
     if in_batch and group.cpus is not None and plan.nodes.cpus_asked:
