@@ -11,7 +11,7 @@ from jobgen.errors import Position, Problem, SpecError
 _SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
 # Places that a generator or a reader of the manual is to fill in.
 PLACEHOLDER = re.compile(
-    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&]*>"
+    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&@]*>"
     r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
     r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b"
     r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|CODE|HERE))+)\b"
@@ -26,7 +26,7 @@ _SELF = re.compile(
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(
-    r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{\w+\}$|^#(SBATCH|PBS)\b.*[ =]\{\w+\}\s*$"
+    r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{[\w.]+\}$|^#(SBATCH|PBS)\b.*[ =]\{[\w.]+\}\s*$"
 )
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}

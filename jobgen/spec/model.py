@@ -583,9 +583,9 @@ class JobSpec(NamedTuple):
         """What starts its own programs leaves jobgen nothing to start."""
         own = "run.command" if self.run.body is None else "run.body"
         reason = f"has no effect with {own}, which starts its own programs"
-        said = () if self.run.body else ("mode", "processes_per_node")
+        allowed = () if self.run.body else ("mode", "processes_per_node")
         for key, value in self.launch._asdict().items():
-            if value is not None and key not in said:
+            if value is not None and key not in allowed:
                 yield f"launch.{key}", reason, "leave it out"
         if self.preflight:
             yield "preflight", reason, "leave it out"

@@ -13,7 +13,7 @@ import re
 from jobgen.batchscript.convert.account import refuse_loss, render_directives
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
-from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.convert.straight import NoLauncherError, NotStraightError
 from jobgen.batchscript.directives import ARRAYS, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import (
@@ -75,7 +75,8 @@ def import_script(script: Script) -> Imported:
             break
     else:
         body = write_body(script, draft)
-        comments = advise(script, reasons[0])
+        first, last = reasons
+        comments = advise(script, first if isinstance(last, NoLauncherError) else last)
         try:
             render_directives(draft)
         except SpecError as refused:

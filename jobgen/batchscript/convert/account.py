@@ -1,9 +1,6 @@
-"""What the job of a spec has of its script: nothing may be lost without a word."""
+"""What the job of a spec has of its script: its nodes and their shares."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Iterator
 
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft
@@ -14,10 +11,7 @@ from jobgen.schedulers import SCHEDULERS
 
 
 def refuse_loss(script: Script, draft: Draft) -> None:
-    """Raise NotStraightError where jobgen refuses a spec, or its job asks for another share.
-
-    Names each variable that the script exports and that the spec has nowhere.
-    """
+    """Raise NotStraightError where jobgen refuses a spec, or its job asks for another share."""
     try:
         written = render_directives(draft)
     except SpecError as error:
@@ -34,9 +28,6 @@ def refuse_loss(script: Script, draft: Draft) -> None:
         if wanted and wanted != given:
             reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
             raise NotStraightError(1, reason)
-    for line, name in _list_exported(script):
-        if not re.search(rf"\b{name}\b", _list_said(draft)):
-            draft.check(line, name, "is not in the spec")
 
 
 def render_directives(draft: Draft) -> Script:
@@ -44,17 +35,3 @@ def render_directives(draft: Draft) -> Script:
     plan = resolve(draft.load(), limits=False)
     lines = SCHEDULERS[plan.scheduler].directives(plan)
     return Script("job", "\n".join(["#!/bin/bash", *lines, ""]))
-
-
-def _list_exported(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield each variable that a script exports, and the line."""
-    for command in script.commands:
-        if command.name == "export" and not command.function:
-            yield from ((word.line, name) for name, word, _ in command.variables())
-
-
-def _list_said(draft: Draft) -> str:
-    """Return all that a draft says or names about variables."""
-    variables = draft.values.get("environment.variables", {})
-    texts = [left.text for left in draft.left]
-    return "\n".join([*variables, draft.values.get("environment.setup", ""), *texts])

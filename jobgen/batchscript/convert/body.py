@@ -27,7 +27,7 @@ _SHAPES = {
     ),
     "pbs": re.compile(r"-l"),
 }
-_PYTHON = re.compile(r"python|torchrun|\$|.*\.py$")
+_PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|composer|\$|.*\.py$")
 
 
 def make_name(path: str) -> str:
@@ -111,18 +111,18 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    agent = any(read_torchrun(item.started.program) for item in script.launches)
-    programs = [
-        word.text
+    agent = any(
+        read_torchrun(item.started.program) or find_agent(item.started.program)
         for item in script.launches
-        for word in (item.torchrun.program if item.torchrun else item.started.program)[:2]
-        if word.text.endswith(".py") and word.literal and _PYTHON.match(item.started.name)
-    ]
-    agents = [item.started.program for item in script.launches if find_agent(item.started.program)]
-    programs += [word.text for program in agents for word in program if word.text.endswith(".py")]
+    )
+    programs = []
+    for item in script.launches:
+        words = [word for word in item.started.program if word.text.endswith(".py")]
+        if words and words[0].literal and _PYTHON.match(item.started.name):
+            programs.append(words[0].text)
     if programs:
         launched = any(item.started.launchers for item in script.launches)
-        mode = "torchrun" if agent or agents else "direct" if launched else "plain"
+        mode = "torchrun" if agent else "direct" if launched else "plain"
         mode = "ray" if "ray start" in script.text else mode
         lines += [
             "For jobgen to launch it, instead of run.body:",

@@ -17,7 +17,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
 from jobgen.batchscript.lint.rule import TRAINS
-from jobgen.batchscript.readable import find_shell, find_shell_flags
+from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
 
 # Set up an environment, whose python3 is its python.
@@ -69,9 +69,7 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
 
 
 def _check_directives(script: Script, draft: Draft) -> None:
-    """Raise NotStraightError where the script is for another shell, or to act on its directives."""
-    if find_shell(script) not in ("bash", "sh", "env"):
-        raise NotStraightError(1, f"it is a script for {find_shell(script)}")
+    """Raise NotStraightError where the script is to act on its directives."""
     for item in script.directives:
         unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
         unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
@@ -169,10 +167,7 @@ def _goes_home(statement: Statement) -> bool:
 
 def _begins_at_home(script: Script, before: list[Statement]) -> bool:
     """Whether anything runs in the home folder, where PBS starts a script."""
-    folders = [statement for statement in before if statement.kind == "folder"]
-    if not script.starts_at_home:
-        return False
-    if not folders or not (_goes_home(folders[0]) or folders[0].first.texts[-1][:1] in "/~$"):
-        return True
-    early = before[: before.index(folders[0])]
-    return any(x.kind not in ("prints", "assigns", "export", "module", "sets") for x in early)
+    anywhere = ("prints", "assigns", "export", "module", "sets")
+    first = next((item for item in before if item.kind not in anywhere), None)
+    leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
+    return script.starts_at_home and not leaves

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
+from jobgen.batchscript.convert.straight import (
+    NoLauncherError,
+    NotStraightError,
+    Statement,
+    takes_arguments,
+)
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
@@ -34,7 +39,6 @@ from jobgen.spec.value_types import TAKEN
 # What is surely a program, wherever it stands.
 _FILE = re.compile(r".*[/$]|python|.*\.(py|sh)$")
 _STARTERS = WRAPPERS | STEP_LAUNCHERS | AGENTS | AGENT_COMMANDS.keys() | SHELLS | {"ssh"}
-_LONGEST_LINE = 100  # of a command for `bash -c`
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_FLAGS = re.compile(
     r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
@@ -281,10 +285,6 @@ class _Line:
             raise self.refuse(f"'{self.started.name}' starts its own processes")
         if self.started.name in SHELLS or agent:
             mode = "plain" if self.tasks == 1 else "direct"
-            if any(
-                len(word.raw) > _LONGEST_LINE and " " in word.text for word in self.started.program
-            ):
-                raise self.refuse("only bash can read its line, which is long")
         if self.started.assignments or self._has_wrappers():
             raise self.refuse("the program is started by another command")
         words = (*self.started.wrapper, *self.started.runner, *self.started.program)
@@ -301,7 +301,8 @@ class _Line:
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         program = self.started.program
         if not step or read_torchrun(program) or find_agent(program):
-            raise self.refuse(f"'{self.started.name}' on several nodes is left to bash")
+            reason = f"'{self.started.name}' on several nodes is left to bash"
+            raise NoLauncherError(self.statement.line, reason)
         if not self.tasks:
             raise self.refuse("without --nodes, Slurm may spread its tasks")
         self._check_bound()

@@ -153,7 +153,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         return
     later = [item for item in commands[last + 1 :] if item.name not in ("fi", "done", "}", "esac")]
     names = {item.name for item in later}
-    if names - {"wait"} and "exit" not in names:
+    ends = any(item.name == "exit" and item.texts[1:] not in ([], ["0"]) for item in later)
+    if names - {"wait", "exit"} and not ends:
         command, after = commands[last], later[-1]
         message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
         yield Fault(command.place.line, command.place.column, message)

@@ -13,6 +13,10 @@ from jobgen.batchscript.reader import LaunchCommand, Script
 _OTHER_WAYS = re.compile(
     r"NODEFILE|NODELIST|hostfile|\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b"
 )
+# Lines that count or print the nodes alone.
+_COUNTS = re.compile(
+    r"^[^>\n]*\bwc\b[^>\n]*$|^\s*((cat|uniq|sort|echo)\b[^>\n]*|#.*)$", re.MULTILINE
+)
 
 
 def _is_inner(launch: LaunchCommand) -> bool:
@@ -29,7 +33,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     """
     nodes = script.nodes or count_nodes_of_totals(script)
     launched = any(item.started.launchers for item in script.launches)
-    launched = launched or bool(_OTHER_WAYS.search(re.sub(r"(?m)^\s*#.*", "", script.text)))
+    launched = launched or bool(_OTHER_WAYS.search(_COUNTS.sub("", script.text)))
     for launch in script.launches:
         agent, program = launch.torchrun, launch.started.program
         if (
