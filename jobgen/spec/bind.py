@@ -117,10 +117,10 @@ class _Binder:
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
         """Note keys that the record `cls` does not have; return the keys of it that are meant."""
-        told = keys[: max(0, _MOST_STRANGERS - self.strangers)]
-        others = keys[len(told) :]
-        self.strangers += len(told)
-        meant = {self.stranger(node, key, cls, path) for key in told}
+        named = keys[: max(0, _MOST_STRANGERS - self.strangers)]
+        others = keys[len(named) :]
+        self.strangers += len(named)
+        meant = {self.stranger(node, key, cls, path) for key in named}
         if others:
             first, message = others[0], f"unknown keys from here on: {len(others)}"
             self.problem(node.keys[first], _join(path, first), message)
