@@ -7,10 +7,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Any
 
 
 def simplify(value: Any) -> Any:
@@ -84,7 +81,7 @@ def _escape(text: str, more: str) -> str:
     return text
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Replace the file at `path` as a whole, and make its folder; a reader never sees half of it.
 
     Where `path` is a symbolic link, what it leads to is replaced.

@@ -257,7 +257,6 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
     With --name, specs can use it as `site: NAME`.
     """
     import time
-    from pathlib import Path
 
     from jobgen.machine import capture as capturing
     from jobgen.output import write_file
@@ -276,5 +275,5 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
     if output is None:
         put_out(capturing.write_profile(captured))
         return
-    write_file(Path(output), capturing.write_profile(captured))
+    write_file(output, capturing.write_profile(captured))
     put_err(f"{output}: written from {captured.name}; check it with jobgen sites test {output}")

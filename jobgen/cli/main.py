@@ -233,8 +233,6 @@ def render(
         text = render_plan(plans[0])
         put_out(_list_scripts(paths, [None], [text]) if as_json else text)
         return
-    from pathlib import Path
-
     from jobgen.output import write_file
     from jobgen.rendering.header import may_replace
 
@@ -249,7 +247,7 @@ def render(
             raise click.UsageError(f"{file} {reason}")
     texts = list(map(render_plan, plans))
     for file, text in zip(files, texts, strict=True):
-        write_file(Path(file), text)
+        write_file(file, text)
     if as_json:
         put_out(_list_scripts(paths, files, texts))
 

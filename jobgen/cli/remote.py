@@ -286,8 +286,6 @@ class RemoteReport(RemoteCommand):
             raise UsageError(f"report --host takes one of {hint}")
         if output is None:
             return super().invoke(ctx)
-        from pathlib import Path
-
         from jobgen.output import write_file
 
         page: list[bytes] = []
@@ -298,6 +296,6 @@ class RemoteReport(RemoteCommand):
         if output == "-":
             put_out(b"".join(page).decode(errors="replace"))
         else:
-            write_file(Path(output), b"".join(page))
+            write_file(output, b"".join(page))
             put_out(f"{os.path.relpath(output)}\n")
         return 0

@@ -121,9 +121,13 @@ def find_site(
             hint = "write site: NAME or scheduler: slurm, pbs or local; or give --scheduler"
             raise SpecError([loaded.problem("", "says neither site nor scheduler", hint)])
         name = get_capabilities(scheduler).generic_site
-    elif site is None and not search.exists(name):
-        raise SpecError([loaded.problem("site", f"unknown site {name!r}", search.suggest(name))])
-    chosen = search.find(name)
+    try:
+        chosen = search.find(name)
+    except SpecError:
+        if site or search.exists(name):
+            raise
+        problem = loaded.problem("site", f"unknown site {name!r}", search.suggest(name))
+        raise SpecError([problem]) from None
     if scheduler not in (None, chosen.profile.scheduler):
         message = f"{name} runs {chosen.profile.scheduler}, not {scheduler}"
         raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
@@ -38,14 +39,9 @@ def quote(value: object) -> ShellText:
 
     Raises TypeError for what has no obvious word (None, True, a list): the template is wrong.
     """
-    if isinstance(value, ShellText):
-        return value
-    if isinstance(value, ShellPath):
-        return _quote_expandable(value)
-    if isinstance(value, str):
-        return _quote_literal(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return ShellText(value)
+    write = _WRITERS.get(type(value))
+    if write is not None:
+        return write(value)
     if isinstance(value, StrictUndefined):
         str(value)  # raises jinja2's own error, which names it
     raise TypeError(f"no shell word for {value!r}")
@@ -75,6 +71,15 @@ def _escape_quoted(text: str) -> str:
     return re.sub(r'(["$`\\])', r"\\\1", text)
 
 
+# How each type of value becomes a word.
+_WRITERS: dict[type, Callable[[Any], ShellText]] = {
+    str: _quote_literal,
+    ShellPath: _quote_expandable,
+    int: ShellText,
+    ShellText: ShellText,
+}
+
+
 def _quote_words(values: Iterable[object]) -> ShellText:
     """Several shell words."""
     return ShellText(" ".join(map(quote, values)))
@@ -88,12 +93,21 @@ def find_template_folder() -> str:
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "templates")
 
 
+class _Environment(Environment):
+    """Jinja's, without the globals, which the templates do not use."""
+
+    def make_globals(self, d: Any) -> Any:
+        """Return no globals: Jinja copies what there is for each `include`."""
+        return {}
+
+
 @cache
 def _make_environment() -> Environment:
-    environment = Environment(
+    environment = _Environment(
         loader=FileSystemLoader(find_template_folder()),
         bytecode_cache=_find_bytecode_cache(),
         auto_reload=False,
+        cache_size=-1,
         finalize=quote,
         undefined=StrictUndefined,
         comment_start_string="{%#",  # bash has its own use for {#

@@ -181,7 +181,7 @@ def _describe_job(plan: Plan) -> ScriptView:
     """Put together what Part 1 says of one program."""
     pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     nodes, launch = plan.nodes, plan.launch
-    local = not plan.can.batch
+    local, gpus = not plan.can.batch, uses_gpus(plan)
     differ = len(set(nodes.processes)) > 1
     return ScriptView(
         plan=plan,
@@ -193,8 +193,8 @@ def _describe_job(plan: Plan) -> ScriptView:
         processes=() if plan.roles else _list_processes(plan, local=local, differ=differ),
         differ=differ,
         threads_among=_count_sharing(plan, local=local),
-        uses_gpus=uses_gpus(plan),
-        records_gpus=nodes.usage and uses_gpus(plan),
+        uses_gpus=gpus,
+        records_gpus=nodes.usage and gpus,
         gpu_parts=() if launch.body or nodes.together > 1 else _shorten(pieces.gpu_parts),
         setup=indent_setup(plan.environment.setup or ""),
         from_shell=plan.environment.from_shell if hands_on(plan) else (),

@@ -187,20 +187,17 @@ def merge_directives(
     for in every job is written once.
     """
     merged: list[str] = []
+    component = 0  # where the lines of the last one begin
     for line in lines:
-        if line == "#SBATCH hetjob" or line not in merged[_find_component(merged) :]:
+        if line == "#SBATCH hetjob":
+            component = len(merged)
+        if line not in merged[component:]:
             merged.append(line)
     if not own:
         return merged
     theirs = {name for line in own for name in _name_options(line, keys)}
     merged = [line for line in merged if not theirs & {*_name_options(line, keys)}]
     return [*merged, *own]
-
-
-def _find_component(lines: Sequence[str]) -> int:
-    """The index of the last component's first line."""
-    starts = [index for index, line in enumerate(lines) if line == "#SBATCH hetjob"]
-    return starts[-1] if starts else 0
 
 
 def _name_options(line: str, keys: Mapping[str, str]) -> Iterator[str]:

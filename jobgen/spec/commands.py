@@ -99,7 +99,7 @@ def _explain(
 
 def describe_unexpanded(path: str, text: str) -> Iterator[str]:
     """Yield a note on a value that the program gets as it is, and a shell would expand."""
-    if isinstance(text, ShellPath) or not any(sign in text for sign in "$`~{"):
+    if isinstance(text, ShellPath) or set("$`~{").isdisjoint(text):
         return
     as_it_is = f"note: {path}: the program gets {text!r} as it is"
     if "$(" in text or "`" in text:

@@ -190,25 +190,26 @@ class Field:
         self.required = name not in record._field_defaults  # type: ignore[attr-defined]
         self._record = record
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """What its value may be."""
-        return self._meaning[0]
+        return _read_kinds(self._annotation[0])
 
     @property
     def description(self) -> str:
         """What it is for."""
-        return self._meaning[1]
+        return self._annotation[1]
 
-    @cached_property
-    def _meaning(self) -> tuple[tuple[Kind, ...], str]:
+    @property
+    def _annotation(self) -> tuple[Any, str]:
+        """Its type, with a rule where it has one, and its description."""
         text = self._record.__annotations__[self.name]
         annotation, description = eval(text, vars(sys.modules[self._record.__module__])), ""
         if get_origin(annotation) is Annotated:
             annotation, *rules, description = get_args(annotation)
             if rules:  # Python merges Annotated[Annotated[X, rule], "description"] into one
                 annotation = Annotated[annotation, rules[0]]
-        return _read_kinds(annotation), description
+        return annotation, description
 
 
 @cache
