@@ -85,31 +85,36 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
-    loaded, profile = context.loaded, context.site
-    named = [(one, profile.find_queue(one)) for one in (name or "").split(",") if one]
-    known = [(one, record) for one, record in named if record is not None]
-    checked = [("every queue", profile.every_queue)]
-    if len(known) < 2 or not any(accepts(record, size) for _, record in known):
-        checked += known
-    for one, record in named:
-        if record is None and profile.queues and one in loaded.spec.queue:
+    profile = context.site
+    known = {}
+    for one in filter(None, (name or "").split(",")):
+        record = profile.find_queue(one)
+        if record is not None:
+            known[one] = record
+        elif profile.queues and one in context.spec.queue:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
         about = profile.find_source((profile.cited or {}).get("walltime_required"))
         message, hint = "every job must say its walltime", "add walltime, such as 1h"
         yield report(context, about, "resources", message, hint)
-    for one, queue in checked:
-        if queue.routed_from:
-            hint = f"write queue: {queue.routed_from}, which leads there"
-            message = f"{one} takes no jobs itself"
-            yield report(context, profile.cite(queue), "queue", message, hint)
-        if queue.limits and not accepts(queue, size):
-            for path, message, hint, limit in explain_refusal(one, queue, size):
-                why = f": {limit.why}" if limit.why else ""
-                if path == "resources.nodes" and loaded.spec.resources.nodes is None:
-                    path = "resources.gpus_per_node"
-                about = profile.cite(limit, queue)
-                yield report(context, about, path, f"{message}{why}", hint)
+    yield from _check_one_queue(context, "every queue", profile.every_queue, size)
+    if len(known) < 2 or not any(accepts(record, size) for record in known.values()):
+        for one, record in known.items():
+            yield from _check_one_queue(context, one, record, size)
+
+
+def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) -> Iterator[Breach]:
+    profile = context.site
+    if queue.routed_from:
+        hint = f"write queue: {queue.routed_from}, which leads there"
+        yield report(context, profile.cite(queue), "queue", f"{name} takes no jobs itself", hint)
+    if accepts(queue, size):
+        return
+    for path, message, hint, limit in explain_refusal(name, queue, size):
+        why = f": {limit.why}" if limit.why else ""
+        if path == "resources.nodes" and context.spec.resources.nodes is None:
+            path = "resources.gpus_per_node"
+        yield report(context, profile.cite(limit, queue), path, f"{message}{why}", hint)
 
 
 def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue]) -> Breach:
@@ -159,8 +164,8 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
 def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
     """No limit is for a job of this size."""
     for unit, word in _UNITS.items():
-        ranges = [ends for limit in queue.limits if (ends := getattr(limit, unit))]
         limits = [limit for limit in queue.limits if getattr(limit, unit)]
+        ranges = [getattr(limit, unit) for limit in limits]
         number = size.total(unit)
         if not ranges or number is None or not all(_is_outside(ends, number) for ends in ranges):
             continue

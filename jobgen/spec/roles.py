@@ -48,14 +48,7 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     roles, conflicts = spec.roles or {}, []
     given = spec.resources.gpus_per_node
     most = max(given) if isinstance(given, tuple) else given or 0
-    blocks: list[list[str]] = []  # roles that share nodes, until the GPUs of these are dealt
-    left: int | None = None
-    for name, role in roles.items():
-        if left is None or role.gpus is None or role.gpus > left:
-            blocks.append([])
-            left = most
-        blocks[-1].append(name)
-        left = None if role.gpus is None else left - role.gpus
+    blocks = _group_by_nodes(roles, most)
     counts = [max(roles[name].nodes or 0 for name in block) or None for block in blocks]
     wanted = spec.resources.nodes
     known, free = sum(count or 0 for count in counts), counts.count(None)
@@ -83,6 +76,19 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     return places, conflicts
 
 
+def _group_by_nodes(roles: dict[str, Role], most: int) -> list[list[str]]:
+    """Return the roles that share nodes, until their `most` GPUs are dealt, in a list each."""
+    blocks: list[list[str]] = []
+    left: int | None = None
+    for name, role in roles.items():
+        if left is None or role.gpus is None or role.gpus > left:
+            blocks.append([])
+            left = most
+        blocks[-1].append(name)
+        left = None if role.gpus is None else left - role.gpus
+    return blocks
+
+
 def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     """Yield what is wrong with the roles, and with what stands beside them."""
     if spec.roles is None:
@@ -90,6 +96,21 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     if not spec.roles:
         yield "roles", "is empty", "name a role, or write run"
         return
+    yield from _check_job(spec, spec.roles)
+    earlier: list[str] = []
+    for name, role in spec.roles.items():
+        if role.notice and spec.on_walltime is None:
+            path = f"roles.{name}.notice"
+            yield path, "is of on_walltime, which is not there", "add on_walltime"
+        yield from _check_role(name, role, earlier)
+        earlier.append(name)
+        for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
+            yield find_path(name, key, role), message, hint
+    yield from deal_nodes(spec)[1]
+
+
+def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
+    """Yield what a job with several programs cannot have."""
     if spec.array:
         message = "has values for the arguments of one program, and roles are several"
         yield "array", message, "write a script that submits the spec with --set for each"
@@ -102,29 +123,20 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     if isinstance(spec.resources.gpus_per_node, tuple):
         message = "is a list, and the nodes of a job with roles are alike"
         yield "resources.gpus_per_node", message, "give one number for all"
-    if len(spec.roles) > MOST:
-        yield "roles", f"are {len(spec.roles)}, and at most {MOST} have ports", ""
-    modes = [make_spec(spec, name, Spot(0, 1)).launch.mode for name in spec.roles]
+    if len(roles) > MOST:
+        yield "roles", f"are {len(roles)}, and at most {MOST} have ports", ""
+    modes = [make_spec(spec, name, Spot(0, 1)).launch.mode for name in roles]
     if spec.preflight and all(mode in ONE_A_NODE for mode in modes):
         message = "compares what torch sees on the nodes, and no role is started by torchrun"
         yield "preflight", message, "leave it out"
-    earlier: list[str] = []
-    for name, role in spec.roles.items():
-        path = f"roles.{name}"
-        if is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"):
-            message = f"{name.upper()}_ADDR would not arrive: others set it"
-            yield path, message, "choose another name for the role"
-        if role.notice and spec.on_walltime is None:
-            yield f"{path}.notice", "is of on_walltime, which is not there", "add on_walltime"
-        yield from _find_own(path, role, earlier)
-        earlier.append(name)
-        for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
-            yield find_path(name, key, role), message, hint
-    yield from deal_nodes(spec)[1]
 
 
-def _find_own(path: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
+def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
     """Yield what a role may not say, though a job may, and what it waits for in vain."""
+    path = f"roles.{name}"
+    if is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"):
+        message = f"{name.upper()}_ADDR would not arrive: others set it"
+        yield path, message, "choose another name for the role"
     if role.run.body is not None:
         message = "starts its own programs on all nodes of the job"
         yield f"{path}.run.body", message, "write the script as command: [bash, SCRIPT]"

@@ -48,24 +48,27 @@ def parse_duration(text: str) -> int:
             int(part or 0) * unit
             for part, unit in zip(match.groups(), _UNIT_SECONDS.values(), strict=True)
         )
-    elif _NUMBER.fullmatch(text):
-        raise ValueError(f"has no unit; write e.g. {text}s, {text}m or 04:00:00")
-    elif match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
-        unit = _UNIT_SECONDS[match[3].lower()]
-        minutes = round(float(f"{match[1]}.{match[2]}") * unit / 60)
-        raise ValueError(f"has a fraction; write {minutes}m")
-    elif match := re.fullmatch(r"(\d{1,4})-(\d{1,2})", text, re.ASCII):
-        raise ValueError(f"is days and hours for Slurm alone; write {match[1]}d{match[2]}h")
-    elif match := re.fullmatch(r"(?!0+:00)(\d{1,9}):(\d\d)", text, re.ASCII):
-        first, second = (int(part) for part in match.groups())
-        pairs = (((first, "h"), (second, "m")), ((first, "m"), (second, "s")))
-        forms = ["".join(f"{count}{unit}" for count, unit in pair if count) for pair in pairs]
-        raise ValueError(f"could mean hours or minutes; write e.g. {' or '.join(forms)}")
     else:
-        raise ValueError("is not a duration; write e.g. 04:00:00 or 4h")
+        raise ValueError(_explain_other_duration(text))
     if total == 0:
         raise ValueError("is zero; write e.g. 04:00:00 or 4h")
     return total
+
+
+def _explain_other_duration(text: str) -> str:
+    """Return why a text is not a duration, and how to write the one that may be meant."""
+    if _NUMBER.fullmatch(text):
+        return f"has no unit; write e.g. {text}s, {text}m or 04:00:00"
+    if match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
+        seconds = float(f"{match[1]}.{match[2]}") * _UNIT_SECONDS[match[3].lower()]
+        return f"has a fraction; write {round(seconds / 60)}m"
+    if match := re.fullmatch(r"(\d{1,4})-(\d{1,2})", text, re.ASCII):
+        return f"is days and hours for Slurm alone; write {match[1]}d{match[2]}h"
+    if match := re.fullmatch(r"(?!0+:00)(\d{1,9}):(\d\d)", text, re.ASCII):
+        first, second = int(match[1]), int(match[2])
+        forms = (format_time(first * 3600 + second * 60), format_time(first * 60 + second))
+        return f"could mean hours or minutes; write e.g. {' or '.join(forms)}"
+    return "is not a duration; write e.g. 04:00:00 or 4h"
 
 
 def format_duration(seconds: int) -> str:

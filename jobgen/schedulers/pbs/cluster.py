@@ -145,6 +145,21 @@ def _sum_hosts(nodes: Records) -> Iterator[HostShape]:
 
 
 def _read_queue(record: dict[str, Any], *, routed_from: str | None, default: bool) -> SiteQueue:
+    limit = _read_limit(record)
+    only = str(record.get("from_route_only")) == "True"
+    return SiteQueue(
+        choose=default,
+        routed_from=routed_from if only else None,
+        limits=(limit,) if limit != Limit() else (),
+        node=_add_defaults(Node(), record),
+        default_walltime=parse_seconds((record.get("resources_default") or {}).get("walltime")),
+        note="; ".join(_list_notes(record)) or None,
+        source="queue",
+    )
+
+
+def _read_limit(record: dict[str, Any]) -> Limit:
+    """Return the least and the most that a queue takes."""
     most, least = (record.get(f"resources_{end}") or {} for end in ("max", "min"))
     ends: dict[str, Any] = {}
     for key, unit, smallest in (("nodes", "nodect", 1), ("gpus", "ngpus", 0), ("cpus", "ncpus", 1)):
@@ -155,28 +170,20 @@ def _read_queue(record: dict[str, Any], *, routed_from: str | None, default: boo
             ends[key] = (low,)
     longest, shortest = parse_seconds(most.get("walltime")), parse_seconds(least.get("walltime"))
     ends["walltime"] = (shortest, longest) if shortest and longest else longest
-    limit = Limit(**ends)
-    covered = ("nodect", "ngpus", "ncpus", "walltime")
-    notes = [f"resources_max.{key}={most[key]}" for key in most if key not in covered]
+    return Limit(**ends)
+
+
+def _list_notes(record: dict[str, Any]) -> Iterator[str]:
+    """Yield what else a person should know of a queue."""
+    for key, value in (record.get("resources_max") or {}).items():
+        if key not in ("nodect", "ngpus", "ncpus", "walltime"):
+            yield f"resources_max.{key}={value}"
     if str(record.get("enabled", "True")) != "True":
-        notes.append("it took no jobs")
+        yield "it took no jobs"
     if record.get("queue_type") == "Route":
-        notes.append(f"leads to {record.get('route_destinations', 'nowhere')}")
-    if (
-        str(record.get("acl_group_enable")) == "True"
-        or str(record.get("acl_user_enable")) == "True"
-    ):
-        notes.append("for some groups or users")
-    only = str(record.get("from_route_only")) == "True"
-    return SiteQueue(
-        choose=default,
-        routed_from=routed_from if only else None,
-        limits=(limit,) if limit != Limit() else (),
-        node=_add_defaults(Node(), record),
-        default_walltime=parse_seconds((record.get("resources_default") or {}).get("walltime")),
-        note="; ".join(notes) or None,
-        source="queue",
-    )
+        yield f"leads to {record.get('route_destinations', 'nowhere')}"
+    if "True" in (str(record.get("acl_group_enable")), str(record.get("acl_user_enable"))):
+        yield "for some groups or users"
 
 
 def _add_defaults(node: Node, record: dict[str, Any]) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jobgen.errors import JobgenError, RefusedError
 from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
@@ -52,36 +52,34 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
     steps = [row for row in rows if "." in row["JobID"]]
     # Components run at the same time: the first one's time counts.
     starts = [row for row in whole if row["JobID"].partition("+")[2] in ("", "0")]
-    elapsed = _list_numbers(starts, "ElapsedRaw")
-    limits = _list_numbers(starts, "TimelimitRaw")
+    elapsed = _list_values(starts, "ElapsedRaw")
+    limits = _list_values(starts, "TimelimitRaw")
     last = [row for row in whole if row["Start"] == whole[-1]["Start"]]
-    nodes, cpus = _list_numbers(last, "NNodes"), _list_numbers(last, "AllocCPUS")
-    held = [value for row in steps if (value := parse_bytes(row["MaxRSS"])) is not None]
-    cpu = [value for row in whole if (value := parse_clock(row["TotalCPU"])) is not None]
-    # From 21.08 on the memory of all nodes; before that of a node, or of a CPU (4000Mn, 4000Mc).
-    asked = parse_bytes(whole[-1]["ReqMem"])
-    per_node = {"n": 1.0, "c": sum(cpus) / (sum(nodes) or 1)}.get(
-        whole[-1]["ReqMem"][-1:], 1 / (sum(nodes) or 1)
-    )
-    uses = re.findall(r"gres/gpuutil=([0-9.]+)", " ".join(row["TRESUsageInAve"] for row in steps))
-    gpus = re.findall(r"gres/gpu=([0-9]+)", " ".join(row["AllocTRES"] for row in last))
+    nodes, cpus = sum(_list_values(last, "NNodes")), sum(_list_values(last, "AllocCPUS"))
     return Used(
         "sacct",
-        submitted=min(_list_numbers(whole, "Submit"), default=None),
-        started=min(_list_numbers(whole, "Start"), default=None),
+        submitted=min(_list_values(whole, "Submit"), default=None),
+        started=min(_list_values(whole, "Start"), default=None),
         elapsed=sum(elapsed) if elapsed else None,
         longest=max(elapsed, default=None),
         limit=limits[-1] * 60 if limits else None,
-        nodes=int(sum(nodes)) or None,
-        cpus=int(sum(cpus)) or None,
-        cpu_seconds=sum(cpu) or None,
-        gpus=sum(map(int, gpus)) or None,
-        gpu_use=max(map(float, uses), default=None),
-        memory_asked=asked * per_node if asked else None,
-        memory=max(held, default=None),
+        nodes=int(nodes) or None,
+        cpus=int(cpus) or None,
+        cpu_seconds=sum(_list_values(whole, "TotalCPU", parse_clock)) or None,
+        gpus=int(sum(_list_resources(last, "AllocTRES", "gres/gpu"))) or None,
+        gpu_use=max(_list_resources(steps, "TRESUsageInAve", "gres/gpuutil"), default=None),
+        memory_asked=_read_asked_memory(whole[-1]["ReqMem"], nodes or 1, cpus),
+        memory=max(_list_values(steps, "MaxRSS", parse_bytes), default=None),
         of_one_node=True,
         energy=_sum_energy(rows),
     )
+
+
+def _read_asked_memory(text: str, nodes: float, cpus: float) -> float | None:
+    """Return the bytes of a node; Slurm tells those of a node or CPU (4000Mn, 4000Mc), or all."""
+    parts_of_node = {"n": 1.0, "c": cpus / nodes}
+    asked = parse_bytes(text)
+    return asked * parts_of_node.get(text[-1:], 1 / nodes) if asked else None
 
 
 def _sum_energy(rows: list[dict[str, str]]) -> float | None:
@@ -92,7 +90,7 @@ def _sum_energy(rows: list[dict[str, str]]) -> float | None:
     """
     for kind in ("", ".extern", ".[0-9]+"):
         own = [row for row in rows if re.fullmatch(rf"[^.]*{kind}", row["JobID"])]
-        if energy := sum(_list_numbers(own, "ConsumedEnergyRaw")):
+        if energy := sum(_list_values(own, "ConsumedEnergyRaw")):
             return energy
     return None
 
@@ -121,5 +119,14 @@ def parse_scontrol(output: str) -> dict[str, Used]:
     return jobs
 
 
-def _list_numbers(rows: list[dict[str, str]], key: str) -> list[float]:
-    return [float(row[key]) for row in rows if re.fullmatch(r"[0-9]{1,12}", row[key])]
+def _list_values(
+    rows: list[dict[str, str]], key: str, read: Callable[[str], float | None] = parse_whole
+) -> list[float]:
+    values = (read(row[key]) for row in rows)
+    return [float(value) for value in values if value is not None]
+
+
+def _list_resources(rows: list[dict[str, str]], key: str, name: str) -> list[float]:
+    """Return how much there is of a resource (TRES), row by row."""
+    text = " ".join(row[key] for row in rows)
+    return [float(number) for number in re.findall(rf"{name}=([0-9.]+)", text)]
