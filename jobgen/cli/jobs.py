@@ -164,6 +164,8 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
 
     report_recoveries()
     named, problems = find_all(jobs)
+    if problems and then and " " not in then:
+        problems.append(f"--then takes one word; put the command in quotes: --then '{then} ...'")
     _raise_problems(problems)
     watch, printed, silences = Watch(named), set[int](), tuple[str, ...]()
     news = QueueNews()
@@ -239,11 +241,13 @@ def logs(
 ) -> None:
     """Show the output of a job (default: the latest), with the node and rank of each line.
 
-    A line that many ranks print is shown once, with their number.
+    A line that many ranks print is shown once, with their number. With -f, exits with 7 if the job
+    will never start.
     """
     import time
 
     from jobgen import find
+    from jobgen.errors import JobFailedError
     from jobgen.output import make_printable
 
     standing = StatusLine()
@@ -279,6 +283,8 @@ def logs(
         raise
     standing.clear()
     sys.stdout.flush()
+    if standing.state and standing.state.hopeless:
+        raise JobFailedError(f"job {named.id}: {standing.state.described}")
     if nothing:
         where = os.path.relpath(named.run_dir)
         put_err(f"no such output yet; the files are in {where}")
@@ -358,12 +364,14 @@ class StatusLine:
     """The state of a job, on one line of the terminal that changes with it."""
 
     def __init__(self) -> None:
+        self.state: State | None = None  # as it was reported last
         self._on_terminal = sys.stderr.isatty()
         self._shown = ""
         self._news = QueueNews()
 
     def show(self, report: StatusReport) -> None:
         """Write the line if it has changed; off a terminal, only say why the job is queued."""
+        self.state = report.jobs[0].state
         if not self._on_terminal:
             self._news.tell(report)
             return

@@ -66,12 +66,11 @@ def _stop(job: JobRecord) -> None:
     if job.array:
         raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
-    if job.pid is not None and job.alive:
-        _send_signal([job.pid], signal.SIGTERM)
-    elif not (left := process.list_marked(marks)):
+    runs = job.alive and read_traces(job).word != "done"  # a script ends just after that word
+    left = [job.pid] if runs and job.pid is not None else process.list_marked(marks)
+    if not left or job.alive > runs:
         raise RefusedError(f"job {job.id} has ended already")
-    else:
-        _send_signal(left, signal.SIGTERM)
+    _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + _PATIENCE_SECONDS
     while job.alive or process.list_marked(marks):
         if time.monotonic() > give_up:

@@ -180,7 +180,7 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     about, loaded, warning = script.header, None, ""
     if spec_path.is_file():
         loaded = load(spec_path, about.overrides)
-        if not stale_ok and script.compare(spec_path).stale:
+        if not stale_ok and script.compare(spec_path)[0].stale:
             hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
     elif not stale_ok:

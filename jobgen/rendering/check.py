@@ -33,8 +33,11 @@ class RenderedScript:
     text: str
     header: Header
 
-    def compare(self, spec_path: Path) -> Compared:
-        """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault."""
+    def compare(self, spec_path: Path) -> tuple[Compared, tuple[str, ...]]:
+        """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault.
+
+        Also returns the notes of the spec's plan.
+        """
         if not spec_path.is_file():
             raise UsageError(
                 f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
@@ -42,7 +45,8 @@ class RenderedScript:
             )
         about, loaded = self.header, load(str(spec_path), self.header.overrides)
         target = {"scheduler": about.scheduler, "site": about.site}
-        rendered = render(resolve(loaded, **target, limits=about.limits, task=about.task))
+        plan = resolve(loaded, **target, limits=about.limits, task=about.task)
+        rendered = render(plan)
         fresh, current = split_script(rendered)
         own, runtime = split_script(self.text)
         note = edits = ""
@@ -59,7 +63,7 @@ class RenderedScript:
             edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
             note = f"{self.path}: its Part 2 was edited; change Part 1 instead, or the spec"
         diff = self._diff(own, fresh, f"{spec_path} rendered now") + edits
-        return Compared(str(self.path), str(spec_path), bool(diff), diff, note)
+        return Compared(str(self.path), str(spec_path), bool(diff), diff, note), plan.notes
 
     def _diff(self, own: str, other: str, name: str) -> str:
         before, after = own.splitlines(keepends=True), other.splitlines(keepends=True)
@@ -84,7 +88,7 @@ class CheckReport(NamedTuple):
 
     scripts: tuple[Compared, ...]
     missing: tuple[str, ...]  # on valid specs of which no script was found
-    notes: tuple[str, ...]  # on what those specs may not mean
+    notes: tuple[str, ...]  # on what valid specs may not mean
     orphans: tuple[str, ...]  # on scripts whose spec does not exist
     problems: tuple[Problem, ...]  # of the specs
 
@@ -122,11 +126,17 @@ def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) ->
                     missing.append(line)
                     notes += remarks
             for script, spec in pairs:
-                compared.append(script.compare(spec))
+                result, remarks = script.compare(spec)
+                compared.append(result)
+                notes += () if every else remarks
         except SpecError as error:
             problems += error.problems
     return CheckReport(
-        tuple(compared), tuple(missing), tuple(notes), tuple(orphans), tuple(problems)
+        tuple(compared),
+        tuple(missing),
+        tuple(dict.fromkeys(notes)),
+        tuple(orphans),
+        tuple(problems),
     )
 
 

@@ -120,7 +120,7 @@ def _list_cuts(
         yield start["time"] - _read(start, "warm_up_s"), "starting"
         yield start["time"], "first step"
     elif lines:  # of a program that tells no more than its steps
-        yield lines[0]["time"] - _read(lines[0], "step_s"), "not known"
+        yield lines[0]["time"] - _read(lines[0], "step_s"), "starting"
 
 
 def _find_last(paths: Iterable[Path]) -> float:

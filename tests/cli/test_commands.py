@@ -243,6 +243,13 @@ class TestCheck:
         assert (code, out) == (0, "")
         assert "--scheduler slurm -o job.sbatch" in err
 
+    def test_a_plans_notes_are_told_beside_a_script_too(self) -> None:
+        write(edited(("module: m", "command: [nproc, $HOME/o]")))
+        alone = [line for line in jobgen("check").err.splitlines() if line.startswith("note: ")]
+        jobgen("render", "-o", "job.sh")
+        assert alone
+        assert jobgen("check") == (0, "", "".join(f"{line}\n" for line in alone))
+
     def test_a_script_may_have_any_name(self) -> None:
         write(MINIMAL)
         jobgen("render", "-o", "another name.sh")

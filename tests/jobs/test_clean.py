@@ -156,3 +156,7 @@ def test_a_command_runs_as_each_job_ends() -> None:
     assert (code, out) == (7, "1 done\n2 failed\n")
     assert Path("told").read_text() == "a 1 done \na 2 failed exit code 3\n"
     assert "--then of job 2 failed with exit code 4\n" in err
+    unquoted = jobgen("wait", "1", "--then", "echo", "done").err
+    assert unquoted.endswith(
+        "--then takes one word; put the command in quotes: --then 'echo ...'\n"
+    )

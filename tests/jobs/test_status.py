@@ -842,6 +842,9 @@ def test_wait_says_why_a_job_is_queued_at_each_change_and_ends_where_it_will_nev
     assert third.startswith("job 7 is queued: DependencyNeverSatisfied: what it waits for cannot")
     assert last.startswith("job 7: queued (DependencyNeverSatisfied")
     assert clock.now < 1370
+    followed = jobgen("logs", "-f", "7")
+    assert (followed.code, followed.out) == (7, "")
+    assert followed.err.endswith(last + "\n")
 
 
 def test_control_c_in_wait_says_which_jobs_go_on(
