@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from jobgen.cli.options import (
     FILE,
     STDOUT,
+    format_option,
     json_option,
     output_option,
     put_err,
@@ -17,6 +19,10 @@ from jobgen.cli.options import (
     site_option,
 )
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
+
+if TYPE_CHECKING:
+    from jobgen.batchscript.lint.rule import Finding
+    from jobgen.batchscript.reader import Script
 
 
 def _refuse_specs(paths: Iterable[str]) -> None:
@@ -29,13 +35,7 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
 @site_option("Check this site's limits (default: detected from the script).")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "github"]),
-    default="text",
-    help="Output format; github is for annotations of pull requests.",
-)
+@format_option
 @click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
 @json_option
 def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
@@ -47,8 +47,8 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint import check
-    from jobgen.batchscript.lint.rule import format_github, mend_text
-    from jobgen.batchscript.reader import Script, read
+    from jobgen.batchscript.lint.rule import format_github
+    from jobgen.batchscript.reader import read
     from jobgen.output import format_count, format_json
     from jobgen.programs import SEVERAL, check_program
 
@@ -59,20 +59,10 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
     findings = []
     for path in dict.fromkeys(scripts):
-        if path in programs:
-            continue
-        script = read(path)
-        here = check(script, site)
-        if fix and here:
-            mended = mend_text(script.text, here)
-            if mended != script.text:
-                with open(
-                    path, "w", encoding="utf-8", newline="", errors="surrogateescape"
-                ) as file:
-                    file.write(mended)
-                put_err(f"{path}: fixed")
-                here = check(Script(path, mended), site)
-        findings += here
+        if path not in programs:
+            script = read(path)
+            here = check(script, site)
+            findings += check(_fix(script, here), site) if fix and here else here
     if as_json:
         every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
         put_out(format_json({"findings": every}))
@@ -86,6 +76,19 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     count += sum(remark.certain for remark in remarks)
     if count:
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
+
+
+def _fix(script: Script, findings: list[Finding]) -> Script:
+    """Mend in its file what can be mended safely; return the script as it is then."""
+    from jobgen.batchscript.lint.rule import mend_text
+
+    mended = mend_text(script.text, findings)
+    if mended == script.text:
+        return script
+    with open(script.path, "w", encoding="utf-8", newline="", errors="surrogateescape") as file:
+        file.write(mended)
+    put_err(f"{script.path}: fixed")
+    return type(script)(script.path, mended)
 
 
 @click.command("import")
@@ -137,12 +140,11 @@ def import_(
         put_out(imported.yaml)
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
-    for kind, heading in {**HEADINGS, "kept": "Kept, or not needed."}.items():
-        entries = [left for left in imported.left if left.kind == kind]
-        if entries and (verbose or kind != "kept"):
-            put_err(heading)
-            for left in entries:
-                put_err(f"  {script}: {left}")
+    headings = HEADINGS | {"kept": "Kept, or not needed."} if verbose else HEADINGS
+    for kind, heading in headings.items():
+        entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
+        if entries:
+            put_err("\n".join([heading, *entries]))
     losses = sum(left.kind == "lost" for left in imported.left)
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"

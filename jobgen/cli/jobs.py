@@ -16,6 +16,7 @@ from jobgen.cli.options import (
     output_option,
     put_err,
     put_out,
+    refuse_together,
     report_recoveries,
 )
 from jobgen.cli.remote import RemoteCommand, RemoteReport
@@ -43,8 +44,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     States are queued, running, stopping, done, failed, cancelled, timeout, node lost and unknown.
     For one job, stdout is only its state; details go to stderr. Several jobs print a table.
     """
-    if watch and as_json:
-        raise click.UsageError("--watch and --json exclude each other")
+    refuse_together({"--watch": watch, "--json": as_json})
     import time
 
     from jobgen import find_all, get_status
@@ -256,8 +256,7 @@ def logs(
         sys.stdout.flush()
         time.sleep(seconds)
 
-    if follow and as_json:
-        raise click.UsageError("--follow and --json exclude each other")
+    refuse_together({"--follow": follow, "--json": as_json})
     report_recoveries()
     named = find(job)
     lines: Iterator[object] = named.logs(rank=rank, node=node, role=role, stderr=stderr)
@@ -315,11 +314,9 @@ def report(
     from jobgen.jobs.record import write_run_file
     from jobgen.output import format_json, write_file
 
-    if as_text and as_json:
-        raise click.UsageError("--text and --json exclude each other")
+    refuse_together({"--text": as_text, "--json": as_json})
+    refuse_together({"--all": everything, "names of jobs": jobs})
     report_recoveries()
-    if everything and jobs:
-        raise click.UsageError("--all and names of jobs exclude each other")
     named = list_jobs()[0] if everything else [find(word) for word in dict.fromkeys(jobs)]
     named = list(named) or [find()]
     result = make_report(named)

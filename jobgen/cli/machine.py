@@ -20,6 +20,7 @@ from jobgen.cli.options import (
     output_option,
     put_err,
     put_out,
+    refuse_together,
     scheduler_option,
     site_option,
 )
@@ -27,7 +28,7 @@ from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
-    from jobgen.machine.first_spec import Question
+    from jobgen.machine.first_spec import Machine, Question, Wishes
 
 
 @click.command()
@@ -86,42 +87,24 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
     On a terminal, asks for what it cannot detect.
     """
-    import textwrap
     from pathlib import Path
 
     from jobgen.cli.editors import write_schema
-    from jobgen.machine.first_spec import (
-        Wishes,
-        ask_for_cluster,
-        asks_for_cluster,
-        inspect_machine,
-        list_questions,
-        suggest_loop,
-        write,
-    )
+    from jobgen.machine.first_spec import Wishes, inspect_machine, suggest_loop, write
     from jobgen.output import format_json, write_file
-    from jobgen.sites import search
 
     wishes = Wishes(**given)
-    if wishes.site and wishes.scheduler:
-        raise UsageError("--site and --scheduler exclude each other")
-    if wishes.script and wishes.module:
-        raise UsageError("--script and --module exclude each other")
-    if file == STDOUT and as_json:
-        raise UsageError("--json and - exclude each other: both use stdout")
-    if file != STDOUT and "." not in os.path.basename(file):
-        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
-    if file != STDOUT and os.path.lexists(file) and not force:
-        raise UsageError(f"{file} already exists; --force overwrites it")
+    refuse_together({"--site": wishes.site, "--scheduler": wishes.scheduler})
+    refuse_together({"--script": wishes.script, "--module": wishes.module})
+    refuse_together({"--json": as_json, "a file called -": file == STDOUT})
+    if file != STDOUT:
+        if "." not in os.path.basename(file):
+            raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
+        if os.path.lexists(file) and not force:
+            raise UsageError(f"{file} already exists; --force overwrites it")
     machine = inspect_machine()
     if sys.stdin.isatty() and sys.stderr.isatty():
-        if asks_for_cluster(machine, wishes):
-            known = f"Known clusters: {', '.join(search.list_names())}."
-            put_err(textwrap.fill(known, 78, break_on_hyphens=False))
-            where = _ask(ask_for_cluster())
-            wishes = wishes._replace(**{"scheduler" if where in PACKAGES else "site": where})
-        for question in list_questions(machine, wishes):
-            wishes = wishes._replace(**{question.key: _ask(question)})
+        wishes = _ask_wishes(machine, wishes)
     written = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
     for note in written.plan.notes:
         put_err(note)
@@ -138,6 +121,23 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if lines := suggest_loop(wishes):
         put_err(lines)
     put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
+
+
+def _ask_wishes(machine: Machine, wishes: Wishes) -> Wishes:
+    """Return what the user wants, with the answers to what the machine does not tell."""
+    import textwrap
+
+    from jobgen.machine.first_spec import ask_for_cluster, asks_for_cluster, list_questions
+    from jobgen.sites import search
+
+    if asks_for_cluster(machine, wishes):
+        known = f"Known clusters: {', '.join(search.list_names())}."
+        put_err(textwrap.fill(known, 78, break_on_hyphens=False))
+        where = _ask(ask_for_cluster())
+        wishes = wishes._replace(**{"scheduler" if where in PACKAGES else "site": where})
+    for question in list_questions(machine, wishes):
+        wishes = wishes._replace(**{question.key: _ask(question)})
+    return wishes
 
 
 def _ask(question: Question) -> Any:
@@ -263,8 +263,7 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
     from jobgen.process import TIMEOUT_SECONDS
     from jobgen.sites import search
 
-    if name is not None and output is not None:
-        raise click.UsageError("--name and --output exclude each other")
+    refuse_together({"--name": name, "--output": output})
     if output == STDOUT:
         output = None
     if name is not None:

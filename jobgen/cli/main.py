@@ -24,6 +24,7 @@ from jobgen.cli.options import (
     output_option,
     put_err,
     put_out,
+    refuse_together,
 )
 from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
 from jobgen.records import NamedTuple
@@ -209,10 +210,8 @@ def render(
     from jobgen import render as render_plan
 
     specs = specs or (DEFAULT_SPEC,)
-    if output and out_dir:
-        raise click.UsageError("--output and --out-dir exclude each other")
-    if expand and task is not None:
-        raise click.UsageError("--expand and --task exclude each other")
+    refuse_together({"--output": output, "--out-dir": out_dir})
+    refuse_together({"--expand": expand, "--task": task is not None})
     if (len(specs) > 1 or expand) and not out_dir:
         what = "--expand needs" if expand else "several specs need"
         raise click.UsageError(f"{what} --out-dir")
@@ -234,10 +233,21 @@ def render(
         put_out(_list_scripts(paths, [None], [text]) if as_json else text)
         return
     from jobgen.output import write_file
-    from jobgen.rendering.header import may_replace
 
     names = [output] if output else map(_name_script, paths, plans)
     files = [os.path.join(out_dir or "", name) for name in names]
+    _refuse_to_replace(files)
+    texts = list(map(render_plan, plans))
+    for file, text in zip(files, texts, strict=True):
+        write_file(file, text)
+    if as_json:
+        put_out(_list_scripts(paths, files, texts))
+
+
+def _refuse_to_replace(files: Sequence[str]) -> None:
+    """Raise UsageError for a file that two scripts would be written to, or that is no script."""
+    from jobgen.rendering.header import may_replace
+
     if len(set(files)) < len(files):
         twice = next(file for file in files if files.count(file) > 1)
         raise click.UsageError(f"two of the specs would both be written to {twice}")
@@ -245,11 +255,6 @@ def render(
         if not may_replace(file):
             reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
             raise click.UsageError(f"{file} {reason}")
-    texts = list(map(render_plan, plans))
-    for file, text in zip(files, texts, strict=True):
-        write_file(file, text)
-    if as_json:
-        put_out(_list_scripts(paths, files, texts))
 
 
 def _list_scripts(specs: Sequence[str], files: Sequence[str | None], texts: Sequence[str]) -> str:

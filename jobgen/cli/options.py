@@ -25,6 +25,20 @@ DEFAULT_SPEC = "job.yaml"
 FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 STDOUT = "-"  # in the place of a file to write
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="Output format; github writes pull request annotations.",
+)
+
+
+def refuse_together(options: Mapping[str, object]) -> None:
+    """Raise UsageError if more than one of some options is given, by their values."""
+    given = [name for name, value in options.items() if value]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
 
 
 def complete_words(module: str, function: str) -> Callable[..., list[str]]:

@@ -15,17 +15,21 @@ from jobgen.cli.options import (
     FILE,
     SpecCommand,
     add_target_options,
+    format_option,
     json_option,
     load_plan,
     make_plan,
     put_err,
     put_out,
     read_spec,
+    refuse_together,
 )
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
 
 if TYPE_CHECKING:
     from jobgen.rendering.check import CheckReport
+
+_STALE = "stale; render it again"
 
 
 @click.command(cls=SpecCommand)
@@ -39,13 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all", "every", is_flag=True, help="Check all specs and scripts below the folders given."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "github"]),
-    default="text",
-    help="Output format; github writes pull request annotations.",
-)
+@format_option
 @json_option
 @add_target_options
 def check(
@@ -67,8 +65,7 @@ def check(
 
     if every and out_dir:
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
-    if as_json and form != "text":
-        raise UsageError("--format and --json exclude each other")
+    refuse_together({"--format": form != "text", "--json": as_json})
     if any(target.values()):
         if every or out_dir:
             raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
@@ -81,20 +78,14 @@ def check(
         put_out(format_json(report))
     else:
         put_out("".join(script.diff for script in report.scripts))
-    for script in report.scripts:
-        if script.note:
-            put_err(script.note)
-    for note in report.notes:
-        put_err(note)
-    for doubt in list_spec_doubts(paths or (DEFAULT_SPEC,), target):
-        put_err(doubt)
+    notes = [script.note for script in report.scripts if script.note]
+    for line in (*notes, *report.notes, *list_spec_doubts(paths or (DEFAULT_SPEC,), target)):
+        put_err(line)
     if report.problems:
         raise SpecError(report.problems)
-    lines = [
-        f"{script.script}: stale; render it again" for script in report.scripts if script.stale
-    ]
-    lines = [*dict.fromkeys(lines), *report.orphans, *report.missing]
-    if len(lines) > len(report.missing) or (report.missing and out_dir):
+    stale = {f"{one.script}: {_STALE}": None for one in report.scripts if one.stale}
+    lines = [*stale, *report.orphans, *report.missing]
+    if stale or report.orphans or (report.missing and out_dir):
         raise StaleError("\n".join(lines))
     for line in lines:
         put_err(line)
@@ -111,7 +102,7 @@ def _format_annotations(report: CheckReport) -> Iterator[str]:
         )
     for script in report.scripts:
         if script.stale or script.note:
-            words = script.note or f"{script.script}: stale; render it again"
+            words = script.note or f"{script.script}: {_STALE}"
             level = "error" if script.stale else "notice"
             yield format_annotation(level, words, file=script.script)
     for words in report.orphans:
