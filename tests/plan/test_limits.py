@@ -283,7 +283,10 @@ def test_no_limits_renders_what_was_refused_and_says_so(
         assert "--site cscs-clariden --no-limits --set queue=debug\n" in script
         assert "#SBATCH --time=01:00:00\n" in script  # and nothing is clamped
         assert jobgen(*asked, "--no-limits", "-o", "job.sbatch").code == 0
-        assert jobgen("check", "job.sbatch") == (0, "", "")
+        checked = jobgen("check", "job.sbatch")
+        assert (checked.code, checked.out) == (0, "")
+        assert checked.err.startswith("note: slingshot needs aws-ofi-nccl, or NCCL uses TCP")
+        assert checked.err.count("\n") == 1
 
 
 def test_profiles_of_no_site_refuse_nothing() -> None:
