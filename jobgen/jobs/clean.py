@@ -44,16 +44,9 @@ def find_waste(
         if not state.ended or (failed and state.name == "done"):
             continue
         parts = [job, *job.parts] if job.tasks else [job]
-        if max(job.submitted, *(read_traces(part).ended for part in parts)) >= before:
-            continue
-        folders = [part.run_dir for part in parts]
-        if job.token:
-            folders.append(Path(job.folder, name_copy(job.name, job.token)))
-        runs = Path(job.folder, RUNS)
-        own = [folder for folder in folders if _is_own(folder, runs)]
-        paths = tuple(path for folder in own for path in _list_paths(folder, keep))
-        if paths:
-            wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
+        if max(job.submitted, *(read_traces(part).ended for part in parts)) < before:
+            paths = tuple(_list_removed(job, parts, keep))
+            wastes += [Waste(job, state, paths, sum(map(_measure, paths)))] if paths else []
     for index, calls in _list_calls(wastes):
         one = wastes[index]
         size = one.size + _measure(calls)
@@ -90,13 +83,19 @@ def _list_calls(wastes: Sequence[Waste]) -> Iterator[tuple[int, Path]]:
                 yield at[folders[0]], path
 
 
-def _list_paths(folder: Path, keep: Collection[str]) -> Iterator[Path]:
-    if not keep:
-        yield folder
-    elif folder.parent.name != "code":  # a copy of the code is of no use later
-        yield from (path for path in folder.iterdir() if path.name not in {*keep, *_RECORD})
-    else:
-        yield folder
+def _list_removed(
+    job: JobRecord, parts: Sequence[JobRecord], keep: Collection[str]
+) -> Iterator[Path]:
+    """Yield what goes of a job: its run folders, or what is in them, and its copy of the code."""
+    runs = Path(job.folder, RUNS)
+    for folder in (part.run_dir for part in parts):
+        if _is_own(folder, runs) and keep:
+            yield from (path for path in folder.iterdir() if path.name not in {*keep, *_RECORD})
+        elif _is_own(folder, runs):
+            yield folder
+    copy = Path(job.folder, name_copy(job.name, job.token))
+    if job.token and _is_own(copy, runs):
+        yield copy
 
 
 def _measure(path: Path) -> int:

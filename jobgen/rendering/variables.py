@@ -60,30 +60,16 @@ def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
 
 def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Yield the variables of the processes that jobgen starts."""
-    local = not plan.can.batch
-    if local:
-        why = "this machine's processes talk over loopback"
-        yield "GLOO_SOCKET_IFNAME", "lo", why
-        yield "NCCL_SOCKET_IFNAME", "lo", why
-        why = "this node's share of the GPUs; none if there are fewer GPUs than processes"
-        yield "CUDA_VISIBLE_DEVICES", "by node", why
-    elif plan.launch.interface:
-        why = "the interface that the nodes talk over"
-        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            yield name, plan.launch.interface, why, "launch.interface|site.interface"
-    elif not plan.launch.alone:
-        why = "only where a node's own name leads to its loopback address: what leads to the others"
-        yield "GLOO_SOCKET_IFNAME", "an interface", why
-    among = "the machine / all processes" if local else "the node / its processes"
+    yield from _list_for_network(plan)
+    among = "the node / its processes" if plan.can.batch else "the machine / all processes"
     parts = {f"{one.name}: ": one.plan for one in plan.roles.members} if plan.roles else {"": plan}
     threads = ", ".join(f"{k}{p.nodes.threads or f'CPUs of {among}'}" for k, p in parts.items())
-    why = "the processes of a node share its cores"
-    keys = (*cpu_keys(plan), *PROCESSES)
-    if not plan.launch.ray:
-        yield "OMP_NUM_THREADS", threads, why, *keys
     if plan.launch.ray:
         yield from _RAY
-    elif plan.launch.direct:
+    else:
+        why = "the processes of a node share its cores"
+        yield "OMP_NUM_THREADS", threads, why, *cpu_keys(plan), *PROCESSES
+    if plan.launch.direct and not plan.launch.ray:
         for name, what in _TOLD.items():
             yield name, what, "what torchrun would tell the process"
     elif plan.launch.rendezvous in ("c10d", "file"):
@@ -102,13 +88,35 @@ def _list_of_processes(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield "PYTHONFAULTHANDLER", "1", "a crash in compiled code leaves the stack of Python"
     yield "TMPDIR", "/tmp", "only where the node cannot write to the one it is given"
     if uses_gpus(plan):
-        why = "what is compiled is kept on the node's own disk, and goes with the job"
-        for name in plan.environment.caches:
-            yield name, f"TMPDIR/jobgen-JOB/{name}", why
-        why = "NCCL's flight recorder, which leaves a trace of a hang"
-        yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", why
-        yield "TORCH_FR_BUFFER_SIZE", "2000", why
-        yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes"
-        why = "its name before torch 2.9"
-        yield "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "errors/NODE-flight-", why
+        yield from _list_for_gpus(plan)
     yield "JOBGEN_AGENT", "TMPDIR/jobgen-JOB", "by it is found what outlives the job"
+
+
+def _list_for_network(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Yield by what the processes reach each other, and on this machine which GPUs they have."""
+    if not plan.can.batch:
+        why = "this machine's processes talk over loopback"
+        yield "GLOO_SOCKET_IFNAME", "lo", why
+        yield "NCCL_SOCKET_IFNAME", "lo", why
+        why = "this node's share of the GPUs; none if there are fewer GPUs than processes"
+        yield "CUDA_VISIBLE_DEVICES", "by node", why
+    elif plan.launch.interface:
+        why = "the interface that the nodes talk over"
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            yield name, plan.launch.interface, why, "launch.interface|site.interface"
+    elif not plan.launch.alone:
+        why = "only where a node's own name leads to its loopback address: what leads to the others"
+        yield "GLOO_SOCKET_IFNAME", "an interface", why
+
+
+def _list_for_gpus(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Yield where what is compiled is kept, and where a hang leaves its trace."""
+    why = "what is compiled is kept on the node's own disk, and goes with the job"
+    for name in plan.environment.caches:
+        yield name, f"TMPDIR/jobgen-JOB/{name}", why
+    why = "NCCL's flight recorder, which leaves a trace of a hang"
+    yield "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", why
+    yield "TORCH_FR_BUFFER_SIZE", "2000", why
+    yield "TORCH_FR_DUMP_TEMP_FILE", "errors/NODE-flight-", "where that trace goes"
+    why = "its name before torch 2.9"
+    yield "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "errors/NODE-flight-", why

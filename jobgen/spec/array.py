@@ -71,20 +71,14 @@ class Array(NamedTuple):
         for path, entry in _list_entries(kind, content):
             yield from _check_entry(path, entry)
         if kind == "list":
-            if len(content) > MAX_TASKS:
-                yield "list", f"has {len(content)} tasks, more than {MAX_TASKS}", "split the sweep"
-            return
-        sizes = [len(values) for values in content.values()]
-        for name in (name for name, values in content.items() if not values):
-            yield f"{kind}.{name}", "is an empty list", "give it values"
-        if kind == "zip" and max(sizes) > MAX_TASKS:
-            yield "zip", f"makes {max(sizes)} tasks, more than {MAX_TASKS}", "split the sweep"
-        if kind == "zip" and len(set(sizes)) > 1:
-            lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
-            yield "zip", f"has lists of different length: {lengths}", "for combinations, say values"
-        if kind == "values" and math.prod(sizes) > MAX_TASKS:
-            count = " x ".join(map(str, sizes))
-            yield "values", f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
+            sizes = [len(content)]
+        else:
+            sizes = [len(values) for values in content.values()]
+            yield from _check_lists(kind, content)
+        number = math.prod(sizes) if kind == "values" else max(sizes)
+        if number > MAX_TASKS:
+            count = " x ".join(map(str, sizes)) if kind == "values" else number
+            yield kind, f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
 
     def choices(self) -> Iterator[Choice]:
         """What each task is given, by the key as it is written."""
@@ -118,6 +112,18 @@ def _list_entries(kind: str, content: object) -> Iterator[tuple[str, dict[str, t
     elif isinstance(content, tuple):
         for index, entry in enumerate(content):
             yield f"{kind}[{index}]", {name: (value,) for name, value in entry.items()}
+
+
+def _check_lists(
+    kind: str, content: dict[str, tuple[Value, ...]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield which lists of values are empty, or do not go together."""
+    for name, values in content.items():
+        if not values:
+            yield f"{kind}.{name}", "is an empty list", "give it values"
+    if kind == "zip" and len(set(map(len, content.values()))) > 1:
+        lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
+        yield "zip", f"has lists of different length: {lengths}", "for combinations, say values"
 
 
 def _looks_like_several(value: Value, *, alone: bool) -> bool:
