@@ -79,16 +79,16 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
 
 
 def _fix(script: Script, findings: list[Finding]) -> Script:
-    """Mend in its file what can be mended safely; return the script as it is then."""
+    """Fix in its file what can be fixed safely; return the script as it is then."""
     from jobgen.batchscript.lint.rule import mend_text
 
-    mended = mend_text(script.text, findings)
-    if mended == script.text:
+    fixed = mend_text(script.text, findings)
+    if fixed == script.text:
         return script
     with open(script.path, "w", encoding="utf-8", newline="", errors="surrogateescape") as file:
-        file.write(mended)
+        file.write(fixed)
     put_err(f"{script.path}: fixed")
-    return type(script)(script.path, mended)
+    return type(script)(script.path, fixed)
 
 
 @click.command("import")

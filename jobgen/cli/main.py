@@ -245,7 +245,7 @@ def render(
 
 
 def _refuse_to_replace(files: Sequence[str]) -> None:
-    """Raise UsageError for a file that two scripts would be written to, or that is no script."""
+    """Raise UsageError for a file of two scripts, or one that jobgen did not render."""
     from jobgen.rendering.header import may_replace
 
     if len(set(files)) < len(files):
