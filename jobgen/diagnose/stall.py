@@ -263,7 +263,7 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
 
 
 def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
-    """Those that said nothing, if those that waited say that so many of all have not come."""
+    """Those that said nothing, if those that waited name how many have not come."""
     heard = {one.failure.rank for one in waiting}
     silent = tuple(rank for rank in evidence.ranks if rank not in heard)
     for one in waiting:

@@ -66,9 +66,9 @@ def _stop(job: JobRecord) -> None:
     if job.array:
         raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
-    runs = job.alive and read_traces(job).word != "done"  # a script ends just after that word
-    left = [job.pid] if runs and job.pid is not None else process.list_marked(marks)
-    if not left or job.alive > runs:
+    over = job.alive and read_traces(job).word == "done"  # its script ends just after that word
+    left = [job.pid] if job.alive and job.pid is not None else process.list_marked(marks)
+    if over or not left:
         raise RefusedError(f"job {job.id} has ended already")
     _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + _PATIENCE_SECONDS
