@@ -52,8 +52,11 @@ _OF_SERVERS = re.compile(r"[Cc]onnect|Remote|HTTP|[Tt]imed? ?out|URLError|reset 
 _FILES = re.compile(r"['\"]([^'\"\s]*\w[/.]\w[^'\"\s]*)['\"]")
 # How those who have compared what they have say that it is not the same.
 _COMPARES = re.compile(
-    r"(?i)\b(mine|differ|diverge|disagree|mismatch|(not|un)( the)? ?(same|equal))"
+    r"(?i)\b(mine|differ|diverge|disagree|mismatch|(not|un)( the)? ?(same|equal)"
+    r"|(an?|one|some|any|other|another) (rank|process|worker|replica))"
 )
+# What the script notes, which is no evidence.
+_NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
 
@@ -109,7 +112,9 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
             return _name_cause(about, verdict)
         return _judge_waiting(about, state, evidence)
     failures, stopped = _explain_all(evidence)
-    first = next((one for one in failures if not one.cause.symptom), None)
+    own = [one for one in failures if not one.cause.symptom]
+    sure = [one for one in own if not (one.cause.waits or one.doubt)]
+    first = next(iter(sure if own and own[0].cause.waits else own), next(iter(own), None))
     first = first or _find_hidden(evidence, failures, stopped)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
@@ -211,14 +216,19 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
 def _demote(explained: list[Explained]) -> list[Explained]:
     """The same, with what follows from another's end where another ended at about that time.
 
-    Who has lost a connection may leave before the process at the other end does.
+    Who has lost a connection may leave before the process at the other end does; who says nothing
+    and leaves later than others may have lost one.
     """
     own = [one for one in explained if not (one.cause.symptom or one.cause.waits)]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
     return [
         one._replace(cause=one.cause._replace(symptom=True))
-        if one in own and one.doubt > least and one.failure.time > sure - _TOGETHER
+        if one in own
+        and (
+            (one.doubt > least and one.failure.time > sure - _TOGETHER)
+            or (not one.words and one.failure.time > sure + _TOGETHER)
+        )
         else one
         for one in explained
     ]
@@ -251,7 +261,8 @@ def _name_verdict(
     diagnosis = _name_cause(about, verdict)
     if verdict[0].id == "walltime":
         quiet = stall.measure_silence(evidence, now=evidence.ended or now)
-        if quiet and quiet.to_the_end:
+        half = quiet is not None and quiet.seconds >= quiet.since_began / 2
+        if quiet and (quiet.to_the_end or (half and stall.find_suspects(evidence, []))):
             return _report_hang(diagnosis, quiet, evidence)
         if repeated := stall.find_repeated(evidence):
             title = f"they repeated until the walltime was over: {repeated.text.strip()}"
@@ -274,8 +285,11 @@ def _name_first(
     """By the first process that failed on its own, and those that failed alike."""
     diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
-    alike = [one for one in (*failures, *stopped) if one.key == first.key]
-    diagnosis = diagnosis._replace(title=f"{diagnosis.title}{_find_raised_before(alike)}")
+    alike = [
+        one
+        for one in (*failures, *stopped)
+        if one.key == first.key and one.cause.symptom == first.cause.symptom
+    ]
     waited = [
         one
         for one in (*failures, *stopped)
@@ -305,30 +319,27 @@ def _name_first(
 
 
 def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> Diagnosis:
-    """The same, with what one alone has printed otherwise; it is the one, if all have compared."""
+    """The same, with the one that all name, or that has printed what no other has.
+
+    It is the one where they say that they have compared, or speak of another.
+    """
+    said = [line.text for one in alike for line in one.tail]
+    named = [
+        frozenset(rank for line in one.tail for rank in read_ranks(line.text)) for one in alike
+    ]
     odd = stall.find_odd(evidence, behind=False)
-    if odd is None or not odd.title:
+    if len(alike) > 1 and len({*named}) == 1 == len(named[0]):
+        (rank,) = named[0]
+        words = "they name it"
+    elif odd and odd.title:
+        rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
+    else:
         return about
-    title = f"{about.title}; {list_ranks(odd.ranks)}: {odd.title[:MOST_WORDS]}"
-    rank = odd.ranks[0]
-    words = "".join(one.words for one in alike if one.failure.rank == rank)
-    if _COMPARES.search(words) or read_ranks(words):
-        about = about._replace(node=evidence.ranks[rank], rank=rank)
-    return about._replace(title=title)
-
-
-def _find_raised_before(alike: list[Explained]) -> str:
-    """What one alone of several that raised the same had raised before: it may be why all did."""
-    before = {
-        one.failure.rank: words
-        for one in alike
-        for traceback in find_tracebacks(one.failure.lines)
-        if one.raised and (words := traceback.words) != one.raised.words
-    }
-    if len(before) != 1 or len(alike) < 2:
-        return ""
-    ((rank, words),) = before.items()
-    return f"; rank {rank} had raised {words[:MOST_WORDS]}"
+    if any(map(_COMPARES.search, said)) or any(named):
+        if rank in {one.failure.rank for one in alike}:
+            about = about._replace(node=evidence.ranks[rank], rank=rank)
+        return about._replace(title=f"{about.title}; rank {rank}: {words}")
+    return about
 
 
 def _describe(one: Explained) -> str:
@@ -358,7 +369,8 @@ def _judge_consequences(
         first = failures[0]
         diagnosis = _name_cause(about, (first.cause, first.line))
         return _show_process(diagnosis, first, failures)
-    tail = [line for line in output if line.text.strip()][-MOST_LINES:]
+    telling = (line for line in output if line.text.strip() and not _NOTES.match(line.text))
+    tail = [*telling][-MOST_LINES:]
     folder = os.path.relpath(evidence.run_dir)
     return about._replace(evidence=tuple(map(format_line, tail)), remedy=f"look into {folder}")
 

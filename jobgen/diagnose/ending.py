@@ -21,7 +21,8 @@ from jobgen.records import NamedTuple
 _LEAVES_WITHIN = 0.5
 #: what is printed of an exit, or a beginning, in good order: nothing of it is the reason
 OF_EXITS = re.compile(
-    r"wandb: |\s*$|\[[WI]\d+ .*(socket\.cpp|ProcessGroup)|.*resource_tracker|.*leaked \w+ objects"
+    r"wandb: |\s*$|(\[rank\d+\]:)?\[[WI]\d+ .*(socket\.cpp|ProcessGroup)"
+    r"|.*resource_tracker|.*leaked \w+ objects"
     r"|.*Warning: |\s+warnings\.warn|\S+/attempts/\d+/script: line \d+: +\d+ "
 )
 # Lines of a log that tell of what the program has dealt with.
@@ -217,4 +218,5 @@ def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
 
 def select_telling(lines: Sequence[Line]) -> list[Line]:
     """Return the lines that may say why a process left: the last first, and no mild ones."""
-    return [line for line in reversed(lines) if not _MILD.search(line.text)]
+    telling = (line for line in reversed(lines) if not OF_EXITS.match(line.text))
+    return [line for line in telling if not _MILD.search(line.text)]

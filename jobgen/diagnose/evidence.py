@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from jobgen.diagnose.cause import Where
-from jobgen.diagnose.ending import Innocent
+from jobgen.diagnose.ending import Innocent, select_telling
 from jobgen.diagnose.reading import (
     Line,
     parse_listing,
+    parse_times,
     read_lines,
     read_words,
     split_record,
@@ -220,6 +221,8 @@ class Evidence:
         """
         lines = tuple(self.read_log(node, rank))
         spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
+        if not select_telling(lines):
+            spoke = dict(parse_times(self.agent(node))).get(rank, spoke)
         if len(first := self._first()) == 3:
             recorded = get_mtime(self._file("failed"))
             spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
@@ -268,8 +271,8 @@ class Evidence:
         if (node, rank) not in self._logs:
             lines = []
             for ending in ("err", "out"):
-                fresh = list(self._fresh(self._log(node, rank, ending)))[-200:]
-                lines += [part for line in fresh for part in split_record(line)]
+                fresh = list(self._fresh(self._log(node, rank, ending)))
+                lines += [part for line in _select_end(fresh) for part in split_record(line)]
             self._logs[node, rank] = lines
         return self._logs[node, rank]
 
@@ -294,6 +297,15 @@ class Evidence:
             yield from read_lines(path)
 
 
+def _select_end(lines: list[Line]) -> list[Line]:
+    """The last lines, after those of an uncaught exception that has been followed by more."""
+    begins = [at for at, line in enumerate(lines[:-_MOST_LINES]) if _RAISES.match(line.text)]
+    before = lines[begins[-1] : begins[-1] + _MOST_LINES] if begins else []
+    return list(dict.fromkeys([*before, *lines[-_MOST_LINES:]]))
+
+
+_MOST_LINES = 200
+_RAISES = re.compile(r"\[rank\d+\]: Traceback ")  # which torch prints as it ends a process
 _ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
 
 

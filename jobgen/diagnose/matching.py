@@ -53,6 +53,7 @@ _HELPER = re.compile(
     r"|\b(child|helper|loader|worker|thread|subprocess|process pool|producer|queue|server)\b"
     r"|\bservice\b|timed? ?out"
 )
+_CODE = re.compile(r" {4}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 _CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
 _SIGABRT = -6
@@ -191,7 +192,11 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     is its own.
     """
     known = [(raised, _find_known(raised)) for raised in chain]
-    own = [(raised, match) for raised, match in known if not (match and match[0].symptom)]
+    own = [
+        (raised, match)
+        for raised, match in known
+        if not (match and (match[0].symptom or match[0].waits))
+    ]
     if not own or known[0] not in own:  # what was raised of a lost process has other words for it
         raised, lost = next((raised, match) for raised, match in known if match)
         return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
@@ -289,8 +294,9 @@ def name_exit(code: int) -> str:
 
 
 def _explain_node(failure: Failure) -> Explained:
-    match = find_cause(failure.lines, failure.where)
-    if match:
+    match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
+    raised = find_tracebacks(failure.lines)
+    if match and not (raised and match[1] in raised[-1].chain[-1].message):
         at = failure.lines.index(match[1])
         before = [line for line in failure.lines[:at] if not is_own(line)]
         tail = (*before[-2:], match[1]) if is_own(match[1]) else (match[1],)
@@ -299,7 +305,6 @@ def _explain_node(failure: Failure) -> Explained:
         if last:
             words = f"{words or match[0].title}, and said: {last.text.strip()[:MOST_WORDS]}"
         return Explained(failure, *match, tail=tail, words=words)
-    raised = find_tracebacks(failure.lines)
     if raised:
         return _explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))

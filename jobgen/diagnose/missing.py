@@ -40,6 +40,12 @@ STOPPED = Cause(
     "something other than the job's script stopped its agent (SIGTERM)",
     "look for who sent it: the program itself, a preemption, an administrator",
 )
+STAYED = Cause(
+    "left-early",
+    "it was still at work when all others had left with exit code 0",
+    "look for a barrier or another collective operation that only this rank enters, such as in "
+    "`if rank == 0`",
+)
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15$")
 _PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
@@ -74,6 +80,9 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
         for rank, node in evidence.ranks.items()
         if rank not in lost and codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
     }
+    if len(failures) == 1 and len(left) == evidence.world - 1 > 1:
+        failed = failures[0]
+        return Absent(STAYED, failed.failure.node, failed.failure.rank, failed.line)
     # Best by its own exit code, else by the address that the others lost.
     surely = {rank: node for rank, node in left.items() if rank in codes}
     if len(surely) != 1 and len(left) > 1:

@@ -59,7 +59,8 @@ CAUSES = (
         "no-space",
         "a file system is full",
         "free some space, or write elsewhere; `df` and `df -i` on the node say which it is, and "
-        "/tmp of a node may be memory; TMPDIR in environment.variables leads elsewhere",
+        "/tmp of a node may be memory; TMPDIR in environment.variables leads elsewhere; `ulimit "
+        "-f` may bound a file too",
         ALL,
         r"No space left on device|ENOSPC|basic_ios::clear: iostream error"
         r"|unexpected pos \d+ vs \d+",

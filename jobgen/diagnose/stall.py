@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from jobgen.diagnose import flight
-from jobgen.diagnose.ending import OF_EXITS, normalize, select_telling
+from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
-from jobgen.diagnose.matching import MISSED, Explained, read_ranks
+from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.record import get_mtime
@@ -245,7 +245,7 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
         return None
     rank, who = silent[0], "it" if len(silent) == 1 else "they"
     lines = evidence.read_log(evidence.ranks[rank], rank)
-    telling = [line for line in select_telling(lines) if line.text.strip()]
+    telling = select_telling(lines)
     others = {
         normalize(strip_rank(line).text)
         for other, node in evidence.ranks.items()
@@ -255,6 +255,8 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     own = [line for line in telling if normalize(line.text) not in others]
     raised = [one.chain[-1].message[0] for one in find_tracebacks(lines)]
     where = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
+    called = next((one.raised.source for one in waiting if one.raised and one.raised.source), "")
+    where += f" ({called[:MOST_WORDS]})" if called else ""
     did = (
         "had left with exit code 0" if evidence.exit_codes().get(rank) == 0 else "did not take part"
     )
@@ -343,6 +345,15 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
         for line in evidence.read_log(node, rank):
             kind = _NUMBER.sub("#", _drop_own(line, rank))
             kinds[kind] = {**kinds.pop(kind, {}), rank: line}
+    accused = {
+        rank: line
+        for kind, lines in kinds.items()
+        for rank, line in lines.items()
+        if len(lines) == 1 and NAMES_ERROR.search(kind) and select_telling([line])
+    }
+    if not behind and len(accused) == 1 < len(evidence.ranks):
+        ((rank, line),) = accused.items()
+        return Suspects((rank,), (line,), "", f'it alone had printed "{line.text.strip()}"')
     for kind, lines in reversed(kinds.items()):
         missing = [rank for rank in evidence.ranks if rank not in lines]
         if not kind or OF_EXITS.match(kind):
@@ -356,7 +367,9 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
         if behind and len(missing) == 1 < len(lines):
             usual = next(iter(lines.values()))
             title = f'it had not yet printed "{usual.text.strip()}", as all others had'
-            return Suspects(tuple(missing), (usual,), "", title)
+            log = evidence.read_log(evidence.ranks[missing[0]], missing[0])
+            last = [line for line in log if not OF_EXITS.match(line.text)][-1:]
+            return Suspects(tuple(missing), (*last, usual), "", title)
         behind = behind and bool(missing)
     return None
 
@@ -367,7 +380,7 @@ def _drop_own(line: Line, rank: int) -> str:
     if text[:1].isspace():
         return ""
     own = rf"(?i)^\W*(?:\[?(?:rank|task|worker|process)\W{{0,3}})?{rank}\b(?!\.)"
-    return " ".join(_TIMES.sub("", re.sub(own, "", text)).split())
+    return " ".join(re.sub(own, "", _TIMES.sub("", text)).split())
 
 
 def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int], list[int]] | None:
