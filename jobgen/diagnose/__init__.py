@@ -323,7 +323,7 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
 
     It is the one where they say that they have compared, or speak of another.
     """
-    said = [line.text for one in alike for line in one.tail]
+    texts = [line.text for one in alike for line in one.tail]
     named = [
         frozenset(rank for line in one.tail for rank in read_ranks(line.text)) for one in alike
     ]
@@ -335,7 +335,7 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
         rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
     else:
         return about
-    if any(map(_COMPARES.search, said)) or any(named):
+    if any(map(_COMPARES.search, texts)) or any(named):
         if rank in {one.failure.rank for one in alike}:
             about = about._replace(node=evidence.ranks[rank], rank=rank)
         return about._replace(title=f"{about.title}; rank {rank}: {words}")
