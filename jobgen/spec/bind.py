@@ -54,7 +54,6 @@ def find_faults(
 
 # A file with more unknown keys is something else than a spec: the others are counted.
 _MOST_STRANGERS = 50
-_COMMA = "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 _FAILED: Any = object()
 
 
@@ -131,7 +130,7 @@ class _Binder:
         item, hint, target = node.items[key], "", ""
         empty = isinstance(item, Scalar) and not item.text
         if empty and ("=" in key or _shares_line(node, key)):
-            hint = _COMMA
+            hint = self.hint("suggest_separation", key, read_fields(cls))
         elif self.root:
             from jobgen.spec.words import suggest_key
 

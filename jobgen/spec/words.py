@@ -12,7 +12,7 @@ In a sentence $NAME stands for a group of the rule's pattern, or a value that `d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, get_args
 
@@ -295,6 +295,14 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
         return f"write {first}"
     near = find_near(word, known, cutoff=0.7)
     return f"did you mean {near!r}?" if near else f"write one of {', '.join(known)}"
+
+
+def suggest_separation(key: str, known: Iterable[str]) -> str:
+    """Return what to write for a key without a value that stands behind another one in {...}."""
+    match = re.fullmatch(r"(\w+) ?([= ]) ?(.+)", key)
+    if match and (match[2] == "=" or match[1] in known):
+        return f"write {match[1]}: {match[3]}"
+    return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 
 
 def describe(node: Node, path: str = "") -> dict[str, str]:

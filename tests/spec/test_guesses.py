@@ -108,7 +108,7 @@ def test_a_comma_or_a_missing_colon_in_braces() -> None:
     for record, said in (
         ("notify: {email: me@x.org, on: begin, end}", "a comma ends a value in {...}"),
         ("environment: {modules: cuda, gcc}", "a comma ends a value in {...}"),
-        ("launch: {mode=direct, processes_per_node 4}", "a comma ends a value in {...}"),
+        ("launch: {mode=direct, processes_per_node 4}", "write processes_per_node: 4"),
         ("environment: {container: {image: t.sif, binds: {/a: /b}}}", "write binds: ['/a:/b']"),
         ("foo:", "jobgen does not use it"),
         ("on_walltime:\n  foo:", "the choices are"),
