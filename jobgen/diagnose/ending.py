@@ -130,7 +130,8 @@ def find_ending(
     own = [strip_rank(line) for line in lines]
     own = [line for line in own if line.text.strip() and not innocent.has_printed(line)]
     alone = [line for line in own if not innocent.has_ended_with(line)]
-    if any(NAMES_ERROR.search(line.text) for line in alone):  # that says more than what all say
+    # What it alone says tells more than what all say, but for the script's own words.
+    if any(NAMES_ERROR.search(re.sub(r"^jobgen: .*", "", line.text)) for line in alone):
         own = alone
     printed = tuple(own[-_MOST_LINES:])
     tracebacks = _find_own(lines)
