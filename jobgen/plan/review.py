@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,17 +16,22 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from jobgen.errors import Problem
+from jobgen.errors import JobgenError, Problem
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Plan
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
 from jobgen.spec.roles import list_names
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, parse_value
 
 _GIB = 1024**2  # in KiB
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
+# Places that all nodes of a cluster see, and that no image has.
+_SHARED = re.compile(
+    r"/(scratch|g/data|gpfs|lustre|work|project|projects|home|users|u|nfs|p)\w*/\w"
+)
 # Options whose value is a place that the program writes to.
 _OUTPUTS = re.compile(
     r"--?(out|output|save|checkpoint|ckpt|log|logging|result)s?([_-]?(dir|path|folder))?"
@@ -39,7 +45,10 @@ _SETUP_READS = re.compile(
     r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
     re.MULTILINE,
 )
+# Sizes of the groups of GPUs that hold one copy of a model: each GPU is in one of each kind.
+_PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel_size|(tp|pp|cp)(_size)?")
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
+_MOST_TEXT = 50_000  # characters of a configuration file
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
 
 
@@ -110,7 +119,7 @@ def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, st
     yield "setup", "environment.setup", setup
     for path, name, value in _list_settings(loaded, plan):
         yield "variable", path, f"{name}={value}"
-    for option, value in _list_options(plan.program.command):
+    for option, value in _list_settings_of(plan.program.command):
         yield "word", "run.args", f"{option} {value}"
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(run.command or ()))
     variables = plan.environment.variables
@@ -130,11 +139,41 @@ def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, st
     yield "interface", "launch.interface", plan.launch.interface or ""
 
 
+def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the files and folders that a snapshot has; None without one, or without git."""
+    from jobgen.process import list_tracked_files
+
+    tracked = list_tracked_files() if snapshot else None
+    named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
+    return None if tracked is None else (*tracked, *named)
+
+
 def _list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of a command with its value: what follows its `=`, else the next word."""
     for word, following in itertools.pairwise((*words, "")):
         option, equals, value = word.partition("=")
         yield option, value if equals else following
+
+
+def _list_settings_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command, and what the configuration files that it names hold."""
+    for option, value in _list_options(words):
+        yield option, value
+        if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
+            try:
+                text = Path(value).read_text(encoding="utf-8")[:_MOST_TEXT]
+                yield from _flatten(parse_value(text, file=value), value)
+            except (OSError, ValueError, JobgenError):
+                continue  # it is for the program to say so
+
+
+def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
+    """Yield the values of keys within keys, by their paths below `start`."""
+    for name, one in node.items.items() if isinstance(node, Mapping) else ():
+        if isinstance(one, Scalar):
+            yield f"{start}:{name}", one.text
+        else:
+            yield from _flatten(one, f"{start}:{name}")
 
 
 def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
@@ -310,7 +349,7 @@ def _list_mounted() -> list[str]:
 
 def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Paths that the program is given as they are outside its container."""
-    container = loaded.spec.environment.container
+    container, site = loaded.spec.environment.container, plan.site.container
     binds = [bind.split(":")[:2] for bind in container.binds] if container else []
     seen = [target for *_, target in binds] + _list_mounted()
     for option, value in _list_options(plan.program.command):
@@ -320,6 +359,19 @@ def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
                 inside = target + value.removeprefix(source)
                 message = f"{option} {value} is {inside} inside the container"
                 yield loaded.problem("run.args", message, f"write {inside}")
+                break
+        else:
+            known = (
+                [*seen, *(bind.partition(":")[0] for bind in site.binds if site)] if site else seen
+            )
+            if (
+                container
+                and _SHARED.match(value)
+                and not any(f"{value}/".startswith(f"{one}/") for one in known)
+            ):
+                message = f"{option} {value} is not seen inside the container"
+                hint = f"write environment.container.binds: [{os.path.dirname(value)}]"
+                yield loaded.problem("run.args", message, hint)
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -333,17 +385,30 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
-    group = plan.nodes.own[0]
+    group, gpus = plan.nodes.own[0], sum(plan.nodes.gpus_of_each)
+    options = list(_list_settings_of(plan.program.command))
+    named = [
+        (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), value)
+        for option, value in options
+    ]
+    parts = {
+        name: int(value) for name, value in named if _PARTS.fullmatch(name) and value.isdecimal()
+    }
+    share = math.prod(parts.values()) or 1
     has = {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
-        "gpus": sum(plan.nodes.gpus_of_each),
+        "groups": max(1, plan.nodes.world_size // share),
+        "gpus": gpus,
         "gpus_per_node": group.gpus,
         "processes": 0 if plan.launch.plain else group.processes,
+        "cpus": (group.cpus or 0) // group.processes,
     }
+    if gpus and gpus % share and all(size <= gpus for size in parts.values()):
+        message = f"{', '.join(parts)} make groups of {share} GPUs, and the job has {gpus}"
+        yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
     for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
-        for option, value in _list_options(plan.program.command):
-            name = option.rpartition(".")[2].strip("-+").replace("-", "_")
+        for (option, value), (name, _) in zip(options, named, strict=True):
             if name not in names.split() or not value.isdecimal() or not has[fact]:
                 continue
             number, right = int(value), has[fact]
@@ -398,12 +463,18 @@ def _check_paths(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Files and folders that the job reads and that are not here."""
     own = loaded.spec.environment
     setup = own.setup or ""
-    moved = re.search(r"\b(cd|pushd)\b", setup)
+    moved, copied = re.search(r"\b(cd|pushd)\b", setup), list_copied(loaded.spec.snapshot)
     for path, name, text in _list_files(loaded, plan):
         made = path != "environment.setup" and os.path.basename(name) in setup
         if _is_missing(name) and not made and not (moved and not os.path.isabs(name)):
             where = "; paths are relative to the folder you submit from" * (name[:1] not in "/~")
             yield loaded.problem(path, f"{text} is not here", f"correct the path{where}")
+        elif copied is not None and path in ("run.args", "environment.setup"):
+            inside = os.path.exists(name) and name[:1] not in "/~$"
+            base = f"{os.path.normpath(name)}/"
+            if inside and not any(base.startswith(f"{one}/") for one in copied):
+                message = f"{text} is not in the snapshot, as git does not track it"
+                yield loaded.problem(path, message, f"git add it, or write snapshot: [{name}]")
     venv = os.path.expanduser(own.venv or "")
     if own.venv and os.path.isdir(venv) and not os.path.isfile(f"{venv}/bin/activate"):
         conda = os.path.isdir(f"{venv}/conda-meta")
@@ -478,6 +549,13 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
+        asked = rf"\$\{{?{member.name.upper()}_(PORT|ADDR)"
+        others = [one for one in members if one is not member]
+        commands = (f"{one.plan.program.command} {one.plan.environment.setup}" for one in others)
+        if not member.test and any(re.search(asked, one) for one in commands):
+            message = "is asked by another role, which does not wait until it listens"
+            hint = f"write roles.{member.name}.ready: {{tcp: true}}, or {{http: PATH}}"
+            yield loaded.problem(key, message, hint)
         port = re.search(r"--port[= ](\d+)\b", text)
         own = f"${member.name.upper()}_PORT"
         if member.test[:1] in (("http",), ("tcp",)) and (port or not _takes_port(member.plan, own)):

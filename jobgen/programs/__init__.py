@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import review
+from jobgen.plan.review import list_copied, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import PREFIXES
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import list_names
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
@@ -22,26 +23,17 @@ __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     yield from (f"warning: {problem}" for problem in review(loaded, plan))
-    copied = _list_copied(loaded.spec.snapshot)
-    if not plan.roles:
-        yield from map(str, look_at(plan, copied))
-        return
-    known = list_names(loaded.spec)
-    for role in plan.roles.members:
-        yield from map(str, look_at(role.plan, copied, known))
-
-
-def _list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the files and folders that a snapshot has; None without one, or without git."""
-    from jobgen.process import list_tracked_files
-
-    tracked = list_tracked_files() if snapshot else None
-    named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
-    return None if tracked is None else (*tracked, *named)
+    copied, known = list_copied(loaded.spec.snapshot), list_names(loaded.spec)
+    plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
+    for one, part in zip(plans, loaded.programs(), strict=True):
+        yield from map(str, look_at(one, copied, known, part.spec))
 
 
 def look_at(
-    plan: Plan, copied: tuple[str, ...] | None = None, known: Iterable[str] = ()
+    plan: Plan,
+    copied: tuple[str, ...] | None = None,
+    known: Iterable[str] = (),
+    spec: JobSpec | None = None,
 ) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
@@ -51,7 +43,7 @@ def look_at(
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
-    size = _measure(plan, copied, known)
+    size = _measure(plan, copied, known, spec)
     while words[1:] and os.path.basename(words[0]) in PREFIXES:
         del words[0]
     if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
@@ -59,12 +51,11 @@ def look_at(
         while words and words[0][:1] == "-" and words[0] != "-m":
             del words[0]
     name, *arguments = words or [""]
-    swept = plan.array.tasks[0].arguments if plan.array else ()
-    python = size._replace(arguments=(*arguments, *swept))
+    python = size._replace(arguments=tuple(arguments))
     if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
         python = python._replace(world_size=1)
     if name == "-m":
-        return _check_module(arguments[0], python)
+        return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
     path = os.path.expandvars(os.path.expanduser(name))
     started = "/" in name and words == [*plan.program.command] and os.path.isfile(path)
     shut = started and not os.access(path, os.X_OK)
@@ -72,7 +63,7 @@ def look_at(
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
 
-        return bits + check_wrapper(path, size)
+        return bits + check_wrapper(path, size._replace(arguments=tuple(arguments)))
     named = path.endswith(".py") or (name and not started and os.path.isdir(path))
     return bits + check_program(path, python) if named else bits
 
@@ -86,9 +77,19 @@ def _check_body(plan: Plan, script: str) -> list[Remark]:
     return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
 
 
-def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -> JobSize:
+def _measure(
+    plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str], spec: JobSpec | None
+) -> JobSize:
     nodes, tasks = plan.nodes, plan.array.tasks if plan.array else ()
     own = f"{plan.program.command} {plan.environment.setup}"
+    set_here = f"{own} {dict(plan.environment.variables)}"
+    chain, group = plan.walltime.chain, nodes.own[0]
+    args = spec.run.args if spec else None
+    unset = (
+        [name for name, value in args.items() if value is False] if isinstance(args, dict) else []
+    )
+    gpu = plan.requests.gpu_type or plan.defaults.gpu_type or ""
+    varied = [name for name in (tasks[0].variables if tasks else ()) if name not in own]
     return JobSize(
         nodes=len(nodes.processes),
         processes=max(nodes.processes),
@@ -102,7 +103,17 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -
         variables=_list_variables(plan, known),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
-        chained=plan.walltime.chain is not None or plan.walltime.restarts > 0,
+        plain=plan.launch.plain,
+        chained=(chain is not None and chain.goes_on)
+        or plan.walltime.restarts + plan.launch.max_restarts > 0,
+        cpus=(group.cpus or 0) // group.processes,
+        swept=tuple(task.arguments for task in tasks[:20]) or ((),),
+        unset=tuple(unset),
+        setup=set_here,
+        varied=tuple(varied),
+        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
+        old=gpu if re.search("(?i)v100|p100|t4|k80|rtx_?20|titan", gpu) else "",
+        metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a program's own `argparse` says of the arguments that its job gives it."""
+"""What a program's own parser says of the arguments that its job gives it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,30 @@ import argparse
 import ast
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from jobgen.programs.reader import Fact, ReadProgram
+from jobgen.records import NamedTuple
+from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
 _TYPES = {"int": int, "float": float, "str": str}
-# What may add options to a parser that are not seen here.
+# What may add options to a parser that are not seen here, or change what they have read.
 _ADDS_OPTIONS = r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
+_CHANGES = r"set_defaults|__dict__|setattr\(|vars\(|Namespace\(|\*\*"
+_OF_HYDRA = r"--(config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
+
+
+class Answer(NamedTuple):
+    """What is wrong with the arguments, what to write, and what the program reads."""
+
+    fault: str = ""
+    write: str = ""
+    # Of each option, by the names in the source: args.lr.
+    values: Mapping[str, ast.expr] = MappingProxyType({})
+    unread: tuple[str, ...] = ()  # options that are given and that nothing reads
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -22,50 +37,91 @@ class _Mirror(argparse.ArgumentParser):
         raise ValueError(message)
 
 
-def refuse_arguments(program: ReadProgram, arguments: Sequence[str]) -> tuple[str, str]:
-    """Return what a program's parser says of its arguments, and what to write; empty if nothing.
+def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
+    """Return what a program makes of the arguments of each task of its job.
 
-    It says nothing either where the source does not show all that the parser has.
+    It is nothing where the source does not show all options that the program has.
     """
-    parsed = [call for call in program.calls if call.short == "parse_args"]
-    added = program.find("option")
+    words = dict.fromkeys(word.partition("=")[0] for task in tasks for word in task)
+    given = [word for word in words if re.match(r"--\w", word)]
+    if program.find("hydra"):
+        own = [word for word in given if not re.match(_OF_HYDRA, word)]
+        name = own[0].strip("-") if own else ""
+        return Answer(f"Hydra knows no {own[0]}", f"write args: [{name}=...]") if own else Answer()
+    declared = [str(word) for call in program.find("declares") for word in call.words]
+    if declared and not program.partial and not program.find("parses"):
+        known = {f"--{part.strip('-')}" for word in declared for part in word.split("/")}
+        return _refuse_unknown(
+            [one for one in given if one.replace("--no", "--") not in known], known
+        )
+    return _ask_parser(program, tasks)
+
+
+def _refuse_unknown(given: Sequence[str], known: set[str]) -> Answer:
+    unknown = [word for word in given if word not in known and word != "--help"]
+    if not unknown:
+        return Answer()
+    near = find_near(unknown[0], sorted(known))
+    write = f"write {near}" if near else f"it knows {', '.join(sorted(known))}"
+    return Answer(f"it has no option {unknown[0]}", write)
+
+
+def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
+    parsed, added = program.find("parses"), program.find("option")
     owners = {call.name.partition(".")[0] for call in parsed}
     hidden = any(_hides_options(call, owners, program.libraries) for call in program.calls)
     if not parsed or program.partial or hidden or owners & {"", *program.libraries}:
-        return "", ""
+        return Answer()
     # Whether this one parser has them all; the shell expands a variable later.
-    sure = len(parsed) == 1 and not parsed[0].node.args and "$" not in str(arguments)
+    sure = len(parsed) == 1 and not parsed[0].node.args and "$" not in str(tasks)
     sure = sure and {call.module for call in added} <= {parsed[0].module}
     parser = _Mirror(add_help=False, conflict_handler="resolve")
     parser.add_argument("-h", "--help", action="store_true")
+    values: dict[str, ast.expr] = {}
     try:
         for call in added:
-            parser.add_argument(*map(str, call.words), **_read_argument(call, sure=sure))
+            action = parser.add_argument(*map(str, call.words), **_read_argument(call, sure=sure))
+            values[action.dest] = call.given.get("default", ast.Constant(None))
     except (ValueError, TypeError, argparse.ArgumentError):
-        return "", ""  # it is none that argparse takes
-    try:
-        read, rest = parser.parse_known_args(arguments)
-    except ValueError as error:
-        return str(error), _CORRECT
-    if read.help:
-        return "--help prints its help", "remove it"
-    unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
-    if unknown:
-        from jobgen.spec.spelling import find_near
+        return Answer()  # it is none that argparse takes
+    known = {str(word) for call in added for word in call.words}
+    for task in tasks:
+        try:
+            read, rest = parser.parse_known_args(task)
+        except ValueError as error:
+            return Answer(str(error), _CORRECT)
+        if read.help:
+            return Answer("--help prints its help", "remove it")
+        unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
+        refused = _refuse_unknown(unknown, known)
+        beyond = [word for word in rest if word[:1] != "-"] if sure else []
+        if refused.fault:
+            return refused
+        if beyond:
+            name, equals, value = beyond[0].partition("=")
+            of_hydra = equals and f"--{name}" in known
+            write = f"write {shlex.join([f'--{name}', value])}" if of_hydra else _CORRECT
+            return Answer(f"it has no place for {beyond[0]!r}", write)
+    if not sure or re.search(_CHANGES, program.text):
+        return Answer()
+    given = {name: one for name, one in vars(read).items() if one is not None and one is not False}
+    return _trace(program, parsed[0], values, given)
 
-        known = sorted(str(word) for call in added for word in call.words)
-        near = find_near(unknown[0], known)
-        write = f"write {near}" if near else f"it knows {', '.join(known)}"
-        return f"it has no option {unknown[0]}", write
-    beyond = [word for word in rest if word[:1] != "-"] if sure else []
-    if not beyond:
-        return "", ""
-    name, equals, value = beyond[0].partition("=")
-    of_hydra = equals and any(f"--{name}" in call.words for call in added)
-    return (
-        f"it has no place for {beyond[0]!r}",
-        f"write {shlex.join([f'--{name}', value])}" if of_hydra else _CORRECT,
-    )
+
+def _trace(
+    program: ReadProgram, parsed: Fact, values: dict[str, ast.expr], given: dict[str, Any]
+) -> Answer:
+    """Return what the program reads of its options: each one's value, and one that it does not."""
+    texts = values | {name: ast.Constant(one) for name, one in given.items()}
+    names = [name for name, nodes in parsed.module.assigned.items() if parsed.node in nodes]
+    read = {f"{owner}.{name}": text for owner in names for name, text in texts.items()}
+    foreign = [call for call in program.calls if call.name.partition(".")[0] in program.libraries]
+    passed = [node for call in foreign for node in [*call.node.args, *call.given.values()]]
+    if {ast.unparse(node) for node in passed}.intersection(names) or not names:
+        return Answer(values=read)
+    forms = {name: rf"\.{name}\b|[\"']{name}[\"']" for name in given}
+    unread = [name for name, form in forms.items() if not re.search(form, program.text)]
+    return Answer(values=read, unread=tuple(unread))
 
 
 def _hides_options(call: Fact, owners: set[str], libraries: set[str]) -> bool:
@@ -83,12 +139,11 @@ def _read_argument(call: Fact, *, sure: bool) -> dict[str, Any]:
     """Return what an argument is given; ValueError if something that decides is computed."""
     texts = {name: ast.unparse(value) for name, value in call.given.items() if name}
     given: dict[str, Any] = {}
+    names = {"action", "nargs", "const", "required", "dest"}
     if sure and (kind := texts.pop("type", "str")) in _TYPES:
         given = {"type": _TYPES[kind]} if "type" in call.given else {}
-        names = ("action", "nargs", "const", "required", "choices")
-    else:
-        names = ("action", "nargs", "const", "required", "")
-    for name in set(names) & {*texts}:
+        names.add("choices")
+    for name in names & {*texts}:
         try:
             given[name] = ast.literal_eval(texts[name])
         except ValueError:

@@ -66,10 +66,11 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         inner = [*self.node.args, *self.node.keywords]
         text = ", ".join(map(ast.unparse, inner))
-        walked = [one for node in inner for one in ast.walk(node) if isinstance(one, ast.Name)]
-        for name in {one.id for one in walked if one.id in self.module.assigned}:
-            values = " or ".join(dict.fromkeys(map(ast.unparse, self.module.assigned[name])))
-            text = values.join(re.split(rf"(?<![\w.]){name}(?![\w=.(\[])", text))
+        for name in dict.fromkeys(re.findall(r"(?<![\w.])[A-Za-z_][\w.]*(?![\w=.(\[])", text)):
+            if name in self.module.assigned:
+                values = " or ".join(dict.fromkeys(map(ast.unparse, self.module.assigned[name])))
+                form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
+                text = values.join(re.split(form, text))
         return f"{self.name}({text})"
 
 
@@ -173,11 +174,14 @@ class Module:
             self._names[one.asname or head] = one.name if one.asname else head
 
     def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self.assigned.setdefault(target.id, []).append(node.value)
+        pairs = [(target, node.value) for target in node.targets]
+        for target, value in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs += zip(target.elts, value.elts, strict=False)
+            elif isinstance(target, ast.Name | ast.Attribute):
+                self.assigned.setdefault(ast.unparse(target), []).append(value)
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
-                self._keep_setting(str(getattr(target.slice, "value", "")), node.value, part)
+                self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
     def _name(self, node: ast.expr) -> str:
         """Return the full dotted name of an expression; it begins with a dot if it is computed."""

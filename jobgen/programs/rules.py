@@ -7,6 +7,7 @@ silences one. Most rules are records of `remarks.txt`; the others are the functi
 from __future__ import annotations
 
 import ast
+import math
 import os
 import re
 import sys
@@ -26,14 +27,23 @@ class JobSize(NamedTuple):
     world_size: int
     agents: bool = True  # whether torchrun's start the processes
     gpus: int = 8  # on the node that has most
+    cpus: int = 0  # for each process; 0 if unknown
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
+    swept: tuple[tuple[str, ...], ...] = ((),)  # what some tasks of an array are given beside it
+    unset: tuple[str, ...] = ()  # options that the spec has as false, which gives nothing
+    setup: str = ""  # what the job's lines of setup say, and what it writes
     variables: frozenset[str] | None = None  # that the job sets; None if unknown
+    varied: tuple[str, ...] = ()  # those by which tasks differ
     scheduler: str = ""  # what the variables that it sets begin with
     chained: bool = False  # whether the job is to go on where another ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
+    plain: bool = False  # whether it starts once on each node, and may start others
+    offline: bool = False  # whether the nodes have no internet
+    old: str = ""  # a type of GPU that has no bfloat16
+    metrics: str = ""  # the name of the file that the report reads
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -124,6 +134,7 @@ _READS = r"""os\.environ\[["']({})["']\](?! *=[^=])"""
 # Variables that a node, the scheduler, the job or torchrun sets.
 _GIVEN = (
     r"JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
+    r"|PYTHON|PYTORCH|HF_|WANDB|MKL|TRITON|LD_|GLOO|UCX|FI_|TOKENIZERS|TRANSFORMERS|DS_|XLA|TF_"
     r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG|NCPUS)$"
 )
 # Who reads one of these and trains nothing divides the work by itself.
@@ -149,8 +160,11 @@ class _Look:
         self.program, self.size = program, size
         self.remarks: dict[str, Remark] = {}  # the first with each message
         self.answers: dict[str, bool] = {}  # by the words of `needs`
-        given, words = size.arguments or (), {"asks": _ASKS, "few": size.processes - 2}
+        given = (*(size.arguments or ()), *size.swept[0])
+        words = {"asks": _ASKS, "few": size.processes - 2}
         words["there"] = "|".join(map(str, range(size.gpus)))
+        words["fitting"] = "|".join(map(str, range(size.cpus + 1)))
+        words["left"] = "|".join(size.unset) or _NEVER
         words["argv"] = "|".join(map(str, range(len(given) + 1)))
         words["denied"] = "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER
         self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
@@ -185,6 +199,7 @@ class _Look:
         trains = bool(program.find("trains"))
         self.answers = {key: bool(value) for key, value in size._asdict().items()} | {
             "given": size.arguments is not None,
+            "arguments": bool(self.values["count"]),
             "several": size.world_size > 1,
             "shared": size.processes > 1,
             "nodes": size.nodes > 1,
@@ -221,7 +236,7 @@ class _Look:
         calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
         if ("calls" in rule and not calls) or not re.search(form, self.program.text):
             return
-        if "without" in rule and re.search(rule["without"], self.program.used):
+        if "without" in rule and re.search(self._fill(rule["without"]), self.program.used):
             return
         if "calls" not in rule:
             self._say_of_text(name, form, [one for one in self.program.modules if fits(one.whole)])
@@ -247,7 +262,11 @@ class _Look:
     # --- rules that no record can say ---
 
     def find_modules(self) -> None:
-        """Modules of the project that are not there, or that a snapshot leaves out."""
+        """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
+        entry = self.program.entry
+        for name in read_table("hidden.txt"):
+            if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
+                self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
             if one.module is self.program.entry or not one.part.inside:
                 self.say("module-missing", one, name=one.name)
@@ -279,18 +298,30 @@ class _Look:
             self.say("empty.names", entry.whole)
 
     def find_arguments(self) -> None:
-        """Arguments that the program's own parser does not have, or that it lacks."""
-        if self.size.arguments is None or "parse_args" not in self.program.text:
+        """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
+        base = self.size.arguments
+        if base is None or not any(map(self.program.find, ("parses", "hydra", "declares"))):
             return
-        from jobgen.programs.arguments import refuse_arguments
+        from jobgen.programs.arguments import read_arguments
 
-        fault, write = refuse_arguments(self.program, self.size.arguments)
-        if fault:
-            self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
+        answer = read_arguments(self.program, [(*base, *one) for one in self.size.swept])
+        if answer.fault:
+            about = {"fault": answer.fault, "write": answer.write}
+            self.say("unknown-argument", self.program.entry.whole, **about)
+        for name in answer.unread if self.size.tasks > 1 else ():
+            if f"--{name}" in re.split("[ =]", " ".join(self.size.swept[0])):
+                self.say("unread-argument", self.program.entry.whole, name=name)
+        for module in self.program.modules:
+            for name, value in answer.values.items():
+                module.assigned.setdefault(name, []).append(value)
 
     def find_variables(self) -> None:
-        """Variables that the program reads and nothing sets."""
+        """Variables that the program reads and nothing sets, or that differ and nothing reads."""
         entry, known = self.program.entry, self.size.variables
+        strange = self.program.partial or self.answers["strange"]
+        for name in self.size.varied if not strange else ():
+            if not re.search(rf"\b{name}\b", self.program.text) and not re.match(_GIVEN, name):
+                self.say("unread-variable", entry.whole, name=name)
         for match in re.finditer(_READS.format(r"\w+"), entry.text) if known is not None else ():
             name = match[1]
             reads = re.findall(_READS.format(name), self.program.text)
@@ -343,6 +374,37 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
     return not leaves and not any(re.search(_OTHER_RANKS, test) for test in tests)
 
 
+def _list_files(call: Fact, form: str) -> list[str]:
+    """Return the relative paths that a call names as they are."""
+    return [path for path in re.findall(form, call.text) if not re.match(r"[/~$]|\w+://", path)]
+
+
+def _is_absent(look: _Look, call: Fact) -> bool:
+    """Whether it reads a file that is not here, and that nothing else names."""
+    files = _list_files(
+        call, r"^[^(]*\((?:\w+=)?'([^'{}]+\.\w+|[^'{}]+/[^'{}]+)'(?!.*'[rb]*[wax+]+[bt+]*')"
+    )
+    text = f"{look.program.text} {look.size.setup}"
+    names = [path for path in files if not os.path.exists(path)]
+    return not call.part.tried and any(text.count(os.path.basename(name)) < 2 for name in names)
+
+
+def _is_unmade(look: _Look, call: Fact) -> bool:
+    """Whether it writes into a folder that is not here, and that nothing makes."""
+    files = _list_files(call, r"'([^'{}]+/[^'{}/]+\.\w+)'")
+    made = re.search(
+        r"mkdir|makedirs|mktemp|ensure_dir|safe_mkdir", f"{look.program.text} {look.size.setup}"
+    )
+    return not made and any(not os.path.isdir(os.path.dirname(path)) for path in files)
+
+
+def _is_other_shape(look: _Look, call: Fact) -> bool:
+    """Whether it arranges another number of processes than the job has."""
+    shape = re.search(r", (?:mesh_shape=)?\((\d+(?:, \d+)*),?\)", call.text)
+    numbers = [int(number) for number in shape[1].split(",")] if shape else []
+    return bool(numbers) and math.prod(numbers) != look.size.world_size
+
+
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda _, call: call.certain,
@@ -352,4 +414,7 @@ PLACES = {
     "othercount": _is_other_count,
     "sole": _is_sole,
     "lonely": _is_lonely,
+    "absent": _is_absent,
+    "unmade": _is_unmade,
+    "othershape": _is_other_shape,
 }

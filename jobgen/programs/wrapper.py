@@ -14,6 +14,8 @@ from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import CONTAINERS
 
+# What loses the exit code of a program, so that the job counts as done.
+_ABOUT_CODES = ("hidden-exit", "tee-status")
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -26,12 +28,22 @@ def check_body(path: str, directives: Iterable[str]) -> list[Remark]:
         text = read(path).text
     except JobgenError:
         return []
-    head = ["#!/bin/bash", *directives]
-    return [
+    return _lint(path, text, ["#!/bin/bash", *directives], (*ABOUT_LAUNCH, *_ABOUT_CODES))
+
+
+def _lint(path: str, text: str, head: list[str], rules: tuple[str, ...]) -> list[Remark]:
+    """Return what some of lint's rules find in a script that stands below other lines."""
+    found = check(Script(path, "\n".join([*head, text])))
+    shell = [line.partition(" ") for line in read_table("scripts.txt") if line[:7] == "no-wait"]
+    remarks = [
         Remark(path, one.line - len(head), one.rule.id, one.message, one.fix, certain=True)
-        for one in check(Script(path, "\n".join([*head, text])))
-        if one.rule.id in ABOUT_LAUNCH and not one.note
+        for one in found
+        if one.rule.id in rules and (not one.note or one.rule.id in _ABOUT_CODES)
     ]
+    for name, _, form in shell if head else ():
+        for match in re.finditer(form, text, re.MULTILINE):
+            remarks.append(make_remark(name, path, text.count("\n", 0, match.start("at")) + 1))
+    return remarks
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:
@@ -43,7 +55,11 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except JobgenError:
         return []
-    remarks: list[Remark] = []
+    codes, remarks = _lint(path, wrapper.text, [], _ABOUT_CODES), list[Remark]()
+    started = any(launch.started.program for launch in wrapper.launches)
+    passed = re.search(r"\$\{?[@*#\d]|\bshift\b|getopts", wrapper.text)
+    if size.arguments and started and not passed:
+        remarks.append(make_remark("unread-argument.all", path, count=len(size.arguments)))
     # Where another folder, or a container, has the files.
     moves = re.search(rf"\b(cd|pushd|{'|'.join(CONTAINERS)}) ", wrapper.text)
     for launch in wrapper.launches:
@@ -51,12 +67,17 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         name, *words = [word.text for word in launch.started.program] or [""]
         script = next((word for word in words if not word.startswith("-")), "")
         if name.startswith("python") and script.endswith(".py"):
-            remarks += check_program(script, size)
+            arguments: list[str] = []
+            for word in words[words.index(script) + 1 :]:
+                arguments += (size.arguments or ()) if word in ("$@", '"$@"') else (word,)
+            given = None if moves or size.arguments is None else tuple(arguments)
+            remarks += check_program(script, size._replace(arguments=given))
             if not (script[0] == "/" or "$" in script or os.path.exists(script) or moves):
                 remarks.append(make_remark("not-here", path, launch.place.line, name=script))
     # What a script with a launcher of its own sets may be for that.
     lines = read_table("scripts.txt") if size.world_size > 1 else []
     kept = [line for line in lines if not (remarks and line.startswith("!"))]
+    remarks += codes
     return remarks + [one for line in kept for one in _find_lines(path, wrapper.text, size, line)]
 
 

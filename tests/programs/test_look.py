@@ -26,7 +26,7 @@ ALONE = "import torch\nmodel.cuda()(batch).sum().backward()\n"
     [
         ("{script: train.py}", ["no-process-group"]),
         ("{module: pkg.train}", ["no-process-group"]),
-        ("{command: [python, -u, train.py, --lr, '1']}", ["no-process-group"]),
+        ("{command: [python, -u, train.py, --lr, '1']}", ["unread-argument", "no-process-group"]),
         ("{script: other.py}", []),
         ("{module: elsewhere.train}", []),
         ("{command: [./a.out]}", []),
@@ -41,12 +41,15 @@ def test_the_program_is_found(run: str, rules: list[str], tmp_path: Path) -> Non
         assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
 
 
-def test_a_program_that_starts_once_a_node_in_plain_mode_is_not_judged(tmp_path: Path) -> None:
+def test_a_program_in_plain_mode_may_start_others(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ALONE)
     (tmp_path / "job.yaml").write_text(
         SPEC.replace("{RUN}", "{script: train.py}") + "launch: {mode: plain}\n"
     )
     with working_in(tmp_path):
+        (remark,) = look_at(resolve(load("job.yaml")))
+        assert remark.message.startswith("it runs on each of the 2 nodes, and nothing in it tells")
+        (tmp_path / "train.py").write_text(f"{ALONE}import subprocess\nsubprocess.run([])\n")
         assert look_at(resolve(load("job.yaml"))) == []
 
 
@@ -220,7 +223,7 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
 def test_tasks_that_do_not_differ_are_named(
     array: str, text: str, told: bool, tmp_path: Path
 ) -> None:
-    made = "import os, torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    made = "import os, sys\nsys.argv\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
     (tmp_path / "train.py").write_text(made + text)
     spec = SPEC.replace("{RUN}", "{script: train.py}") + f"array: {{{array}}}\n"
     (tmp_path / "job.yaml").write_text(spec)
@@ -294,13 +297,13 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
             "no-ray: ",
         ),
         (
-            OWN + "p.add_argument('--amp', type=bool)",
+            OWN + "p.add_argument('--amp', type=bool).parse()",
             "script: train.py, args: [--amp, 'False']",
             "",
             "argument-is-true: type=bool takes any word for True, and the job gives --amp a no",
         ),
         (
-            OWN + "p.add_argument('--amp', type=bool)",
+            OWN + "p.add_argument('--amp', type=bool).parse()",
             "script: train.py, args: [--amp, 'True']",
             "",
             "",
@@ -363,5 +366,5 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed(
 def test_tasks_that_save_to_one_place(
     save: str, array: str, rules: list[str], tmp_path: Path
 ) -> None:
-    text = f"import torch\n{OWN}if dist.get_rank() == 0:\n    {save}\n"
+    text = f"import torch, sys\nsys.argv\n{OWN}if dist.get_rank() == 0:\n    {save}\n"
     assert [one.split(":")[0] for one in spoken(tmp_path, text, more=array)] == rules
