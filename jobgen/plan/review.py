@@ -46,7 +46,7 @@ _SETUP_READS = re.compile(
     re.MULTILINE,
 )
 # Sizes of the groups of GPUs that hold one copy of a model: each GPU is in one of each kind.
-_PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel_size|(tp|pp|cp)(_size)?")
+_PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
 _MOST_TEXT = 50_000  # characters of a configuration file
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
@@ -395,10 +395,13 @@ def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         name: int(value) for name, value in named if _PARTS.fullmatch(name) and value.isdecimal()
     }
     share = math.prod(parts.values()) or 1
+    micros = [value for name, value in named if re.fullmatch("micro_?batch(_size)?", name)]
+    micro = int(micros[0]) if micros and micros[0].isdecimal() else 0
     has = {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
         "groups": max(1, plan.nodes.world_size // share),
+        "batch": max(1, plan.nodes.world_size // share) * micro,
         "gpus": gpus,
         "gpus_per_node": group.gpus,
         "processes": 0 if plan.launch.plain else group.processes,
@@ -549,6 +552,11 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
+        ready, limit = (loaded.spec.roles or {})[member.name].ready, plan.walltime.seconds
+        if ready and ready.within and limit and ready.within >= limit:
+            message = "may take as long as the whole job to be ready, or longer"
+            hint = "write a longer resources.walltime, or a shorter within"
+            yield loaded.problem(f"roles.{member.name}.ready.within", message, hint)
         asked = rf"\$\{{?{member.name.upper()}_(PORT|ADDR)"
         others = [one for one in members if one is not member]
         commands = (f"{one.plan.program.command} {one.plan.environment.setup}" for one in others)

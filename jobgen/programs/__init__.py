@@ -104,6 +104,7 @@ def _measure(
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
+        packed=nodes.together > 1,
         chained=(chain is not None and chain.goes_on)
         or plan.walltime.restarts + plan.launch.max_restarts > 0,
         cpus=(group.cpus or 0) // group.processes,

@@ -48,12 +48,15 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answ
         own = [word for word in given if not re.match(_OF_HYDRA, word)]
         name = own[0].strip("-") if own else ""
         return Answer(f"Hydra knows no {own[0]}", f"write args: [{name}=...]") if own else Answer()
-    declared = [str(word) for call in program.find("declares") for word in call.words]
+    # A flag's first word is its name; click has some, which begin with --.
+    rows = [call.words for call in program.find("declares")]
+    declared = [
+        str(word) for row in rows for word in row if word is row[0] or str(word)[:2] == "--"
+    ]
     if declared and not program.partial and not program.find("parses"):
         known = {f"--{part.strip('-')}" for word in declared for part in word.split("/")}
-        return _refuse_unknown(
-            [one for one in given if one.replace("--no", "--") not in known], known
-        )
+        heads = [word.partition(".")[0] for word in given]  # of --config.lr
+        return _refuse_unknown([one for one in heads if f"--{one[4:]}" not in known], known)
     return _ask_parser(program, tasks)
 
 

@@ -40,6 +40,7 @@ class JobSize(NamedTuple):
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
+    packed: bool = False  # whether several tasks of an array share a job
     plain: bool = False  # whether it starts once on each node, and may start others
     offline: bool = False  # whether the nodes have no internet
     old: str = ""  # a type of GPU that has no bfloat16
@@ -300,7 +301,9 @@ class _Look:
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
         base = self.size.arguments
-        if base is None or not any(map(self.program.find, ("parses", "hydra", "declares"))):
+        if base is None or not any(
+            map(self.program.find, ("parses", "skips", "hydra", "declares"))
+        ):
             return
         from jobgen.programs.arguments import read_arguments
 
@@ -310,6 +313,14 @@ class _Look:
             self.say("unknown-argument", self.program.entry.whole, **about)
         for name in answer.unread if self.size.tasks > 1 else ():
             if f"--{name}" in re.split("[ =]", " ".join(self.size.swept[0])):
+                self.say("unread-argument", self.program.entry.whole, name=name)
+        strange = self.program.partial or self.answers["strange"]
+        swept = [
+            word.partition("=")[0].strip("-") for word in self.size.swept[0] if word[:2] == "--"
+        ]
+        skips = self.program.find("skips") and "HfArgumentParser" not in self.program.text
+        for name in swept if skips and not strange else ():
+            if not re.search(rf"\b{re.sub('[_-]', '[_-]', name)}\b", self.program.text):
                 self.say("unread-argument", self.program.entry.whole, name=name)
         for module in self.program.modules:
             for name, value in answer.values.items():
@@ -384,7 +395,8 @@ def _is_absent(look: _Look, call: Fact) -> bool:
     files = _list_files(
         call, r"^[^(]*\((?:\w+=)?'([^'{}]+\.\w+|[^'{}]+/[^'{}]+)'(?!.*'[rb]*[wax+]+[bt+]*')"
     )
-    text = f"{look.program.text} {look.size.setup}"
+    written = " ".join(one.text for one in look.program.find("writes"))
+    text = f"{look.program.text} {look.size.setup} {written}"
     names = [path for path in files if not os.path.exists(path)]
     return not call.part.tried and any(text.count(os.path.basename(name)) < 2 for name in names)
 

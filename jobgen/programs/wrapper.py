@@ -33,11 +33,11 @@ def check_body(path: str, directives: Iterable[str]) -> list[Remark]:
 
 def _lint(path: str, text: str, head: list[str], rules: tuple[str, ...]) -> list[Remark]:
     """Return what some of lint's rules find in a script that stands below other lines."""
-    found = check(Script(path, "\n".join([*head, text])))
+    findings = check(Script(path, "\n".join([*head, text])))
     shell = [line.partition(" ") for line in read_table("scripts.txt") if line[:7] == "no-wait"]
     remarks = [
         Remark(path, one.line - len(head), one.rule.id, one.message, one.fix, certain=True)
-        for one in found
+        for one in findings
         if one.rule.id in rules and (not one.note or one.rule.id in _ABOUT_CODES)
     ]
     for name, _, form in shell if head else ():

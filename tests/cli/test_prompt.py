@@ -300,7 +300,9 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
 
 
 def test_check_takes_the_options_of_submit():
-    Path("train.py").write_text("import torch.distributed as d\nd.init_process_group()\n")
+    Path("train.py").write_text(
+        "import sys, torch.distributed as d\nd.init_process_group()\nsys.argv\n"
+    )
     ended = jobgen("check", "-N", "4", "--", "--lr", "3")
     assert (ended.code, ended.out) == (0, "")
     assert ended.err == "job.yaml: the spec is valid with these options\n"

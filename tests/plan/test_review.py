@@ -220,7 +220,8 @@ DOUBTFUL = {
     "an address that no role has": (
         (
             f"nodes: 2, {BASE[BASE.index('gpus') :]}",
-            "walltime: 1h}\nroles:\n  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
+            "walltime: 1h}\nroles:\n"
+            "  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
             "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDRESS]}}\n",
         ),
         "roles.train.run: nothing sets $API_ADDRESS; the roles have $API_ADDR, $API_PORT",
@@ -237,7 +238,8 @@ DOUBTFUL = {
     "a port that no role listens at": (
         (
             f"nodes: 2, {BASE[BASE.index('gpus') :]}",
-            "walltime: 1h}\nroles:\n  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
+            "walltime: 1h}\nroles:\n"
+            "  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
             "  train: {nodes: 1, run: {script: t.py, args: [$API_ADDR:8000]}}\n",
         ),
         "asks $API_ADDR at port 8000, and it listens at $API_PORT; write $API_ADDR:$API_PORT",

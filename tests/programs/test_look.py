@@ -223,7 +223,8 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
 def test_tasks_that_do_not_differ_are_named(
     array: str, text: str, told: bool, tmp_path: Path
 ) -> None:
-    made = "import os, sys\nsys.argv\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    made = "import os, sys\nsys.argv\nimport torch.distributed as dist\n"
+    made += "dist.init_process_group('gloo')\n"
     (tmp_path / "train.py").write_text(made + text)
     spec = SPEC.replace("{RUN}", "{script: train.py}") + f"array: {{{array}}}\n"
     (tmp_path / "job.yaml").write_text(spec)
@@ -368,3 +369,62 @@ def test_tasks_that_save_to_one_place(
 ) -> None:
     text = f"import torch, sys\nsys.argv\n{OWN}if dist.get_rank() == 0:\n    {save}\n"
     assert [one.split(":")[0] for one in spoken(tmp_path, text, more=array)] == rules
+
+
+PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed', type=int)\n"
+SEEDS = "array: {values: {seed: [1, 2]}}\n"
+LOADS = "torch.utils.data.DataLoader(data, num_workers="
+SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3): pass\n"
+PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "more", "said"),
+    [
+        (f"{OWN}{PARSER}a = p.parse_args()\n", "", SEEDS, "unread-argument: nothing reads --seed"),
+        (f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\n", "", SEEDS, ""),
+        (
+            OWN,
+            ", args: {lr: 1}",
+            "",
+            "unread-argument: it reads no arguments, and the job gives it 2",
+        ),
+        (
+            f"{OWN}os.environ.get('LR')\n",
+            "",
+            "array: {values: {environment.variables.RATE: [1, 2]}}\n",
+            "unread-variable: it does not read RATE",
+        ),
+        (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 are more than the 4 CPUs"),
+        (f"{OWN}{LOADS}1)\n", "", "", ""),
+        (OWN + SAMPLES, "", "", "same-order: set_epoch()"),
+        (f"{OWN}{SAMPLES}s.set_epoch(1)\n", "", "", ""),
+        (OWN + TRAINS, "", "", "not-wrapped: it makes a process group and shares no gradients"),
+        (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
+        (f"{OWN}{PRINTS}    raise\n", "", "", ""),
+        (
+            f"{OWN}dist.device_mesh.init_device_mesh('cuda', (4, 4))\n",
+            "",
+            "",
+            "other-shape: init_device_mesh('cuda', (4, 4)) arranges another number",
+        ),
+        (f"{OWN}dist.device_mesh.init_device_mesh('cuda', (2, 4))\n", "", "", ""),
+        (
+            f"{OWN}if rank == 0: torch.save(m, 'a/m.pt')\n",
+            "",
+            "",
+            "no-folder: it writes to the folder a",
+        ),
+        (f"{OWN}torch.load('a/m.pt')\n", "", "", "not-here: it reads a/m.pt"),
+    ],
+)
+def test_what_the_files_at_hand_show(
+    text: str, run: str, more: str, said: str, tmp_path: Path
+) -> None:
+    found = spoken(tmp_path, text, f"script: train.py{run}", more)
+    assert [one[: len(said)] for one in found] == [said] * bool(said)
+
+
+def test_a_module_that_hides_another_is_named(tmp_path: Path) -> None:
+    (tmp_path / "random.py").touch()
+    assert [one.split(":")[0] for one in spoken(tmp_path, OWN)] == ["module-hidden"]
