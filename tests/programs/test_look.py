@@ -206,7 +206,7 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
         (remark,) = look_at(resolve(load("job.yaml")))
         assert remark.rule == "module-missing"
         Path("pkg/net.py").write_text(
-            "import torch.distributed as d\nd.init_process_group('gloo')\n'LOCAL_RANK'"
+            "import torch.distributed as d\nd.init_process_group('gloo')\nd.all_reduce('LOCAL_RANK')"
         )
         assert look_at(resolve(load("job.yaml"))) == []
 
@@ -245,7 +245,7 @@ OWN = (
     "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
 )
 HF = "from transformers import Trainer, TrainingArguments\n"
-TRAINS = "model(x).sum().backward()\n"
+TRAINS = "model(x).sum().backward()\ndist.all_reduce(loss)\n"
 MODULES = "environment: {modules: [a]}\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
 
@@ -399,7 +399,12 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (f"{OWN}{LOADS}1)\n", "", "", ""),
         (OWN + SAMPLES, "", "", "same-order: set_epoch()"),
         (f"{OWN}{SAMPLES}s.set_epoch(1)\n", "", "", ""),
-        (OWN + TRAINS, "", "", "not-wrapped: it makes a process group and shares no gradients"),
+        (
+            f"{OWN}model(x).sum().backward()\n",
+            "",
+            "",
+            "not-wrapped: it makes a process group and shares no gradients",
+        ),
         (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
         (f"{OWN}{PRINTS}    raise\n", "", "", ""),
         (
