@@ -93,7 +93,7 @@ class _Stranger(NamedTuple):
         if isinstance(self.node, Mapping):
             return "", ""
         fault = self.check(self.node, kinds, path, self.root)[0]
-        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the) .*|; .*)?$", fault.hint)
+        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
         return line[1] if line else "", "; ".join(filter(None, fault[2:])) * bool(text)
 
 
