@@ -42,7 +42,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
-    (find_worlds &>/dev/null &)    # whether it is one world, and starts no launcher of its own
+    (find_worlds &>/dev/null &)    # whether it is one world, and starts no second launcher
     exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \

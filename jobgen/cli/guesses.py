@@ -69,7 +69,9 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     others, own, foreign = _part_words(words, command, word)
     values = [value for _, value in foreign if value]
     line = _fill_line(text, word, [*others, *values])
-    line += "".join(f" {shlex.join(filter(None, pair))}" for pair in own)
+    for option, value in own:
+        if option not in line.split():  # the line of the table may have it
+            line += f" {shlex.join(filter(None, (option, value)))}"
     if not _can_set(command) or _pick(others, _SCRIPT):
         return line
     typed, remarks = _translate(foreign, command, others, word)
