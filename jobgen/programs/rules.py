@@ -365,7 +365,8 @@ def _is_other_count(look: _Look, call: Fact) -> bool:
     """Whether Lightning is given a number of devices or nodes that is not the job's."""
     given = call.given
     devices = _count(given.get("devices", given.get("gpus")), look.size.processes)
-    return 0 < devices * _count(given.get("num_nodes"), 1) != look.size.world_size
+    nodes = _count(given.get("num_nodes"), 1)
+    return bool(devices and nodes) and (devices, nodes) != (look.size.processes, look.size.nodes)
 
 
 def _count(node: ast.expr | None, default: int) -> int:

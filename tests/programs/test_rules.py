@@ -43,7 +43,12 @@ RIGHT = {
     "a debugger behind a test": (
         "import accelerate, pdb\naccelerate.Accelerator()\nif odd:\n    pdb.set_trace()\n"
     ),
-    "DistributedDataParallel": GROUP + OWN_GPU + "loss.backward()",
+    "DistributedDataParallel": (
+        GROUP + OWN_GPU + "torch.nn.parallel.DistributedDataParallel(model)(batch).sum().backward()"
+    ),
+    "PBS or Slurm": GROUP
+    + OWN_GPU
+    + "os.environ.get('SLURM_JOB_ID') or os.environ.get('PBS_JOBID')",
     "accelerate": "from accelerate import Accelerator\naccelerator = Accelerator()",
     "the Trainer of transformers": (
         "from transformers import Trainer, TrainingArguments\n"
@@ -214,6 +219,10 @@ WRONG = {
     "a test of its name that never holds": (
         GROUP + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         ["main-not-called"],
+    ),
+    "another number of devices, as many in all": (
+        "import lightning as L\nL.Trainer(devices=8, num_nodes=1).fit(model)",
+        ["devices"],
     ),
     "one device of Lightning": (
         "import lightning as L\nL.Trainer(devices=1, num_nodes=2).fit(model)",
@@ -470,3 +479,14 @@ def test_a_local_rank_that_the_program_sets_itself(tmp_path: Path) -> None:
     text = GROUP + "parser.add_argument('--local_rank')\ntorch.cuda.set_device(args.local_rank)\n"
     assert rules(look(tmp_path, f"{text}opt.local_rank = args.local_rank")) == ["local-rank"]
     assert look(tmp_path, f"{text}args.local_rank = rank") == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "rules"), [("slurm", []), ("pbs", ["foreign-variable"]), ("", [])]
+)
+def test_a_variable_of_another_scheduler_is_found(
+    scheduler: str, rules: list[str], tmp_path: Path
+) -> None:
+    size = JobSize(nodes=1, processes=1, world_size=1, scheduler=scheduler)
+    program = "import os\nprint(int(os.environ.get('SLURM_ARRAY_TASK_ID', 0)))"
+    assert [one.rule for one in look(tmp_path, program, size=size)] == rules
