@@ -45,14 +45,14 @@ run_child() {    # run_child COMMAND: beside this shell, which can act on signal
 }
 has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
     grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
-'|^Timeout \(' "$1" | tail -n 1 | grep -vE '^(BrokenPipe|Connection[A-Z]\w+)Error: \[Errno' |
-        grep -qE 'by peer|Broken pipe|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier'\
-'|preamble|another task|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead'
+'|^Timeout \(|another rank' "$1" | tail -n 1 |
+        grep -vE '^(BrokenPipe|Connection\w+)Error: \[Errno' | grep -qE 'by peer|Broken pipe'\
+'|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble|another (rank|task)'\
+'|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead|got 0 bytes'
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
-        awk -v start=" of start $attempt;" '
-            / of start [0-9]+;/ { own = index($0, start) }
+        awk -v start=" of start $attempt;" '/ of start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr

@@ -42,7 +42,8 @@ def differ(fault: Fault, found: Diagnosis, folder: Path) -> str:
     node, rank = ask_script(folder / fault.job / role)
     ranks, nodes = {*found.ranks, found.rank}, {*found.nodes, found.node}
     agree = node in nodes | {""} and rank in ranks | {None}
-    # Whom another has made fail, the headline names too.
+    # The script names who failed first. Where another had made it fail (it could not write what
+    # this one then missed), the headline says who, and in the same words that this one failed.
     agree = agree or f"; then rank {rank} on {node} failed: " in found.headline
     return "" if agree else f"the script: rank {rank} on {node}; diagnose: {found.who}"
 
