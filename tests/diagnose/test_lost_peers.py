@@ -33,7 +33,7 @@ LOST = (
     f"{PAIR} Timed out waiting 15000ms for recv operation to complete",
     "RuntimeError: Ranks 2 failed to pass monitoredBarrier in 15000 ms: timeout",
     f"{BACKEND} NCCL error: ncclRemoteError: remote process exited or there was a network error",
-    f"{PAIR} Rank 0 successfully reached monitoredBarrier, but received errors while waiting",
+    f"{PAIR} Rank 0 reached monitoredBarrier, but received errors while waiting for rank 2",
     f"{BACKEND} Process group watchdog thread terminated with exception: Barrier timeout",
     f"{BACKEND} [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)",
     f"{STORE} Timed out after 61 seconds waiting for clients. 3/4 clients joined.",
