@@ -377,13 +377,15 @@ def _judge_consequences(
 
 def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
     """Of a job that waits to start, perhaps again: why an earlier start ended."""
-    before = find_verdict(evidence.script()) if evidence.attempt else None
-    if before and before[0].id in ("node-lost", "preempted"):
-        start = evidence.attempt.name if evidence.attempt else ""
-        diagnosis = _name_cause(about, before)
-        waits = f"; it waits to start again: {state.reason}" if state.reason else ""
-        return diagnosis._replace(title=f"start {start} ended: {diagnosis.title}{waits}")
     title = "nothing is wrong so far: it waits to start"
+    if evidence.attempt:
+        before, start = find_verdict(evidence.script()), evidence.attempt.name
+        waits = f"; it waits to start again: {state.reason}" if state.reason else ""
+        if before and before[0].id in ("node-lost", "preempted"):
+            diagnosis = _name_cause(about, before)
+            return diagnosis._replace(title=f"start {start} ended: {diagnosis.title}{waits}")
+        if not evidence.ended:  # its script was killed before it could say why
+            title = f"start {start} was ended from outside, by a lost node or a requeue{waits}"
     return about._replace(cause="healthy", title=title)
 
 

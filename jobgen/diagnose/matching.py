@@ -43,7 +43,7 @@ _ERROR = re.compile(r"jobgen: (error: |(?=preflight: ))")
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
-    r"|pbsdsh: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
+    r"|pbsdsh: |Could not run prolog: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
 MOST_WORDS = 200  # characters of an error in a sentence
 _INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")

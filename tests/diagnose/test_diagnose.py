@@ -290,9 +290,20 @@ def test_a_job_that_was_put_back_is_not_told_by_its_earlier_start(run: Run) -> N
     assert run.diagnose().cause == "preempted"
 
 
+def test_a_prolog_that_fails_on_pbs_is_told_by_the_words_of_the_daemon(run: Run) -> None:
+    run.script("Could not run prolog: /var/spool/pbs/mom_priv/prologue, exit: 1\n")
+    found = run.diagnose(State("failed", "Exit_status -2"))
+    assert found.cause == "launch-failed"
+    assert "exit: 1" in found.evidence[0]
+
+
 def test_a_job_that_waits_to_start_again_says_why_its_last_start_ended(run: Run) -> None:
     run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
-    assert run.diagnose(State("queued", "BeginTime")).cause == "healthy"
+    found = run.diagnose(State("queued", "BeginTime"))
+    waits = "start 0 was ended from outside, by a lost node or a requeue; it waits to start again"
+    assert (found.cause, found.title) == ("healthy", f"{waits}: BeginTime")
+    run.write("attempts/0/outcome", "continued 1")
+    assert "nothing is wrong so far" in run.diagnose(State("queued", "BeginTime")).title
     run.script("srun: error: Node failure on n2\n")
     found = run.diagnose(State("queued", "Resources"))
     assert (found.cause, found.node) == ("node-lost", "n2")

@@ -114,6 +114,7 @@ def qstat(**attributes: object) -> str:
     ("job", "wanted"),
     [
         ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
+        ({"job_state": "Q", "comment": "Job run at noon on (n1:ncpus=2)"}, ("queued", "")),
         ({"job_state": "H"}, ("queued", "the job is held by PBS")),
         ({"job_state": "W"}, ("queued", "")),
         ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),

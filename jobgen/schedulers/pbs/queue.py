@@ -81,8 +81,10 @@ def _read_state(job: dict[str, str]) -> base.State:
         return base.State(name, f"Exit_status {status}", start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
+        # That it ran, and on which nodes, is of the start before.
+        reason = "" if comment.startswith("Job run at ") else comment
         return base.State(
-            name, comment or _read_hold(job), _parse_time(job.get("estimated.start_time"))
+            name, reason or _read_hold(job), _parse_time(job.get("estimated.start_time"))
         )
     walltime = parse_clock(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
