@@ -48,7 +48,8 @@ CAUSES = (
     Cause(
         "module-missing",
         "an environment module could not be loaded",
-        "try `module load` in a job on that node; modules can differ between node types",
+        "try `module load` in a job on that node; modules can differ between node types; without a "
+        "module command, let environment.setup source its init file, and load them there",
         ALL,
         r"Lmod has detected the following error"
         r"|Unable to locate a modulefile|ModuleCmd_Load.*ERROR",
