@@ -86,9 +86,10 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
     judged = [*read_verdicts(run_folder.list_attempts(job.run_dir)), *read_bad_nodes(job.run_dir)]
     diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
-    advice = SCHEDULERS[job.scheduler].advice
-    words = advice._replace(release=advice.release.replace("ID", job.id))._asdict()
-    remedy = diagnosis.remedy.format(**words)
+    advice = SCHEDULERS[job.scheduler].advice._asdict()
+    advice["release"] = advice["release"].replace("ID", job.id)
+    advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")
+    remedy = diagnosis.remedy.format(**advice)
     warnings = (*evidence.warnings, *_list_slow(evidence), *stall.find_slow(evidence))
     if role and _OF_SERVERS.search(diagnosis.exception):
         warnings += tuple(_list_errors(job, role))

@@ -307,6 +307,7 @@ def test_a_job_that_waits_to_start_again_says_why_its_last_start_ended(run: Run)
     run.script("srun: error: Node failure on n2\n")
     found = run.diagnose(State("queued", "Resources"))
     assert (found.cause, found.node) == ("node-lost", "n2")
+    assert "--exclude=n2" in found.remedy
     assert found.title == "start 0 ended: a node was lost; it waits to start again: Resources"
     assert run.diagnose(State("queued", "JobHeldUser")).cause == "held"
 
