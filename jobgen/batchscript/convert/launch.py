@@ -16,13 +16,7 @@ from jobgen.batchscript.convert.straight import (
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import (
-    Launcher,
-    Torchrun,
-    find_agent,
-    read_torchrun,
-    unwrap,
-)
+from jobgen.batchscript.launchers import Launcher, Torchrun, find_agent, read_torchrun, unwrap
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
@@ -63,11 +57,6 @@ _TORCHRUN = {
     *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
     *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
     *("-m", "--module"),
-}
-# Options of torchrun that jobgen's own agents have no use for, as their logs and times are its own.
-_OF_AGENTS = {
-    *("--role", "--rdzv-conf", "--monitor-interval", "--tee", "-t", "--redirects", "-r"),
-    "--log-dir",
 }
 
 
@@ -228,10 +217,7 @@ class _Line:
             raise self.refuse(f"{self.tasks} torchrun agents start on each node")
         if self.started.wrapper or self.started.assignments or self._has_wrappers():
             raise self.refuse("torchrun is started by another command")
-        own = torchrun.options.keys() & (_OF_AGENTS if self.started.launchers else set())
-        self.logged = self.logged or bool(own - {"--role"})
-        self.dropped += tuple(sorted(own))
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN - own)
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
         if unknown or torchrun.passes_rank or not torchrun.program:
             raise self.refuse(f"torchrun's {unknown[0] if unknown else 'use'} is left to bash")
         nnodes = torchrun.options.get("--nnodes")
@@ -394,8 +380,5 @@ class _Line:
             x for one in values.values() if type(one) is list for x in one
         ]
         texts = [x["value"].replace("'", "") for x in flat if isinstance(x, dict)]
-        names = {name for text in texts for name in list_names(text)}
-        names_of_job = frozenset(names)
-        return LaunchedProgram(
-            mode, values, tuple(variables), names_of_job, self.logged, self.dropped
-        )
+        names = frozenset(name for text in texts for name in list_names(text))
+        return LaunchedProgram(mode, values, tuple(variables), names, self.logged, self.dropped)
