@@ -91,6 +91,9 @@ def settle(script: Script, draft: Draft) -> None:
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
+    for number, line in enumerate(script.lines[: script.body_line], 1):
+        if not script.can.chunks and re.match(r"#PBS\s+-", line):
+            draft.check(number, line, "not taken, though sbatch reads it; write what is to hold")
     read = [item for item in script.directives if item.read and item.option]
     places = {item: place for item in read if (place := find_place(item))}
     for item, place in places.items():
@@ -184,7 +187,7 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
 
 
 def _find_site_of_totals(script: Script) -> str | None:
-    """The site whose jobs are asked for in totals, and which has this queue."""
+    """The site whose jobs are asked for in totals, by its queue or list of file systems."""
     if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
         return None
     queue = script.value("-q")
@@ -192,7 +195,8 @@ def _find_site_of_totals(script: Script) -> str | None:
         if loaded is None or loaded.profile.scheduler != script.scheduler:
             continue
         profile = loaded.profile
-        if profile.pbs.resources == "totals" and queue in (profile.queues or {}):
+        lists = profile.filesystems and script.resource(profile.filesystems.resource)
+        if profile.pbs.resources == "totals" and (lists or queue in (profile.queues or {})):
             return name
     return None
 
@@ -222,6 +226,9 @@ def _settle_tasks(
             message = f"taken for {taken}; without --nodes, Slurm may spread them"
             draft.check(item.line, item.text, message)
             break
+    if (asked := script.count("--nodes") or 0) > request.nodes:
+        item = next(item for item in items if item.option == "--ntasks")
+        draft.check(item.line, item.text, f"Slurm gives so many nodes, and not {asked}")
     _shape(draft, request.nodes, request.gpus, request.cpus)
     return rest
 

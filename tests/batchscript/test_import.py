@@ -533,6 +533,16 @@ def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
     assert lines[1:] == body.splitlines()[:2]
 
 
+def test_what_slurm_takes_in_another_way_is_named() -> None:
+    imported = import_body("python t.py", "#SBATCH --nodes=4 --ntasks=1", "#PBS -l walltime=9:00")
+    assert [(left.kind, left.line) for left in imported.left] == [("check", 2), ("check", 3)]
+
+
+def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
+    imported = import_pbs("#PBS -l ncpus=12,ngpus=1\n#PBS -l storage=scratch/ab1\npython t.py")
+    assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
+
+
 def test_advice_names_a_program_of_python_alone() -> None:
     for line, named in (("aprun -n 2 parun a.py", False), ("aprun -n 2 python a.py", True)):
         imported = import_body(f"{line}\ncp a b", TWO_NODES)

@@ -302,6 +302,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     [
         ("other-nnodes", "srun -K1 torchrun --nnodes=4 t.py", "--nodes=2"),
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("first-node-only", "srun -K1 python t.py", "--nodes=4 --ntasks=1"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
         ("directive-variable", "true", "--nodes=$1"),

@@ -32,6 +32,11 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """
     nodes = script.nodes or count_nodes_of_totals(script)
+    asked = script.count("--nodes") or 0
+    for item in script.directives if asked > nodes else ():
+        if item.option == "--ntasks" and item.read:
+            message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
+            yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
     launched = any(item.started.launchers for item in script.launches)
     launched = launched or bool(_OTHER_WAYS.search(_COUNTS.sub("", script.text)))
     for launch in script.launches:

@@ -16,7 +16,7 @@ SERVICE = re.compile(
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
-_SHARES = re.compile(r"--(exact|overlap)(=.*)?")
+_SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
