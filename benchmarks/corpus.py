@@ -27,7 +27,7 @@ FACTS = ROOT / "tests" / "batchscript" / "corpus.tsv"
 #: every finding of lint in the scripts of the sets GRADED, and what it missed, graded by hand
 FINDINGS = ROOT / "tests" / "batchscript" / "findings.tsv"
 GRADED = ("later", "unseen", "second", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-GRADED += ("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth")
+GRADED += ("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth")
 VERDICTS = ("clean", "kept", "refused", "unread")
 
 
