@@ -73,7 +73,7 @@ CAUSES = (
         (*SCHEDULER, "agent"),
         r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
         r"|DUE TO (\S+ )?NODE FAILURE"
-        r"|Node failure on (?P<node3>\S+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
+        r"|Node failure on (?P<node3>[^\s)]+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
         r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)"
         r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)"
         r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with its daemon"

@@ -88,7 +88,7 @@ def test_a_job_is_submitted_watched_and_diagnosed(toys: Toys) -> None:
     assert toys.jobgen("status", "12").out.splitlines()[0] == "failed"
     code, out, err = toys.jobgen("diagnose", "12")
     assert code == 0, err
-    assert "toysub --without NODE" in out  # in its own words
+    assert "toysub --without n1`" in out  # in its own words
 
 
 def test_the_doctor_and_a_profile_know_its_cluster(toys: Toys) -> None:
