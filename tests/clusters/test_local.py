@@ -136,9 +136,10 @@ def test_worlds_apart_are_counted_and_are_no_good_end(
     if options.endswith("one node"):
         start = "{processes_per_node: 2}"
     nodes = 1 if options.endswith("one node") else 2
+    here = f"{{setup: 'export PATH={Path(sys.executable).parent}:$PATH'}}"  # has torch
     (tmp_path / "job.yaml").write_text(
         f"name: worlds\nscheduler: local\nresources: {{nodes: {nodes}, walltime: 5m}}\n"
-        f"launch: {start}\nrun: {{{target}}}\n"
+        f"environment: {here}\nlaunch: {start}\nrun: {{{target}}}\n"
     )
     result = jobgen("submit", "job.yaml", "--wait", env=os.environ, cwd=tmp_path)
     said = "FAILED: 2 worlds of 2, and not one of 4 processes"
