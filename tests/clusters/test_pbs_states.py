@@ -73,7 +73,7 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
             assert (jobs["again"].run_dir / "attempts" / "1").is_dir()
             waiting = standing.start_waiting(*names)
             # Nothing waits for a job that will never start.
-            assert [each.wait(60) for each in standing.start_waiting(hopeless)] == [7, 0]
+            assert [each.wait(60) for each in standing.start_waiting(hopeless)] == [7, 7]
             standing.ends(ENDED | KEPT)
             standing.refuses_another(*OPEN)
 

@@ -166,7 +166,7 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         *names, stuck = OPEN
         waiting = standing.start_waiting(*names)
         # Nothing waits for a job that will never start.
-        assert [each.wait(60) for each in standing.start_waiting(stuck)] == [7, 0]
+        assert [each.wait(60) for each in standing.start_waiting(stuck)] == [7, 7]
         standing.refuses_another(*OPEN)
         with slurm.without_accounting():
             standing.forget()
