@@ -52,8 +52,11 @@ _MOST_TEXT = 50_000  # characters of a configuration file
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
 
 
-def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
-    """Return what the spec can hardly mean, in the order of its lines."""
+def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) -> list[Problem]:
+    """Return what the spec can hardly mean, in the order of its lines.
+
+    `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
+    """
     rules = (
         _apply_table,
         _compare_processes,
@@ -67,13 +70,13 @@ def review(loaded: LoadedSpec, plan: Plan) -> list[Problem]:
         _check_setup,
         _check_numbers,
         _check_batches,
-        _check_paths,
         _check_words,
     )
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     parts = list(zip(loaded.programs(), plans, strict=True))
     problems = {problem for rule in rules for part in parts for problem in rule(*part)}
-    return sorted(problems.union(_check_roles(loaded, plan)))
+    paths = (_check_paths(*part, copied) for part in parts)
+    return sorted(problems.union(_check_roles(loaded, plan), *paths))
 
 
 @cache
@@ -462,11 +465,11 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
 
 
-def _check_paths(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+def _check_paths(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -> Iterator[Problem]:
     """Files and folders that the job reads and that are not here."""
     own = loaded.spec.environment
     setup = own.setup or ""
-    moved, copied = re.search(r"\b(cd|pushd)\b", setup), list_copied(loaded.spec.snapshot)
+    moved = re.search(r"\b(cd|pushd)\b", setup)
     for path, name, text in _list_files(loaded, plan):
         made = path != "environment.setup" and os.path.basename(name) in setup
         if _is_missing(name) and not made and not (moved and not os.path.isabs(name)):

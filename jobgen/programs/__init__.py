@@ -22,8 +22,8 @@ __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look
 
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
-    yield from (f"warning: {problem}" for problem in review(loaded, plan))
     copied, known = list_copied(loaded.spec.snapshot), list_names(loaded.spec)
+    yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     for one, part in zip(plans, loaded.programs(), strict=True):
         yield from map(str, look_at(one, copied, known, part.spec))
