@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -350,6 +350,11 @@ def _list_mounted() -> list[str]:
     return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
 
 
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders, or below one."""
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
+
+
 def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Paths that the program is given as they are outside its container."""
     container, site = loaded.spec.environment.container, plan.site.container
@@ -357,21 +362,14 @@ def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     seen = [target for *_, target in binds] + _list_mounted()
     for option, value in _list_options(plan.program.command):
         for source, target in (bind for bind in binds if len(bind) == 2):
-            below = f"{value}/".startswith(f"{source}/")
-            if below and not any(f"{value}/".startswith(f"{one}/") for one in seen):
+            if _is_below(value, [source]) and not _is_below(value, seen):
                 inside = target + value.removeprefix(source)
                 message = f"{option} {value} is {inside} inside the container"
                 yield loaded.problem("run.args", message, f"write {inside}")
                 break
         else:
-            known = (
-                [*seen, *(bind.partition(":")[0] for bind in site.binds if site)] if site else seen
-            )
-            if (
-                container
-                and _SHARED.match(value)
-                and not any(f"{value}/".startswith(f"{one}/") for one in known)
-            ):
+            of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
+            if container and _SHARED.match(value) and not _is_below(value, [*seen, *of_site]):
                 message = f"{option} {value} is not seen inside the container"
                 hint = f"write environment.container.binds: [{os.path.dirname(value)}]"
                 yield loaded.problem("run.args", message, hint)
@@ -477,8 +475,7 @@ def _check_paths(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -
             yield loaded.problem(path, f"{text} is not here", f"correct the path{where}")
         elif copied is not None and path in ("run.args", "environment.setup"):
             inside = os.path.exists(name) and name[:1] not in "/~$"
-            base = f"{os.path.normpath(name)}/"
-            if inside and not any(base.startswith(f"{one}/") for one in copied):
+            if inside and not _is_below(os.path.normpath(name), copied):
                 message = f"{text} is not in the snapshot, as git does not track it"
                 yield loaded.problem(path, message, f"git add it, or write snapshot: [{name}]")
     venv = os.path.expanduser(own.venv or "")
