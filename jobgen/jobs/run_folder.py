@@ -31,7 +31,7 @@ from jobgen.schedulers.base import State
 
 # Nodes give a sign of life every 20 s; a file server, its caches and clocks may be minutes behind.
 _ALIVE_SECONDS = 300
-_LOOKS_SECONDS = 15
+_LOOKS_SECONDS = 60  # how long the script looks for connections each second
 SIGTERM_CODE = 143  # as bash counts it
 _Folder = TypeVar("_Folder", str, Path)
 _NOTE = "state.json"
@@ -119,7 +119,8 @@ class Traces(NamedTuple):
     def apart(self) -> bool:
         """Whether all nodes have looked for connections of processes, and fewer than two had any.
 
-        Within seconds of a start they may have been missed.
+        A program that met for less than the second between two looks, as a first try does, may
+        have been missed: nothing is said of one that ended within a minute.
         """
         records = glob(f"{self.last}/met-*")
         try:
