@@ -232,7 +232,7 @@ def _take_over(request: Request, streams: Sequence[int]) -> None:
 
 
 def _become(request: Request) -> None:
-    """Run the module or the script of a request in this process, as Python does."""
+    """Run the module, script or input of a request in this process, as Python does."""
     words = list(request.words)
     if words[0] == "-u":
         words.pop(0)
@@ -242,6 +242,9 @@ def _become(request: Request) -> None:
     if words[0] == "-m":
         sys.argv[:], sys.path[0] = words[1:], os.getcwd()
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-":
+        sys.argv[:] = words
+        exec(sys.stdin.read(), vars(sys.modules["__main__"]))
     else:
         sys.argv[:], sys.path[0] = words, str(Path(words[0]).resolve().parent)
         runpy.run_path(words[0], run_name="__main__")

@@ -1,19 +1,22 @@
 """Preflight: the processes of a job compare their nodes, and try GPUs and network, before it runs.
 
 Each test starts the very function that scripts carry, on "nodes" of this machine: processes with
-other names, of which `sitecustomize` makes some different.
+other names, of which some lines before its program make some different.
 """
 
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from forked import Server, ask_by
 from support import ROOT, plan_of
 
 from jobgen.diagnose import CAUSES
@@ -24,8 +27,7 @@ from jobgen.rendering.render import render
 RUNTIME = ROOT / "templates" / "runtime"
 JOB = "name: a\nscheduler: slurm\nresources: {nodes: 2}\npreflight: true\nrun: {module: m}\n"
 MOST_LINES = 80  # that it adds to a script
-# Python runs this file of its path when it starts.
-PLANTED = "import os, sys\nnode = os.environ.get('JOBGEN_NODE')\nif node and sys.argv[0] == '-':\n"
+PLANTED = "import os, sys\nnode = os.environ['JOBGEN_NODE']\n"
 
 
 class Said(NamedTuple):
@@ -43,17 +45,31 @@ class Said(NamedTuple):
         return found[0]
 
 
-def preflight(folder: Path, *nodes: str, gpus: int = 0, planted: str = "") -> Said:
-    """Run one process for each of the names in `nodes`."""
-    (folder / "sitecustomize.py").write_text(PLANTED + (planted or "    pass\n"))
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """One that has imported torch: what is tried is not how Python starts."""
+    early = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    server = Server({**os.environ, **early}, ("torch", "torch.distributed"))
+    yield server
+    server.end()
+
+
+def preflight(
+    folder: Path, *nodes: str, python: Sequence[str], gpus: int = 0, planted: str = ""
+) -> Said:
+    """Run one process for each of the names in `nodes`; `python` are its words before `-`."""
+    (folder / "planted.py").write_text(PLANTED + planted)
+    (folder / "bin").mkdir()
+    stand_in = folder / "bin" / "python3"
+    stand_in.write_text(f'#!/bin/sh\ncat {folder}/planted.py - | {shlex.join(python)} "$@"\n')
+    stand_in.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     script = f". {RUNTIME}/core.sh; . {RUNTIME}/preflight.sh; GPUS=({gpus}); preflight; echo began"
     processes = []
     for rank, node in enumerate(nodes):
         own = {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(folder),
+            "PATH": f"{stand_in.parent}:{os.environ['PATH']}",
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
             "RANK": str(rank),
@@ -76,8 +92,8 @@ def preflight(folder: Path, *nodes: str, gpus: int = 0, planted: str = "") -> Sa
 
 
 @pytest.mark.torch
-def test_nodes_that_are_alike_and_reach_each_other_start(tmp_path: Path) -> None:
-    said = preflight(tmp_path, "n1", "n1", "n2")
+def test_nodes_that_are_alike_and_reach_each_other_start(tmp_path: Path, server: Server) -> None:
+    said = preflight(tmp_path, "n1", "n1", "n2", python=ask_by(server))
     assert said.codes == [0, 0, 0]
     pattern = r"jobgen: preflight: 3 processes agree; all-reduce \S+ GB/s; it took \d+\.\d s\n"
     assert re.fullmatch(pattern, said.texts[0]), said.texts
@@ -94,16 +110,16 @@ def test_nodes_that_are_alike_and_reach_each_other_start(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
-def test_every_difference_is_said_by_every_process_at_once(tmp_path: Path) -> None:
+def test_every_difference_is_said_by_every_process_at_once(tmp_path: Path, server: Server) -> None:
     planted = """\
-    import time, torch
-    if node == "n2":
-        true_time = time.time
-        time.time = lambda: true_time() + 41.3
-    if node == "n3":
-        torch.__version__ = "2.9.1"
+import time, torch
+if node == "n2":
+    true_time = time.time
+    time.time = lambda: true_time() + 41.3
+if node == "n3":
+    torch.__version__ = "2.9.1"
 """
-    said = preflight(tmp_path, "n1", "n2", "n2", "n3", planted=planted)
+    said = preflight(tmp_path, "n1", "n2", "n2", "n3", python=ask_by(server), planted=planted)
     assert said.codes == [1, 1, 1, 1]
     torch = said.reports["n1"]["torch"]
     assert said.faults == ["n2: clock 41 s ahead", f"n3: torch 2.9.1, others {torch}"]
@@ -114,51 +130,53 @@ def test_every_difference_is_said_by_every_process_at_once(tmp_path: Path) -> No
 
 
 @pytest.mark.torch
-def test_of_two_nodes_the_first_is_right_and_any_package_counts(tmp_path: Path) -> None:
+def test_of_two_nodes_the_first_is_right_and_any_package_counts(
+    tmp_path: Path, server: Server
+) -> None:
     planted = """\
-    if node == "n2":
-        sys.path.append(os.path.dirname(__file__) + "/more")
+if node == "n2":
+    sys.path.append(os.environ["JOBGEN_RUN_DIR"] + "/more")
 """
     (tmp_path / "more" / "odd_one-1.2.dist-info").mkdir(parents=True)
-    said = preflight(tmp_path, "n1", "n2", planted=planted)
+    said = preflight(tmp_path, "n1", "n2", python=ask_by(server), planted=planted)
     assert said.faults == ["n2: odd_one 1.2, others None"]
 
 
 @pytest.mark.torch
-def test_a_process_that_is_far_slower_is_named(tmp_path: Path) -> None:
+def test_a_process_that_is_far_slower_is_named(tmp_path: Path, server: Server) -> None:
     planted = """\
-    if node == "n2":
-        import timeit
-        true_repeat = timeit.repeat
-        timeit.repeat = lambda *words, **more: [50 * one for one in true_repeat(*words, **more)]
+if node == "n2":
+    import timeit
+    true_repeat = timeit.repeat
+    timeit.repeat = lambda *words, **more: [50 * one for one in true_repeat(*words, **more)]
 """
-    said = preflight(tmp_path, "n1", "n1", "n2", planted=planted)
+    said = preflight(tmp_path, "n1", "n1", "n2", python=ask_by(server), planted=planted)
     (fault,) = said.faults
     assert re.fullmatch(r"n2: process 0 multiplies at \S+ TFLOP/s, others \S+", fault)
     assert said.codes == [1, 1, 1]
 
 
 GPUS = """\
-    import torch
-    torch.cuda.device_count = lambda: {"n1": 2, "n2": 1}[node]
-    torch.cuda.set_device = lambda device: None
-    torch.cuda.mem_get_info = lambda: (3e9 if node == "n2" else 139e9, 140e9)
-    torch.cuda.get_device_name = lambda device: "H200"
+import torch
+torch.cuda.device_count = lambda: {"n1": 2, "n2": 1}[node]
+torch.cuda.set_device = lambda device: None
+torch.cuda.mem_get_info = lambda: (3e9 if node == "n2" else 139e9, 140e9)
+torch.cuda.get_device_name = lambda device: "H200"
 """
 
 
 @pytest.mark.torch
-def test_gpus_that_are_missing_or_in_use_are_found(tmp_path: Path) -> None:
-    said = preflight(tmp_path, "n1", "n2", gpus=2, planted=GPUS)
+def test_gpus_that_are_missing_or_in_use_are_found(tmp_path: Path, server: Server) -> None:
+    said = preflight(tmp_path, "n1", "n2", python=ask_by(server), gpus=2, planted=GPUS)
     assert said.faults == ["n2: sees 1 GPUs, plan says 2", "n2: GPU 0 has 3.0 of 140.0 GB free"]
     assert said.reports["n1"]["devices"] == [{"name": "H200", "gb": 140.0}] * 2
 
 
-TORCH_MISSING = "    sys.modules['torch'] = None\n"
+TORCH_MISSING = "sys.modules['torch'] = None\n"
 
 
 def test_without_torch_it_fails_and_says_so(tmp_path: Path) -> None:
-    said = preflight(tmp_path, "n1", planted=TORCH_MISSING)
+    said = preflight(tmp_path, "n1", python=[sys.executable], planted=TORCH_MISSING)
     assert said.codes == [1]
     assert "ModuleNotFoundError" in said.texts[0]
     assert "jobgen: error: preflight failed on n1;" in said.texts[0]
