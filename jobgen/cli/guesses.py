@@ -6,6 +6,7 @@ option that sets something of a job is looked up as a key of a spec.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,10 +44,10 @@ def explain_command(
     parts = re.split("[-_:.]", word.lower())[::-1]
     parts = [part for part in parts if part not in table["nouns"].split()]
     parts.sort(key=lambda part: (part in ("list", "run"), part not in known))
+    absent = shlex.join(one for one in _pick(rest, _SPEC) if not os.path.exists(one))
     for reading in (word.lower(), *parts):  # show-logs is logs
-        answer = find_rule(
-            "commands", {"words": reading, "word": reading, "plain": shlex.join(rest)}
-        )
+        facts = {"words": reading, "word": reading, "plain": shlex.join(rest), "absent": absent}
+        answer = find_rule("commands", facts)
         if not answer and reading in known:
             answer = {"type": f"jobgen {reading} $LINE"}
         if "say" in answer:
@@ -76,7 +77,10 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
         return line
     typed, remarks = _translate(foreign, command, others, word)
     for option, remark in remarks:
-        if not remark.startswith(f"type: jobgen {command.name} "):  # of an option that names a file
+        # Not of an option that names a file, or that the line has.
+        if not (
+            remark.startswith(f"type: jobgen {command.name} ") or f".{option.strip('-')}=" in line
+        ):
             typed += f"; for {option}: {remark}"
     return line + typed
 

@@ -47,6 +47,8 @@ _SETUP_READS = re.compile(
 )
 # Sizes of the groups of GPUs that hold one copy of a model: each GPU is in one of each kind.
 _PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
+# What has one process drive several GPUs.
+_TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
 _GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
 _MOST_TEXT = 50_000  # characters of a configuration file
 _SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
@@ -122,7 +124,7 @@ def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, st
     yield "setup", "environment.setup", setup
     for path, name, value in _list_settings(loaded, plan):
         yield "variable", path, f"{name}={value}"
-    for option, value in _list_settings_of(plan.program.command):
+    for option, value in list_settings(plan.program.command):
         yield "word", "run.args", f"{option} {value}"
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(run.command or ()))
     variables = plan.environment.variables
@@ -158,7 +160,7 @@ def _list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield option, value if equals else following
 
 
-def _list_settings_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command, and what the configuration files that it names hold."""
     for option, value in _list_options(words):
         yield option, value
@@ -189,6 +191,10 @@ def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
 
 def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes against the GPUs and CPUs of a node, and threads against its CPUs."""
+    source = _read_programs(plan) or ""
+    alone = not re.search(_TAKES_SEVERAL, source) and not (
+        "import" in source and "torch" not in source
+    )
     for group in dict.fromkeys(plan.nodes.own):
         processes, gpus, cpus = group.processes, group.gpus, group.cpus
         if gpus and processes > gpus:
@@ -198,7 +204,8 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
         elif processes < gpus and (
-            plan.launch.mode == "torchrun" or (plan.launch.mode == "direct" and processes > 1)
+            (plan.launch.mode == "torchrun" and alone)
+            or (plan.launch.mode in ("torchrun", "direct") and processes > 1)
         ):
             leave = "1 process leaves" if processes == 1 else f"{processes} processes leave"
             message = f"{leave} {gpus - processes} of {gpus} GPUs on a node idle"
@@ -387,7 +394,7 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
     group, gpus = plan.nodes.own[0], sum(plan.nodes.gpus_of_each)
-    options = list(_list_settings_of(plan.program.command))
+    options = list(list_settings(plan.program.command))
     named = [
         (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), value)
         for option, value in options
@@ -526,8 +533,8 @@ def _is_missing(name: str) -> bool:
     return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
 
 
-def _takes_port(plan: Plan, port: str) -> bool:
-    """Whether a server, in its command or its own file, knows its port; or what it does is open."""
+def _read_programs(plan: Plan) -> str | None:
+    """Return a role's command, and the files that it names; None if one is not here."""
     command, environment = plan.program.command, plan.environment
     texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
     for word in command:
@@ -535,8 +542,8 @@ def _takes_port(plan: Plan, port: str) -> bool:
             try:
                 texts.append(Path(word).read_text(errors="replace"))
             except OSError:
-                return True
-    return any(port[1:] in text for text in texts)
+                return None
+    return "\n".join(texts)
 
 
 def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -566,7 +573,15 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem(key, message, hint)
         port = re.search(r"--port[= ](\d+)\b", text)
         own = f"${member.name.upper()}_PORT"
-        if member.test[:1] in (("http",), ("tcp",)) and (port or not _takes_port(member.plan, own)):
+        source = _read_programs(member.plan)
+        asked_at = ready.http if ready and ready.http else ""
+        routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source or "")
+        if routes and asked_at.partition("?")[0] not in (source or ""):
+            message = f"asks {asked_at}, and its program answers {', '.join(routes[:4])} alone"
+            hint = f"write ready: {{http: {routes[0]}}}"
+            yield loaded.problem(f"roles.{member.name}.ready.http", message, hint)
+        silent = source is not None and own[1:] not in source
+        if member.test[:1] in (("http",), ("tcp",)) and (port or silent):
             where = f"listens at port {port[1]}" if port else "takes its port from elsewhere"
             hint = f"write --port {own}" if port else f"let it listen at {own}"
             yield loaded.problem(key, f"{where}, and ready asks at {own}", hint)

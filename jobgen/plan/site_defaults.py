@@ -78,6 +78,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
             *(f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt),
             *_advise_type(context, gpu_type, asked),
             *_advise_walltime(context, record),
+            *_advise_filesystems(context, filesystems),
             *shapes.advise(context, node, group_on(node), about=about),
             *([f"note: {defaults.network}"] if defaults.network else ()),
         ],
@@ -104,6 +105,22 @@ def _advise_walltime(context: Context, queue: SiteQueue) -> Iterator[str]:
         time, about = format_time(holder.default_walltime), context.site.cite(holder)
         message = f"a job that asks for no walltime gets {time} here{about}"
         yield f"warning: {loaded.problem('resources', message, 'add walltime, such as 4h')}"
+
+
+def _advise_filesystems(context: Context, filesystems: tuple[str, ...]) -> Iterator[str]:
+    """Say which file systems the spec's paths lie on, if the spec asks for others alone."""
+    spec, listed = context.spec, context.site.filesystems
+    given = [*(spec.filesystems or ()), *spec.directives]
+    if listed is None or not (spec.filesystems or limits.is_listed_by_hand(listed, spec)):
+        return
+    known = [name for name in listed.known or () if re.search(rf"['\"]/{name}/", str(spec))]
+    lacking = [
+        name for name in [*_list_filesystems(listed, spec), *known] if name not in str(given)
+    ]
+    if lacking:
+        message = f"{listed.resource} leaves out {', '.join(lacking)}, where paths of the spec lie"
+        place = "filesystems" if spec.filesystems else "directives"
+        yield f"warning: {context.loaded.problem(place, message, 'add it')}"
 
 
 def _spell_type(profile: SiteProfile, asked: str | None) -> str | None:

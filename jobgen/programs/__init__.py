@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import list_copied, review
+from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import PREFIXES
 from jobgen.spec.load import LoadedSpec
@@ -24,9 +24,10 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     copied, known = list_copied(loaded.spec.snapshot), list_names(loaded.spec)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
+    apart = loaded.spec.resources.nodes != 1
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     for one, part in zip(plans, loaded.programs(), strict=True):
-        yield from map(str, look_at(one, copied, known, part.spec))
+        yield from map(str, look_at(one, copied, known, part.spec, apart=apart))
 
 
 def look_at(
@@ -34,16 +35,19 @@ def look_at(
     copied: tuple[str, ...] | None = None,
     known: Iterable[str] = (),
     spec: JobSpec | None = None,
+    *,
+    apart: bool = False,
 ) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    `known` are variables that the other roles of the job give it. There is nothing to find in a
+    `known` are variables that the other roles of the job give it, which are `apart` on several
+    nodes. There is nothing to find in a
     program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
-    size = _measure(plan, copied, known, spec)
+    size = _measure(plan, copied, known, spec)._replace(apart=apart)
     while words[1:] and os.path.basename(words[0]) in PREFIXES:
         del words[0]
     if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
@@ -88,7 +92,7 @@ def _measure(
     unset = (
         [name for name, value in args.items() if value is False] if isinstance(args, dict) else []
     )
-    gpu = plan.requests.gpu_type or plan.defaults.gpu_type or ""
+    gpu = plan.requests.gpu_type or plan.defaults.gpu_type or plan.defaults.node.gpu or ""
     varied = [name for name in (tasks[0].variables if tasks else ()) if name not in own]
     return JobSize(
         nodes=len(nodes.processes),
@@ -115,6 +119,8 @@ def _measure(
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
         old=gpu if re.search("(?i)v100|p100|t4|k80|rtx_?20|titan", gpu) else "",
         metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
+        roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
+        settings="\n".join(map(" ".join, list_settings(plan.program.command))),
     )
 
 

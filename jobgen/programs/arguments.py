@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping as Values
+from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from jobgen.errors import JobgenError
 from jobgen.programs.reader import Fact, ReadProgram
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
+from jobgen.spec.yaml_nodes import Mapping, parse_value
 
 _CORRECT = "correct run.args, or what stands behind --"
 _TYPES = {"int": int, "float": float, "str": str}
@@ -28,7 +33,7 @@ class Answer(NamedTuple):
     fault: str = ""
     write: str = ""
     # Of each option, by the names in the source: args.lr.
-    values: Mapping[str, ast.expr] = MappingProxyType({})
+    values: Values[str, ast.expr] = MappingProxyType({})
     unread: tuple[str, ...] = ()  # options that are given and that nothing reads
 
 
@@ -46,18 +51,65 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answ
     given = [word for word in words if re.match(r"--\w", word)]
     if program.find("hydra"):
         own = [word for word in given if not re.match(_OF_HYDRA, word)]
-        name = own[0].strip("-") if own else ""
-        return Answer(f"Hydra knows no {own[0]}", f"write args: [{name}=...]") if own else Answer()
+        if own:
+            return Answer(f"Hydra knows no {own[0]}", f"write args: [{own[0].strip('-')}=...]")
+        return _ask_hydra(program, [word for task in tasks for word in task])
     # A flag's first word is its name; click has some, which begin with --.
-    rows = [call.words for call in program.find("declares")]
+    rows = [call.words for call in program.find("declares")] + _list_signed(program)
     declared = [
         str(word) for row in rows for word in row if word is row[0] or str(word)[:2] == "--"
     ]
     if declared and not program.partial and not program.find("parses"):
         known = {f"--{part.strip('-')}" for word in declared for part in word.split("/")}
+        if program.find("signs"):
+            known |= {f"--no-{name[2:]}" for name in known}
+            known |= {name.replace("_", "-") for name in known}
         heads = [word.partition(".")[0] for word in given]  # of --config.lr
         return _refuse_unknown([one for one in heads if f"--{one[4:]}" not in known], known)
     return _ask_parser(program, tasks)
+
+
+def _ask_hydra(program: ReadProgram, words: Sequence[str]) -> Answer:
+    """Return what is wrong with values for keys that the program's configuration lacks."""
+    call = program.find("hydra")[0]
+    texts = {name: getattr(node, "value", None) for name, node in call.given.items()}
+    folder, name = texts.get("config_path"), texts.get("config_name")
+    if not isinstance(folder, str) or not isinstance(name, str) or "--config" in str(words):
+        return Answer()
+    file = os.path.join(
+        os.path.dirname(call.module.path), folder, f"{name.removesuffix('.yaml')}.yaml"
+    )
+    try:
+        whole = parse_value(Path(file).read_text(encoding="utf-8"), file=file)
+    except (OSError, ValueError, JobgenError):
+        return Answer()
+    open_ended = isinstance(whole, Mapping) and "defaults" in whole.items
+    for word in words:
+        key, equals, _ = word.partition("=")
+        node, path = whole, ""
+        for part in key.split(".") if equals and re.match(r"(?!hydra\b)[A-Za-z]", key) else ():
+            known = node.items if isinstance(node, Mapping) else {part: node}
+            if part not in known and open_ended and not path:
+                break
+            path = f"{path}.{part}".strip(".")
+            if part not in known:
+                near = find_near(part, known) or ", ".join(known)
+                return Answer(f"{file} has no {path}", f"write {near}, or +{word} for a new key")
+            node = known[part]
+    return Answer()
+
+
+def _list_signed(program: ReadProgram) -> list[list[object]]:
+    """Return the options that typer, fire or tyro make of a function's or a class's names."""
+    bodies = {getattr(one, "name", ""): one for one in program.entry.tree.body}
+    signs = [ast.unparse(call.node.args[0]) for call in program.find("signs") if call.node.args]
+    body: Any = bodies.get(signs[0]) if len(signs) == 1 else None
+    if isinstance(body, ast.FunctionDef) and not body.args.kwarg:
+        return [[f"--{arg.arg}"] for arg in [*body.args.args, *body.args.kwonlyargs]]
+    if not isinstance(body, ast.ClassDef) or body.bases:
+        return []
+    fields = [one for one in body.body if isinstance(one, ast.AnnAssign)]
+    return [[f"--{ast.unparse(one.target)}"] for one in fields]
 
 
 def _refuse_unknown(given: Sequence[str], known: set[str]) -> Answer:
@@ -95,7 +147,7 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
             return Answer(str(error), _CORRECT)
         if read.help:
             return Answer("--help prints its help", "remove it")
-        unknown = [word.partition("=")[0] for word in rest if re.match(r"--(?!no-)\w", word)]
+        unknown = [word.partition("=")[0] for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
         refused = _refuse_unknown(unknown, known)
         beyond = [word for word in rest if word[:1] != "-"] if sure else []
         if refused.fault:

@@ -23,6 +23,7 @@ class Part(NamedTuple):
 
     body: Sequence[ast.AST]
     tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
+    past: tuple[ast.expr, ...] = ()  # of those whose other way has left before
     tried: bool = False  # whether a `try` stands around them
     inside: str = ""  # the function around them, or the class if Python calls the function
 
@@ -81,7 +82,9 @@ _PASSED = frozenset(
 )
 
 _KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom})
-_BLOCKS = frozenset({ast.If, ast.Try, ast.FunctionDef, ast.ClassDef})
+_LOOPS = (ast.For, ast.While, ast.With)
+_BLOCKS = frozenset({ast.If, ast.Try, ast.FunctionDef, ast.ClassDef, *_LOOPS})
+_LEAVES = (ast.Return, ast.Continue, ast.Raise)
 
 
 class Module:
@@ -108,6 +111,12 @@ class Module:
     def _read(self, part: Part) -> Iterator[Part]:
         """Keep what is looked for in a part, and yield the parts in it."""
         nodes = [*part.body]
+        for at, node in enumerate(part.body, 1):
+            if type(node) is ast.If and isinstance(node.body[-1], _LEAVES) and not node.orelse:
+                past = (*part.past, ast.UnaryOp(ast.Not(), node.test))
+                yield part._replace(body=part.body[at:], past=past)
+                nodes = [*part.body[:at]]
+                break
         for node in nodes:  # and for what is found in them, which comes behind
             kind = type(node)
             if kind in _PASSED:
@@ -135,6 +144,11 @@ class Module:
                 yield part._replace(body=node.body, tests=tests)
             yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
             yield part._replace(body=[node.test])
+        elif isinstance(node, _LOOPS):
+            heads = [getattr(node, name, None) for name in ("target", "iter", "test")]
+            heads += getattr(node, "items", [])
+            yield part._replace(body=[*filter(None, heads), *getattr(node, "orelse", [])])
+            yield part._replace(body=node.body)
         elif isinstance(node, ast.Try):
             handled = [one for handler in node.handlers for one in handler.body]
             body = [*node.body, *handled, *node.orelse, *node.finalbody]
@@ -205,6 +219,7 @@ class ReadProgram:
         self.entry = Module(path, started=True)
         self.modules = [self.entry]
         self.missing: list[Fact] = []  # modules of the project that are not there
+        self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
         self._roots = {root: _list_own(root) for root in roots or beside}
@@ -225,6 +240,7 @@ class ReadProgram:
         self.partial = bool(waiting)  # whether more is imported than was read
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds: dict[str, list[Fact]] = {}
+        self._callers: dict[str, list[Fact]] = {}  # by the last part of their names
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds.setdefault(kind, []).append(call)
@@ -232,6 +248,22 @@ class ReadProgram:
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt`."""
         return self._kinds.get(kind, [])
+
+    def find_callers(self, call: Fact) -> list[Fact]:
+        """Return the program's own calls of the function around a call."""
+        if not self._callers:
+            for one in self.calls:
+                if one.name.partition(".")[0] not in self.libraries:
+                    self._callers.setdefault(one.short, []).append(one)
+        return self._callers.get(call.part.inside, []) if call.part.inside else []
+
+    def list_ways(self, call: Fact, depth: int = 3) -> list[str]:
+        """Return the tests that hold on each way to a call, through the functions around it."""
+        part = call.part
+        tests = "".join(f"; {ast.unparse(test)}" for test in (*part.tests, *part.past))
+        callers = self.find_callers(call) if depth else []
+        ways = [way for one in callers for way in self.list_ways(one, depth - 1)]
+        return list(dict.fromkeys(f"{tests}{way}" for way in ways)) or [tests]
 
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports: from beside it, or from here."""
@@ -250,11 +282,31 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += read
+            if len(read) == 1 and read[0].startswith(f"{base}."):
+                self._taken.append((one, read[0]))
             # A folder of modules, or a compiled module, is there and no file to read.
             there = read or os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
             if not there and not one.part.tried and (dots or first in self._own):
                 self.missing.append(one)
         return files
+
+    def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
+        """Yield imports from a file of the project, with the file, and a name that it lacks."""
+        texts = {os.path.realpath(module.path): module.text for module in self.modules}
+        for one, file in self._taken:
+            text = texts.get(os.path.realpath(file), "import *")
+            if one.part.tried or re.search(r"import \*|__getattr__|globals\(|exec\(", text):
+                continue
+            names = [name.name for name in one.node.names]
+            if isinstance(one.node, ast.Import) and one.module is not self.entry:
+                continue
+            if isinstance(one.node, ast.Import):  # unless the name stands for something else, too
+                used = re.search(rf"(?<!import )\b{one.name}\b(?!\.)", one.module.text)
+                calls = [] if used else [call.name.split(".") for call in one.module.calls]
+                names = [call[1] for call in calls if call[0] == one.name and call[1:]]
+            for name in names:
+                if name != "*" and not re.search(rf"\b{name}\b", text):
+                    yield one, file, name
 
     @cached_property
     def text(self) -> str:

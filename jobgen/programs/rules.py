@@ -45,6 +45,9 @@ class JobSize(NamedTuple):
     offline: bool = False  # whether the nodes have no internet
     old: str = ""  # a type of GPU that has no bfloat16
     metrics: str = ""  # the name of the file that the report reads
+    roles: str = ""  # the variables with the addresses of the job's roles
+    apart: bool = False  # whether they have several nodes
+    settings: str = ""  # options with their values, a line each, and those of files that they name
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -149,9 +152,19 @@ _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
 _ASKS = r"(int\(os\.environ\[.WORLD_SIZE.\]\)|world_size|[\w.]*get_world_size\(\))"
 # An option with a word for no.
 _DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
-# A test that holds for the first rank alone, and one that holds for others.
-_FIRST_RANK = r"^[\w.]*(rank(\(\))? == 0|(is_main|is_master|master_process)\w*(\(\))?)( and |$)"
-_OTHER_RANKS = r"rank.*(!=|>|<| in |== [1-9])|^not .*(rank|main|master)"
+# What holds on a way to a call that the first rank alone takes, or others.
+_MAIN = r"[\w.]*(is_main|is_master|master_process|is_rank_?(0|zero))\w*(\(\))?"
+_RANK = r"([\w.]*(rank|process_index)(\(\))?|int\([^;()]*RANK[^;()]*\))"
+_FIRST_RANK = re.compile(
+    rf"; ([^;]* and )?({_RANK} (== 0|in (\[|\()(-1, 0|0, -1)(\]|\)))|(not not )?{_MAIN})( and |;|$)"
+    rf"|; not ({_RANK} (!= 0|> 0)|not {_MAIN})( or |;|$)"
+)
+_OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
+# What may tell processes apart.
+_RANKED = re.compile(
+    r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
+    r"|(gpu|device|process)(\(\))? *(==|!=)"
+)
 
 
 class _Look:
@@ -166,6 +179,8 @@ class _Look:
         words["there"] = "|".join(map(str, range(size.gpus)))
         words["fitting"] = "|".join(map(str, range(size.cpus + 1)))
         words["left"] = "|".join(size.unset) or _NEVER
+        options = {word.partition("=")[0] for word in given if word[:2] == "--"}
+        words["optioned"] = "|".join(map(re.escape, options)) or _NEVER
         words["argv"] = "|".join(map(str, range(len(given) + 1)))
         words["denied"] = "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER
         self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
@@ -234,6 +249,10 @@ class _Look:
         def fits(at: Fact) -> bool:
             return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in of_place)
 
+        if "job" in rule:
+            if (match := re.search(rule["job"], self.size.settings, re.MULTILINE)) is None:
+                return
+            self.values |= match.groupdict()
         calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
         if ("calls" in rule and not calls) or not re.search(form, self.program.text):
             return
@@ -271,6 +290,8 @@ class _Look:
         for one in self.program.missing:
             if one.module is self.program.entry or not one.part.inside:
                 self.say("module-missing", one, name=one.name)
+        for one, file, name in self.program.list_lacking():
+            self.say("module-missing.name", one, file=file, name=name)
         copied = self.size.copied
         for module in self.program.modules if copied is not None else ():
             path = os.path.normpath(module.path)
@@ -302,7 +323,7 @@ class _Look:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
         base = self.size.arguments
         if base is None or not any(
-            map(self.program.find, ("parses", "skips", "hydra", "declares"))
+            map(self.program.find, ("parses", "skips", "hydra", "declares", "signs"))
         ):
             return
         from jobgen.programs.arguments import read_arguments
@@ -379,11 +400,26 @@ def _count(node: ast.expr | None, default: int) -> int:
 
 def _is_lonely(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone comes here, and the others meet it nowhere else."""
-    if not call.part.tests or not re.search(_FIRST_RANK, ast.unparse(call.part.tests[-1])):
+    if not _is_first(look, call):
         return False
-    leaves = any(isinstance(one, ast.Return | ast.Continue) for one in call.part.body)
-    tests = [ast.unparse(test) for one in look.program.find("collects") for test in one.part.tests]
-    return not leaves and not any(re.search(_OTHER_RANKS, test) for test in tests)
+    branch = call.part.body if call.part.tests else ()
+    leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)
+    met = [way for one in look.program.find("collects") for way in look.program.list_ways(one)]
+    others = [way for way in met if _OTHER_RANKS.search(way) and not _FIRST_RANK.search(way)]
+    return not leaves and not others
+
+
+def _is_first(look: _Look, call: Fact) -> bool:
+    """Whether rank 0 alone comes here."""
+    return all(map(_FIRST_RANK.search, look.program.list_ways(call)))
+
+
+def _is_common(look: _Look, call: Fact) -> bool:
+    """Whether nothing on any way to it, or in its words, tells processes apart."""
+    if call.part.inside and not look.program.find_callers(call):
+        return False
+    texts = [call.text, call.part.inside, *look.program.list_ways(call)]
+    return not any(map(_RANKED.search, texts))
 
 
 def _list_files(call: Fact, form: str) -> list[str]:
@@ -427,6 +463,10 @@ PLACES = {
     "othercount": _is_other_count,
     "sole": _is_sole,
     "lonely": _is_lonely,
+    "first": _is_first,
+    "common": _is_common,
+    "checked": lambda look, call: re.search("exist|is_?dir", str(look.program.list_ways(call))),
+    "tried": lambda _, call: call.part.tried,
     "absent": _is_absent,
     "unmade": _is_unmade,
     "othershape": _is_other_shape,

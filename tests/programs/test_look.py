@@ -206,7 +206,8 @@ def test_a_module_finds_its_package_from_here(tmp_path: Path) -> None:
         (remark,) = look_at(resolve(load("job.yaml")))
         assert remark.rule == "module-missing"
         Path("pkg/net.py").write_text(
-            "import torch.distributed as d\nd.init_process_group()\nd.all_reduce('LOCAL_RANK')"
+            "import torch.distributed as Net\nNet.init_process_group()\n"
+            "Net.all_reduce('LOCAL_RANK')"
         )
         assert look_at(resolve(load("job.yaml"))) == []
 

@@ -112,7 +112,54 @@ def test_nothing_is_said_about_a_program_for_several_processes(
     assert look(tmp_path, program) == []
 
 
+EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
+
+RIGHT |= {
+    "a function that all ranks call": GROUP + OWN_GPU + EVALUATE + "evaluate()\n",
+    "a function that one rank and the others call": (
+        GROUP + OWN_GPU + EVALUATE + "if rank == 0:\n    evaluate()\nelse:\n    evaluate()\n"
+    ),
+    "the others have left": (
+        GROUP + OWN_GPU + "def save():\n    if rank != 0:\n        return\n"
+        "    torch.save(model, 'm.pt')\nsave()\n"
+    ),
+    "a folder that may be there": GROUP + OWN_GPU + "os.makedirs('out', exist_ok=True)\n",
+    "the first rank of each node": (
+        GROUP + OWN_GPU + "import shutil\nif os.environ['LOCAL_RANK'] == '0':\n"
+        "    shutil.unpack_archive('d.tar', '/tmp/d')\n"
+    ),
+}
+
 WRONG = {
+    "a collective in a function that rank 0 alone calls": (
+        GROUP + OWN_GPU + EVALUATE + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
+        ["some-ranks"],
+    ),
+    "a collective where the others have left": (
+        GROUP + OWN_GPU + "def save():\n    if rank != 0:\n        return\n"
+        "    dist.barrier()\nsave()\n",
+        ["some-ranks"],
+    ),
+    "FSDP's state where rank 0 alone is": (
+        GROUP + OWN_GPU + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+        "model = FSDP(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'm.pt')\n",
+        ["some-ranks"],
+    ),
+    "a cache that all write": (
+        GROUP + OWN_GPU + "import numpy as np\nif not os.path.exists('c.npy'):\n"
+        "    np.save('c.npy', x)\nif rank == 0:\n    print(x)\n",
+        ["all-write"],
+    ),
+    "a folder that all make": (GROUP + OWN_GPU + "os.makedirs('out')\n", ["all-make"]),
+    "a node's own folder that rank 0 fills": (
+        GROUP + OWN_GPU + "import shutil\nif rank == 0:\n"
+        "    shutil.unpack_archive('d.tar', '/tmp/d')\n",
+        ["one-node"],
+    ),
+    "a try of Lightning": (
+        "import lightning as L\nL.Trainer(devices=4, num_nodes=2, fast_dev_run=True).fit(m)\n",
+        ["tried-only"],
+    ),
     "no group": ("import torch\nloss.backward()", ["no-process-group"]),
     "spawn": (
         "import torch.multiprocessing as mp\ndef main():\n    mp.spawn(work, nprocs=4)\nmain()",
@@ -322,6 +369,51 @@ def test_what_a_launcher_cannot_mean_is_found(
     program: str, expected: list[str], tmp_path: Path
 ) -> None:
     assert rules(look(tmp_path, program)) == expected
+
+
+def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
+    text = "from datasets import load_dataset\nimport data\nload_dataset('x'), data.read()\n"
+    found = look(tmp_path, text, size=ONE, datasets="def read(): ...", data="def load(): ...")
+    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1, 2]
+    assert not look(tmp_path, text, size=ONE, datasets="from x import *", data="def read(): ...")
+
+
+@pytest.mark.parametrize(
+    ("program", "settings", "rule"),
+    [
+        ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
+        ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
+        ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
+        ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
+        ("import os\nprint(os.environ.get('S_ADDR', 'localhost'))\n", "", ""),
+    ],
+)
+def test_what_the_job_gives_is_compared(
+    program: str, settings: str, rule: str, tmp_path: Path
+) -> None:
+    size = ONE._replace(arguments=(), settings=settings, roles="$S_ADDR", apart=True)
+    assert rules(look(tmp_path, program, size=size)) == [rule] * bool(rule)
+
+
+@pytest.mark.parametrize("call", ["typer.run(main)", "fire.Fire(main)"])
+def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
+    program = f"import {call.partition('.')[0]}\ndef main(lr: float = 1):\n    ...\n{call}\n"
+    for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
+        remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
+        assert rules(remarks) == found
+
+
+def test_hydra_has_no_such_key(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("optimizer: {lr: 1}\n")
+    program = (
+        "import hydra\n@hydra.main(config_path='.', config_name='config')\n"
+        "def main(cfg):\n    print(cfg)\nmain()\n"
+    )
+    for word in ("optimizer.lr=2", "+optimizer.x=2", "hydra.run.dir=x"):
+        found = look(tmp_path, program, size=ONE._replace(arguments=(word,)))
+        assert not found, word
+    (remark,) = look(tmp_path, program, size=ONE._replace(arguments=("optimizer.rate=2",)))
+    assert "optimizer.rate" in remark.message
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:
