@@ -276,7 +276,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "a condition ends the script"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition or function"),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
-        ("eval python t.py", ONE_GPU, "'eval' is left to bash"),
+        ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
+        ("C='export X=1'\neval $C", ONE_GPU, "'eval' is left to bash"),
         (
             "cat a | while read x; do echo $x; done\npython t.py",
             ONE_GPU,
@@ -611,3 +612,9 @@ def test_the_index_of_an_array_of_pbs_is_known() -> None:
     assert yaml.safe_load(import_pbs(text).yaml)["run"]["args"] == [
         {"value": "$PBS_ARRAY_INDEX", "expand": True}
     ]
+
+
+def test_cpus_that_no_directive_names_are_asked_for_only_where_the_tasks_go() -> None:
+    asked = "#SBATCH --nodes=1 --ntasks-per-node=4 --gpus-per-node=4"
+    assert spec_of("srun python t.py", asked)["resources"] == {"gpus_per_node": 4}
+    assert spec_of("python t.py", asked)["resources"]["cpus_per_node"] == 4

@@ -401,8 +401,22 @@ def test_a_plain_program_has_an_exit_code_too() -> None:
     assert [item.rule.id for item in check(Script("a.sh", text))] == ["hidden-exit"]
 
 
-def test_a_node_list_in_a_comment_starts_nothing() -> None:
-    text = (
-        "#!/bin/bash\n#PBS -l nodes=4:ppn=4\ncd $PBS_O_WORKDIR\npython t.py\n#cat $PBS_NODEFILE\n"
-    )
-    assert [item.rule.id for item in check(Script("a.pbs", text))] == ["first-node-only"]
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("python t.py\n#cat $PBS_NODEFILE", True),
+        (
+            'C="python t.py"\nif [ "$PBS_NODEFILE" ]; then uniq $PBS_NODEFILE > all; fi\neval $C',
+            True,
+        ),
+        ("export MASTER_ADDR=$(head -1 $PBS_NODEFILE)\npython t.py", True),
+        ("uniq $PBS_NODEFILE > all\npython t.py --hosts all", False),
+        ("H=$(uniq $PBS_NODEFILE)\npython t.py $H", False),
+        ("for h in $(cat $PBS_NODEFILE); do reach $h; done\npython t.py", False),
+        ('C="mpiexec $(uniq $PBS_NODEFILE) python t.py"\neval $C\npython end.py', False),
+    ],
+)
+def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) -> None:
+    text = f"#!/bin/bash\n#PBS -l nodes=4:ppn=4\ncd $PBS_O_WORKDIR\n{body}\n"
+    rules = [item.rule.id for item in check(Script("a.pbs", text))]
+    assert ("first-node-only" in rules) is found

@@ -116,6 +116,7 @@ LAUNCHES = {
         2,
     ),
     "module": ("time python -m train {}", 1, 1, 1),
+    "evaluated": ("CMD='srun python train.py --own \"two words\"'\neval $CMD {}", 2, 2, 2),
 }
 HEAD = """\
 #!/bin/bash

@@ -50,6 +50,10 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)
+    own = shape.gpus or 1 if read.mode == "direct" else 1
+    asked = script.can.chunks or script.value("--cpus-per-task", "--cpus-per-gpu")
+    if not asked and read.values.get("launch.processes_per_node", own) == script.request.tasks:
+        draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
     if read.logged:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
     _list_arguments(script, draft)

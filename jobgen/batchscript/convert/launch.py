@@ -6,17 +6,25 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert.straight import (
     NoLauncherError,
     NotStraightError,
     Statement,
+    classify,
     takes_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import Launcher, Torchrun, find_agent, read_torchrun, unwrap
+from jobgen.batchscript.launchers import (
+    Launcher,
+    Torchrun,
+    find_agent,
+    list_inner,
+    read_torchrun,
+    unwrap,
+)
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
@@ -145,8 +153,21 @@ class _Line:
     ) -> None:
         self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
         self.command = expand_command(statement.first, reader.variables)
+        if self.command.name == "eval":
+            self.command = self._read_eval(self.command)
         self.started = unwrap(self.command.words)
         self.tasks = shape.tasks  # of each node
+
+    def _read_eval(self, command: Command) -> Command:
+        """Return the command that `eval` runs, where it is a single one that starts a program."""
+        inner = list_inner(unwrap(command.words), command)
+        plain = len(inner) == 1 and inner[0].end == "\n" and not inner[0].heredocs
+        if not plain or inner[0].name == "eval" or classify(inner[0]) != "launch":
+            raise self.refuse("'eval' is left to bash")
+        return expand_command(inner[0], self.reader.variables)._replace(
+            assignments=command.assignments + inner[0].assignments,
+            redirects=command.redirects + inner[0].redirects,
+        )
 
     def refuse(self, reason: str) -> NotStraightError:
         return NotStraightError(self.statement.line, reason)

@@ -156,7 +156,7 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
     first, last = group[0].place.line, max(command.last_line for command in group)
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
-    kinds = [_classify(command) for command in group]
+    kinds = [classify(command) for command in group]
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, kinds), tuple(group), text)
         return
@@ -212,8 +212,8 @@ def _classify_all(kinds: list[str]) -> str:
     return "repeats" if set(kinds) <= plain else "once"
 
 
-def _classify(command: Command) -> str:
-    """What one command is for."""
+def classify(command: Command) -> str:
+    """Return what one command is for."""
     kind = _classify_quiet(command)
     if command.end == "&" and kind not in ("prints", "launch"):
         raise NotStraightError(command.place.line, "a command runs in the background")
@@ -231,9 +231,7 @@ def _classify_quiet(command: Command) -> str:
     if is_hook(command):
         return "hook"
     if name == "eval":
-        if not list(list_substituted(command.words[-1].raw)):
-            raise NotStraightError(command.line, "'eval' is left to bash")
-        return "repeats"
+        return "repeats" if list(list_substituted(command.words[-1].raw)) else "launch"
     if _LISTS.fullmatch(text) or text == "time":
         return "prints"
     if name in ("source", ".") and len(command.words) in (2, 3):

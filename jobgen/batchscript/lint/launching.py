@@ -5,18 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from jobgen.batchscript.bash import DECLARES
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.purposes import FILTERS, HARMLESS
 from jobgen.batchscript.reader import LaunchCommand, Script
 
-_OTHER_WAYS = re.compile(
-    r"NODEFILE|NODELIST|hostfile|\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b"
-)
-# Lines that count or print the nodes alone.
-_COUNTS = re.compile(
-    r"^[^>\n]*\bwc\b[^>\n]*$|^\s*((cat|uniq|sort|echo)\b[^>\n]*|#.*)$", re.MULTILINE
-)
+_STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
+# Hand on what they are told of the nodes, by variables and files, and start nothing.
+_HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
+
+
+def _reaches_others(script: Script) -> bool:
+    """Whether a command starts something by a launcher, or is told of the job's other nodes."""
+    known = "NODEFILE|NODELIST|hostfile"
+    for launch in script.launches:
+        command = launch.command
+        texts = [word.raw for word in command.all_words]
+        text = " ".join(texts + [doc.body for doc in command.heredocs])
+        started = _STARTS.search(text) and command.name not in ("echo", "printf")
+        if launch.started.launchers or started:
+            return True
+        if not re.search(known, text):
+            continue
+        if command.name not in _HANDS_ON:
+            return True
+        names = {name for name, _, raw in command.variables() if re.search(known, raw)}
+        names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
+        files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
+        told = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
+        known = "|".join([known, *told])
+    return False
 
 
 def _is_inner(launch: LaunchCommand) -> bool:
@@ -37,8 +57,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         if item.option == "--ntasks" and item.read:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
-    launched = any(item.started.launchers for item in script.launches)
-    launched = launched or bool(_OTHER_WAYS.search(_COUNTS.sub("", script.text)))
+    launched = _reaches_others(script)
     for launch in script.launches:
         agent, program = launch.torchrun, launch.started.program
         if (
