@@ -73,12 +73,6 @@ class Word:
         """What bash expands in it."""
         return " ".join(part.text for part in self.segments if part.live)
 
-    @property
-    def literal(self) -> bool:
-        """Whether the program gets `text` as it is."""
-        globs = (not part.quoted and re.search(r"[*?{]", part.text) for part in self.segments)
-        return not self.raw.startswith("~") and not self.active and not any(globs)
-
 
 class Heredoc(NamedTuple):
     """The text of a here-document, and the line that it begins in."""

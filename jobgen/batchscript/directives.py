@@ -10,6 +10,8 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.readable import find_place
 from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
+from jobgen.plan.resolve import resolve
+from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.units import format_duration, format_memory, parse_memory
@@ -49,6 +51,13 @@ _MAIL = {"slurm": ("--mail-user", "--mail-type", []), "pbs": ("-M", "-m", ["fail
 _MANY = ("-l", "-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
 ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
+
+
+def render_directives(draft: Draft) -> Script:
+    """Return the directives of the job of a draft, as a script; SpecError where it is refused."""
+    plan = resolve(draft.load(), limits=False)
+    lines = SCHEDULERS[plan.scheduler].directives(plan)
+    return Script("job", "\n".join(["#!/bin/bash", *lines, ""]))
 
 
 def read_walltime(text: str, scheduler: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partialmethod
 from typing import Any
 
 from jobgen.records import NamedTuple
@@ -52,22 +53,15 @@ class Draft:
         if value is not None:
             self.values[path] = value
 
-    def lose(self, line: int, text: str, reason: str) -> None:
-        """Note that the job will differ."""
-        self._leave("lost", line, text, reason)
-
-    def check(self, line: int, text: str, reason: str) -> None:
-        """Note what its user should look at: the job may differ."""
-        self._leave("check", line, text, reason)
-
-    def keep(self, line: int, text: str, reason: str) -> None:
-        """Note what another part of the spec, or jobgen itself, does."""
-        self._leave("kept", line, text, reason)
-
-    def _leave(self, kind: str, line: int, text: str, reason: str) -> None:
+    def leave(self, kind: str, line: int, text: str, reason: str) -> None:
+        """Note what of the script the spec does not say as it was."""
         left = Left(kind, line, text.strip(), reason)
         if left not in self.left:
             self.left.append(left)
+
+    lose = partialmethod(leave, "lost")
+    check = partialmethod(leave, "check")
+    keep = partialmethod(leave, "kept")
 
     def setup(self, lines: Iterable[str]) -> None:
         """Keep lines of bash as they are."""

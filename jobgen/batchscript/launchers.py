@@ -52,6 +52,11 @@ class Started(NamedTuple):
         """The program's name, without its folder."""
         return self.program[0].text.rpartition("/")[2] if self.program else ""
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether it starts the processes of its node, as torchrun does."""
+        return bool(read_torchrun(self.program) or find_agent(self.program))
+
 
 class Torchrun(NamedTuple):
     """A torchrun agent: its options by name, with `-` for `_`, and what it runs."""
@@ -61,13 +66,10 @@ class Torchrun(NamedTuple):
     program: tuple[Word, ...]
     passes_rank: bool = False  # as --local-rank, which torch.distributed.launch does
 
-    def value(self, *names: str) -> str | None:
-        """What one of these options says, quotes undone; None where none is given."""
-        for name in names:
-            word = self.options.get(name)
-            if word is not None:
-                return word.text
-        return None
+    def value(self, name: str) -> str | None:
+        """What an option says, quotes undone; None where it is not given."""
+        word = self.options.get(name)
+        return word.text if word else None
 
 
 def unwrap(words: tuple[Word, ...]) -> Started:

@@ -31,7 +31,6 @@ _TEMPLATE = re.compile(
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
 _OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
-_SUBMITTERS = ("sbatch", "qsub")
 _SUBMITS = re.compile(r"(\$\(|`)\s*(sbatch|qsub)\b")
 
 
@@ -54,6 +53,19 @@ def find_shell_flags(script: Script) -> str:
     match = re.match(r"#!\s*\S*sh\s+-+(\w+)\s*$", script.lines[0])
     flags = match[1] if match and script.can.needs_shebang else ""
     return "l" if flags == "login" else flags
+
+
+def find_syntax_fault(script: Script) -> tuple[int, str] | None:
+    """Return where bash cannot read a script, and what it says."""
+    text = script.text.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
+    try:
+        process.check_syntax(text.decode("utf-8", "replace"), Position(script.path))
+    except SpecError as error:
+        match = re.search(r"line (\d+): (.*?)(; bash: |$)", error.problems[0].message)
+        line = min(int(match[1]), len(script.lines)) if match else 1
+        reason = match[2] if match else "it is no text of bash"
+        return max(line, 1), f"bash cannot read the script: {reason}"
+    return None
 
 
 def find_template(script: Script) -> int | None:
@@ -94,7 +106,8 @@ def refuse_unreadable(script: Script) -> None:
     submits = [
         item
         for item in script.commands
-        if item.name in _SUBMITTERS or any(_SUBMITS.match(word.active) for word in item.all_words)
+        if item.name in ("sbatch", "qsub")
+        or any(_SUBMITS.match(word.active) for word in item.all_words)
     ]
     if submits and not read:
         message = "this script submits others, and is not a job itself"
@@ -103,9 +116,5 @@ def refuse_unreadable(script: Script) -> None:
     if shell not in ("bash", "sh", "dash", "ksh", "env"):
         message = f"{shell} runs this script, and jobgen writes for bash"
         raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
-    try:
-        process.check_syntax(script.text.replace("\r\n", "\n"), Position(script.path))
-    except SpecError as error:
-        message = f"bash cannot read the script: {error.problems[0].message}"
-        line = error.problems[0].where.line or 1
-        raise ImportRefusedError(script, line, message) from None
+    if fault := find_syntax_fault(script):
+        raise ImportRefusedError(script, *fault)

@@ -15,9 +15,7 @@ from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
-MAX_BYTES = 256 << 10
-MAX_LINES = 20_000
-MAX_LINE = 20_000  # characters
+MAX_BYTES = 64 << 10
 MAX_OPTIONS = 1_000  # of directives
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
@@ -89,12 +87,10 @@ class Script:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
+        self.site: str | None = None  # whose limits lint holds it to
         self.lines = re.split(r"\r?\n", text)
-        if len(self.lines) > MAX_LINES:
-            raise UsageError(f"{path}: has more than {MAX_LINES:,} lines; a job script is short")
-        for number, line in enumerate(self.lines, 1):
-            if len(line) > MAX_LINE:
-                raise UsageError(f"{path}:{number}: is longer than {MAX_LINE:,} characters")
+        if len(text) > MAX_BYTES:
+            raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
         self.scheduler = self._scheduler()
         self.body_line = self._body_line()
         try:
@@ -215,9 +211,8 @@ class Script:
         request = self.request
         nodes = request.nodes if request.sure else None
         if not self.scheduler or self.can.chunks:
-            each = (
-                request.cpus if nodes and self.resource("nodes") else 0
-            )  # only Torque tells these
+            # Only Torque tells these.
+            each = request.cpus if nodes and self.resource("nodes") else 0
             numbers = {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * (nodes or 0)}
             return {name: str(number) for name, number in numbers.items() if number and each}
         numbers = {
@@ -267,17 +262,17 @@ class Script:
         """The numbers of PBS: of nodes, or without a select, of the job."""
         select = self.resource("select") or self.resource("nodes")
         if select is None:
-            cpus, gpus = (_read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
+            cpus, gpus = (read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
             return Request(1, cpus < 2, 1, gpus, cpus)
         chunks = [chunk.strip().partition(":") for chunk in select.split("+")]
-        numbers = [_read_number(count) for count, _, _ in chunks]
+        numbers = [read_number(count) for count, _, _ in chunks]
         nodes = sum(number or 1 for number in numbers)
         pairs = dict(pair.partition("=")[::2] for pair in chunks[0][2].split(":"))
         tasks, cpus, gpus = (
-            max(_read_number(pairs.get(key)) for key in keys)
+            max(read_number(pairs.get(key)) for key in keys)
             for keys in (("mpiprocs", "ppn"), ("ncpus", "ppn"), ("ngpus", "gpus"))
         )
-        gpus = gpus or _read_number(self.resource("ngpus")) // nodes
+        gpus = gpus or read_number(self.resource("ngpus")) // nodes
         alike = len(chunks) == 1 and all(numbers)
         return Request(nodes, True, tasks or 1, gpus, cpus, alike)
 
@@ -309,7 +304,8 @@ class Script:
         return self.request.nodes if self.directives and self.request.sure else None
 
 
-def _read_number(text: str | None) -> int:
+def read_number(text: str | None) -> int:
+    """Return the whole number that a text is; 0 where it is none."""
     return int(text) if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
 
 
@@ -324,6 +320,4 @@ def read(path: str) -> Script:
         raise UsageError(f"{path!r}: not a file name") from None
     if b"\0" in data:
         raise UsageError(f"{path}: not a text file")
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
     return Script(path, data.decode("utf-8-sig", "surrogateescape"))

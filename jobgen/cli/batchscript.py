@@ -34,7 +34,7 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
-@site_option("Check this site's limits (default: detected from the script).")
+@site_option("Check this site's limits.")
 @format_option
 @click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
 @json_option

@@ -10,11 +10,10 @@ import copy
 import os
 import re
 
-from jobgen.batchscript.convert.account import refuse_loss, render_directives
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
-from jobgen.batchscript.convert.clean import write_clean
+from jobgen.batchscript.convert.clean import refuse_loss, write_clean
 from jobgen.batchscript.convert.straight import NoLauncherError, NotStraightError
-from jobgen.batchscript.directives import ARRAYS, settle
+from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import (
     ImportRefusedError,

@@ -6,12 +6,16 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.convert.account import render_directives
 from jobgen.batchscript.convert.environment import AT_HOME
-from jobgen.batchscript.convert.straight import NotStraightError, takes_arguments
-from jobgen.batchscript.directives import ARRAYS, keep_verbatim, split_resources
+from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
+from jobgen.batchscript.directives import (
+    ARRAYS,
+    keep_verbatim,
+    render_directives,
+    split_resources,
+)
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import find_place, find_shell_flags
@@ -20,13 +24,10 @@ from jobgen.errors import SpecError
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
-_SHAPES = {
-    "slurm": re.compile(
-        r"--(ntasks\S*|nodes|cpus-per-\S+|gpus\S*|gres|mem\S*|exclusive|distribution|threads-per-core"
-        r"|hint|tasks-per-node)"
-    ),
-    "pbs": re.compile(r"-l"),
-}
+_SHAPES = re.compile(
+    r"--(ntasks\S*|nodes|cpus-per-\S+|gpus\S*|gres|mem\S*|exclusive|distribution|threads-per-core"
+    r"|hint|tasks-per-node)|-l"
+)
 _PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|composer|\$|.*\.py$")
 
 
@@ -66,15 +67,10 @@ def write_body(script: Script, draft: Draft) -> str:
 
 def _note_losses(script: Script, draft: Draft) -> None:
     """Note what of the script is another thing inside a job of jobgen's."""
-    asked = False
+    for line, text in list(list_arguments(script))[:1]:
+        draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for command in script.commands:
-        raw = " ".join(word.raw for word in command.all_words)
         active = " ".join(word.active for word in command.all_words)
-        reads = command.name in ("getopts", "shift") or takes_arguments(active)
-        if reads and not (asked or command.function or command.name in ("awk", "gawk")):
-            asked = True
-            reason = "an argument of the script; write those that it gets in run.args"
-            draft.lose(command.place.line, raw, reason)
         itself = r"BASH_SOURCE|\$\{?0\b|scontrol show job\b.*Command"
         if command.name not in PRINTS and (match := re.search(itself, active)):
             reason = "is the file of the body, beside the spec and without directives"
@@ -94,7 +90,7 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
     rendered_options = {(item.option, item.value) for item in written}
     asked = [item for item in script.directives if not find_place(item)]
     for item in [part for whole in asked for part in split_resources(whole)]:
-        shapes = _SHAPES[script.target].fullmatch(item.option)
+        shapes = _SHAPES.fullmatch(item.option)
         timed = item.option == "-l" and item.value.startswith("walltime=")
         plain = timed or (item.option, item.value) in rendered_options
         if item.read and shapes and not plain:
@@ -111,14 +107,11 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    agent = any(
-        read_torchrun(item.started.program) or find_agent(item.started.program)
-        for item in script.launches
-    )
+    agent = any(item.started.is_agent for item in script.launches)
     programs = []
     for item in script.launches:
         words = [word for word in item.started.program if word.text.endswith(".py")]
-        if words and words[0].literal and _PYTHON.match(item.started.name):
+        if words and not re.search(r"[$`*?{~]", words[0].raw) and _PYTHON.match(item.started.name):
             programs.append(words[0].text)
     if programs:
         launched = any(item.started.launchers for item in script.launches)

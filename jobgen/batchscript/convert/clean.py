@@ -7,18 +7,20 @@ from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
+    goes_back,
+    list_arguments,
     list_pure,
     read_statements,
-    takes_arguments,
 )
 from jobgen.batchscript.convert.values import Reader
-from jobgen.batchscript.directives import ARRAYS
+from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import find_agent, read_torchrun, unwrap
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
+from jobgen.errors import SpecError
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
@@ -44,7 +46,7 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
         follow_statement(statement, reader)
     at_home = _begins_at_home(script, before)
     leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
-    moved = at_home or any(item.kind != "folder" or not _goes_home(item) for item in leaves)
+    moved = at_home or any(item.kind != "folder" or not goes_back(item) for item in leaves)
     bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
     read = read_launch(script, launch, reader, shape, moved=moved, bare=bare, once=once)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
@@ -56,7 +58,8 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
         draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
     if read.logged:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
-    _list_arguments(script, draft)
+    for line, text in list_arguments(script):
+        draft.lose(line, text, "of the script's arguments; write what they are")
     for name in sorted(reader.asked | prelude.reader.asked):
         draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
     for name in sorted(reader.taken):
@@ -72,6 +75,26 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
         raise NotStraightError(launch.line, "a spec of it would be longer than the script")
 
 
+def refuse_loss(script: Script, draft: Draft) -> None:
+    """Raise NotStraightError where jobgen refuses a spec, or its job asks for another share."""
+    try:
+        written = render_directives(draft)
+    except SpecError as error:
+        problem = error.problems[0]
+        refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
+        raise NotStraightError(script.body_line, refused) from None
+    asked, gets = script.request, written.request
+    for name, wanted, given in (
+        ("nodes", asked.nodes, gets.nodes),
+        ("GPUs of a node", asked.gpus, gets.gpus),
+        ("CPUs of a node", asked.cpus, gets.cpus),
+        ("tasks of a node", asked.tasks if draft.load().spec.launches_itself else 0, gets.tasks),
+    ):
+        if wanted and wanted != given:
+            reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
+            raise NotStraightError(1, reason)
+
+
 def _check_directives(script: Script, draft: Draft) -> None:
     """Raise NotStraightError where the script is to act on its directives."""
     for item in script.directives:
@@ -80,15 +103,6 @@ def _check_directives(script: Script, draft: Draft) -> None:
         if item.read and (item.option in ("--signal", "-d") or unsaid):
             asked = f"{item.option} {item.value}"
             raise NotStraightError(item.line, f"'{asked}' is for the script or its programs")
-
-
-def _list_arguments(script: Script, draft: Draft) -> None:
-    """Note each argument of the script that its commands ask for."""
-    for item in (item for item in script.commands if not item.function):
-        texts = [(word.line, word.raw, word.active) for word in item.all_words]
-        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
-            if takes_arguments(active):
-                draft.lose(line, text, "of the script's arguments; write what they are")
 
 
 def _split(
@@ -113,10 +127,8 @@ def _split(
 
 def _prepares(early: Statement, main: Statement) -> bool:
     """Whether a program only gets things ready for another, which a launcher starts."""
-    launched = [
-        bool(started.launchers or read_torchrun(started.program) or find_agent(started.program))
-        for started in (unwrap(early.first.words), unwrap(main.first.words))
-    ]
+    starts = (unwrap(early.first.words), unwrap(main.first.words))
+    launched = [bool(started.launchers) or started.is_agent for started in starts]
     asks = early.first.name.startswith("python") and early.first.texts[1] in ("-", "-c")
     asks = asks or not (TRAINS.fullmatch(early.first.name) or "/" in early.first.texts[0])
     alone = len(early.commands) == 1 and early.first.end != "&"
@@ -162,11 +174,6 @@ def _read_prelude(
         texts = prelude.setup
         if list_needed(texts, before) <= needed:
             return prelude
-
-
-def _goes_home(statement: Statement) -> bool:
-    last = statement.first.texts[-1]
-    return "SUBMIT_DIR" in last or "PBS_O_WORKDIR" in last
 
 
 def _begins_at_home(script: Script, before: list[Statement]) -> bool:

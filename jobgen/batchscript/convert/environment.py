@@ -11,6 +11,7 @@ from jobgen.batchscript.convert.launch import LaunchedProgram
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
+    goes_back,
     is_pure,
     list_substituted,
     write_arguments,
@@ -78,11 +79,9 @@ class Prelude:
         self.keys: dict[str, str] = {}  # venv or conda
         self.variables: dict[str, Any] = {}
         self.setup: list[str] = [AT_HOME] if at_home else []
-        # How far jobgen's own order has come: modules, venv or conda, variables, the setup.
-        self.phase = 0
+        self.phase = 0  # of jobgen's own order: modules, venv or conda, variables, the setup
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
-        self.fails = self.touched = False
-        self.moved = at_home
+        self.moved, self.fails, self.touched = at_home, False, False
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
@@ -146,8 +145,7 @@ class Prelude:
         self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
-        start = re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", statement.first.texts[-1])
-        if start and not self.moved:
+        if goes_back(statement) and not self.moved:
             self.draft.keep(statement.line, statement.text, "jobgen's job starts there")
             return
         self._keep(statement)

@@ -49,14 +49,10 @@ _SRUN_FLAGS = re.compile(
 _SRUN_OTHERS = [("--export", "ALL"), ("--mpi", "none"), ("--mem", "0"), ("--accel-bind", "gn")]
 _SRUN_OTHERS += [(name, how) for name in ("--cpu-bind", "--cpu_bind") for how in ("v", "verbose")]
 _SRUN_NUMBERS = {
-    "-n": "tasks",
     "--ntasks": "tasks",
-    "-N": "nodes",
     "--nodes": "nodes",
     "--ntasks-per-node": "each",
-    "-c": "cpus",
     "--cpus-per-task": "cpus",
-    "-G": "gpus",
     "--gpus": "gpus",
     "--gpus-per-node": "gpus_of_node",
     "--gres": "gpus_of_node",
@@ -137,9 +133,13 @@ def read_launch(
         raise line.refuse(f"'{name}' on several nodes is left to bash")
     else:
         line.tasks = 1
-    if torchrun and (understood := line.launch_agents(torchrun)):
-        return understood
-    return line.launch_processes() if several or line.tasks != 1 else line.launch_one()
+    if torchrun:
+        try:
+            return line.launch_agents(torchrun)
+        except NotStraightError:
+            if several or line.tasks != 1:
+                raise
+    return line.launch_program()
 
 
 class _Line:
@@ -183,15 +183,16 @@ class _Line:
         numbers: dict[str, int] = {}
         short = self.script.can.short_options
         for option, value in srun.options:
-            if option in _SRUN_NUMBERS:
+            long = short.get(option[1:], option)
+            if long in _SRUN_NUMBERS:
                 number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value)
-                numbers[_SRUN_NUMBERS[option]] = self.count(number)
-            elif option in ("-o", "--output", "-e", "--error"):
+                numbers[_SRUN_NUMBERS[long]] = self.count(number)
+            elif long in ("--output", "--error"):
                 self.logged = True
             elif (
                 not _SRUN_FLAGS.fullmatch(option)
                 and (option, value) not in _SRUN_OTHERS
-                and self.script.value(short.get(option[1:], option)) != value
+                and self.script.value(long) != value
                 and not (option == "--jobid" and re.fullmatch(r"\$\{?SLURM_JOB_?ID\}?", value))
             ):
                 known = option[0] == "-"
@@ -223,17 +224,9 @@ class _Line:
         if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
             raise self.refuse("Slurm gives each task its own GPUs")
 
-    def launch_agents(self, torchrun: Torchrun) -> LaunchedProgram | None:
-        """One torchrun on each node; None where one node can run it as it is."""
-        try:
-            self._drop_output()
-            return self._launch_understood_agents(torchrun)
-        except NotStraightError:
-            if self.shape.nodes == 1 and self.tasks == 1:
-                return None
-            raise
-
-    def _launch_understood_agents(self, torchrun: Torchrun) -> LaunchedProgram:
+    def launch_agents(self, torchrun: Torchrun) -> LaunchedProgram:
+        """One torchrun on each node."""
+        self._drop_output()
         if self.tasks != 1:
             raise self.refuse(f"{self.tasks} torchrun agents start on each node")
         if self.started.wrapper or self.started.assignments or self._has_wrappers():
@@ -283,21 +276,24 @@ class _Line:
             return self.shape.gpus
         return self.count(word.raw)
 
-    def launch_processes(self) -> LaunchedProgram:
-        """Processes that srun starts, each told its rank."""
+    def launch_program(self) -> LaunchedProgram:
+        """Processes that srun starts, each told its rank; or one process on one node."""
         self._drop_output()
-        mode = "direct"
-        agent = find_agent(self.started.program)
+        started, words, mode = self.started, self._strip_prefixes(), "direct"
+        first, alone = words[0].text, self.shape.nodes == 1 and self.tasks == 1
+        agent = find_agent(started.program)
+        if started.launchers and started.launchers[0].name == "srun":
+            words = (*started.wrapper, *started.runner, *started.program)
+            if started.assignments or self._has_wrappers():
+                raise self.refuse("srun starts another command")
+        elif self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
+            raise self.refuse(f"'{first}' may be a function of a file that the script sources")
         if agent and self.tasks != 1:
-            raise self.refuse(f"'{self.started.name}' starts its own processes")
-        if self.started.name in SHELLS or agent:
-            mode = "plain" if self.tasks == 1 else "direct"
-        if self.started.assignments or self._has_wrappers():
-            raise self.refuse("the program is started by another command")
-        words = (*self.started.wrapper, *self.started.runner, *self.started.program)
-        self.bare = False
-        values = self._name_program(words)
-        values["launch.mode"] = mode
+            raise self.refuse(f"'{started.name}' starts its own processes")
+        if alone or (self.tasks == 1 and (started.name in SHELLS or agent)):
+            mode = "plain"
+        self.bare = self.bare and alone
+        values = {**self._name_program(words), "launch.mode": mode}
         if self.tasks != (self.shape.gpus or 1) and mode == "direct":
             values["launch.processes_per_node"] = self.tasks
         return self._finish(mode, values)
@@ -306,8 +302,7 @@ class _Line:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self._strip_prefixes()
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        program = self.started.program
-        if not step or read_torchrun(program) or find_agent(program):
+        if not step or self.started.is_agent:
             reason = f"'{self.started.name}' on several nodes is left to bash"
             raise NoLauncherError(self.statement.line, reason)
         if not self.tasks:
@@ -325,21 +320,6 @@ class _Line:
         while words and words[0].text in ("exec", "nohup", "time"):
             words = words[1:]
         return words
-
-    def launch_one(self) -> LaunchedProgram:
-        """One process on one node: the command as it stands."""
-        first = self.command.words[0].text
-        if self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
-            raise self.refuse(f"'{first}' may be a function of a file that the script sources")
-        self._drop_output()
-        started, words = self.started, self._strip_prefixes()
-        if started.launchers and started.launchers[0].name == "srun":
-            words = (*started.wrapper, *started.runner, *started.program)
-            if started.assignments or started.wrappers:
-                raise self.refuse("srun starts another command")
-        values = self._name_program(words)
-        values["launch.mode"] = "plain"
-        return self._finish("plain", values)
 
     def _drop_output(self) -> None:
         """Leave the program's output to jobgen's logs; refuse where it is read by anything."""

@@ -137,6 +137,17 @@ def takes_arguments(text: str) -> bool:
     return bool(_ARGUMENT.search(re.sub(r"'[^']*'", "", text)))
 
 
+def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
+    """Yield the lines and words of commands that ask for arguments of the script."""
+    for item in (item for item in script.commands if not item.function):
+        texts = [(word.line, word.raw, word.active) for word in item.all_words]
+        if item.name in ("getopts", "shift"):
+            yield item.line, item.name
+        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
+            if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)):
+                yield line, text
+
+
 def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
     bare = [re.sub(r"'[^']*'", "", text) for text in texts]
@@ -145,6 +156,12 @@ def write_arguments(texts: list[str]) -> str:
     numbers = {int(n) for text in bare for n in re.findall(r"\$\{?(\d+)\}?(?!:?[-=])", text)} - {0}
     places = [f"'<{n}>'" if n in numbers else "''" for n in range(1, max(numbers, default=0) + 1)]
     return " ".join(["set --", *places])
+
+
+def goes_back(statement: Statement) -> bool:
+    """Return whether a `cd` leads to the folder of submission."""
+    last = statement.first.texts[-1]
+    return bool(re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", last))
 
 
 def is_hook(command: Command) -> bool:

@@ -53,7 +53,7 @@ class Reader:
         `free` are the script's own variables that it may name: all that its setup can export,
         unless they are given.
         """
-        free = self._list_free() if free is None else free
+        free = self.variables.assigned - self.variables.arrays if free is None else free
         field = tuple(part for part in field if part.text)
         text, expands, dollar = "", False, False
         for index, part in enumerate(field):
@@ -75,9 +75,6 @@ class Reader:
         if len(text) > _LONGEST and " " in text:
             raise NotStraightError(line, "a value is longer than a line")
         return text, expands
-
-    def _list_free(self) -> set[str]:
-        return self.variables.assigned - self.variables.arrays
 
     def _read_text(self, part: Segment, line: int, *, first: bool, assigned: bool) -> str:
         if part.quoted:

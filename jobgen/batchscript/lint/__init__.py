@@ -30,20 +30,16 @@ _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 def check(script: Script, site: str | None = None) -> list[Finding]:
     """Every fault that the rules know in a script, by line, and what is worth a note.
 
-    `site` names the profile that the script is held to; where it is None, the one that the script
-    is recognised to be for, if it is. Raises SpecError if there is no such site.
+    `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
+    script.site = site
     rules: tuple[Rule, ...] = RULES if header.read(script.text) is None else _OWN_RULES
     if find_template(script):
         rules = tuple(rule for rule in rules if rule.id == "placeholder")
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.note, fault.fix)
         for rule in rules
-        for fault in (
-            sites.find_site_faults(script, site)
-            if site and rule is sites.find_recognised_faults
-            else rule.check(script)
-        )
+        for fault in rule.check(script)
     ]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]

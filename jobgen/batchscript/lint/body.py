@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen import process
-from jobgen.batchscript.launchers import Started, find_agent, read_torchrun, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, REPEATABLE
-from jobgen.batchscript.readable import find_place, find_shell, find_template
+from jobgen.batchscript.readable import (
+    find_place,
+    find_shell,
+    find_syntax_fault,
+    find_template,
+)
 from jobgen.batchscript.reader import Script
-from jobgen.errors import Position, SpecError
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
@@ -31,8 +35,6 @@ _MORE = (2215,)
 # What bash itself is asked about, by another rule; and four that are a matter of style: words that
 # are meant to split, a loop over ls, an array in a line that is printed, a text for a comment.
 _OTHERS = {*range(1000, 2000), 2045, 2068, 2145, 2289}
-# Bytes; of 450 KB shellcheck takes 14 s and 760 MB, and nobody writes a job script of 50.
-_LONGEST = 50_000
 
 
 @rule("bash-syntax", "A script that bash cannot read", BASH)
@@ -41,17 +43,9 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
     Fix: close the quote, bracket or block; bash -n FILE shows the place
     """
-    if find_shell(script) not in ("bash", "sh", "dash"):
-        return
-    text = script.text.replace("\r\n", "\n").encode("utf-8", "surrogateescape")
-    try:
-        process.check_syntax(text.decode("utf-8", "replace"), Position(script.path))
-    except SpecError as error:
-        words = error.problems[0].message
-        match = re.search(r"line (\d+): (.*)", words)
-        line = min(int(match[1]), len(script.lines)) if match else 1
-        reason = match[2].partition("; bash: ")[0] if match else "it cannot be read"
-        yield Fault(max(line, 1), 1, f"bash cannot read the script: {reason}")
+    if find_shell(script) in ("bash", "sh", "dash") and (fault := find_syntax_fault(script)):
+        line, message = fault
+        yield Fault(line, 1, message)
 
 
 @rule("placeholder", "A place left to fill in", SBATCH)
@@ -78,9 +72,7 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
 
     Fix: make #!/bin/bash the first line
     """
-    if not script.directives or script.text.startswith("#!"):
-        return
-    if script.can.needs_shebang:
+    if script.directives and script.can.needs_shebang and not script.text.startswith("#!"):
         yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
@@ -134,7 +126,7 @@ def _matters(started: Started) -> bool:
     python = python and not (MAKES.match(rest) or re.match(r"(-c|-V|--version)\b", rest))
     if started.name.endswith(".py") or (started.launchers and TRAINS.fullmatch(started.name)):
         return True
-    return bool(python or read_torchrun(started.program) or find_agent(started.program))
+    return python or started.is_agent
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)
@@ -198,8 +190,6 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
     if find_shell(script) not in ("bash", "sh", "dash", "ksh"):
         return
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
-    if len(text) > _LONGEST:
-        return
     command = ["shellcheck", "--shell=bash", "--format=json", "-"]
     answer = process.filter_text(command, text, cpu_seconds=2)
     try:

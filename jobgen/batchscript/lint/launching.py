@@ -10,7 +10,7 @@ from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS
-from jobgen.batchscript.reader import LaunchCommand, Script
+from jobgen.batchscript.reader import LaunchCommand, Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -58,13 +58,9 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
     launched = _reaches_others(script)
-    for launch in script.launches:
+    for launch in script.launches if script.nodes != 1 or not script.scheduler else ():
         agent, program = launch.torchrun, launch.started.program
-        if (
-            launch.started.launchers
-            or _is_inner(launch)
-            or (script.scheduler and script.nodes == 1)
-        ):
+        if launch.started.launchers or _is_inner(launch):
             continue
         count = (agent.value("--nnodes") or "") if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
@@ -127,19 +123,16 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 
 def _count_tasks(script: Script, srun: Launcher) -> tuple[int | None, int | None]:
     """How many nodes srun takes, and how many tasks it starts on all; None where that is open."""
-
-    def number(text: str | None) -> int | None:
-        return int(text) if text and re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) else None
-
     if any(option[0] == "$" for option, _ in srun.options):
         return None, None
-    nodes = number(srun.value("-N", "--nodes") or str(script.nodes or ""))
+    asked = srun.value("-N", "--nodes")
+    nodes = read_number(asked) or None if asked else script.nodes
     tasks, each = srun.value("-n", "--ntasks"), srun.value("--ntasks-per-node")
     if tasks is None and each is None and script.directives:
         tasks, each = script.value("--ntasks"), script.value("--ntasks-per-node")
     if tasks is None and nodes and (script.directives or each):
-        return nodes, nodes * (number(each or "1") or 0) or None
-    return nodes, number(tasks)
+        return nodes, nodes * read_number(each or "1") or None
+    return nodes, read_number(tasks) or None
 
 
 def _list_sruns(script: Script) -> Iterator[Launcher]:

@@ -99,19 +99,15 @@ class Finding(NamedTuple):
 
     def as_dict(self) -> dict[str, str | int]:
         """All there is to say of it, for JSON."""
-        place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
-        rule = self.rule
-        what = {
-            "level": "note" if self.note else "fault",
-            "rule": rule.id,
-            "title": rule.title,
-            "message": self.message,
+        level, rule = "note" if self.note else "fault", self.rule
+        place: dict[str, str | int] = {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "level": level,
         }
-        return (
-            place
-            | what
-            | {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
-        )
+        what = {"rule": rule.id, "title": rule.title, "message": self.message, "why": rule.why}
+        return place | what | {"fix": self.fix, "docs": rule.docs, "reference": rule.reference}
 
 
 def format_github(findings: Iterable[Finding]) -> str:
