@@ -47,8 +47,6 @@ _HEARD_PERHAPS = re.compile(
 )
 # The machine has no room for another process, which was not started then.
 _NOT_STARTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-# With these it was heard and refused: they are the scheduler's own.
-_REFUSED = re.compile(r"sbatch: (error|fatal): |qsub: |usage: ")
 # With these it was not heard, if the scheduler does not know the job.
 _NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
 
@@ -161,8 +159,9 @@ def _refuse_another(intent: Intent) -> None:
         if journal.find_submitter(rival) == "alive":
             who = "this process" if rival.pid == os.getpid() else f"process {rival.pid}"
             raise AlreadySubmittedError(f"{who} is submitting the same at this moment; {_AGAIN}")
+    if rivals:
         raise UnsettledError(
-            f"it is not known yet whether the submission of {rival.when} has become a job, so "
+            f"it is not known yet whether the submission of {rivals[0].when} has become a job, so "
             f"nothing more is submitted; {_AGAIN}"
         )
 
@@ -311,7 +310,8 @@ def _run(intent: Intent, argv: Sequence[str]) -> tuple[str, bool]:
         return str(error), True
     except RefusedError as error:
         failure = str(error)
-        return failure, bool(_HEARD_PERHAPS.search(failure) or not _REFUSED.search(failure))
+        refused = SCHEDULERS[intent.job.scheduler].refuses(failure)
+        return failure, bool(_HEARD_PERHAPS.search(failure) or not refused)
     except OSError as error:
         if error.errno in _NOT_STARTED:
             raise

@@ -366,7 +366,7 @@ class Scheduler:
     """One scheduler: `SCHEDULER` in the `scheduler` module of its package.
 
     Lists are commands for `process.run`, texts are what these have printed. A scheduler without a
-    queue, which can not `batch`, has only what comes before `after_argv`.
+    queue, which can not `batch`, has only what comes before `refuses`.
     """
 
     name: str
@@ -420,6 +420,10 @@ class Scheduler:
                 if folder and self.placeholder not in folder:
                     folders.append(folder)
         return folders
+
+    def refuses(self, words: str) -> bool:
+        """Return whether the words of a failed submission are the scheduler's own refusal."""
+        return f"{self.submit_command[0]}: " in words or "usage: " in words
 
     def after_argv(self, dependencies: str) -> list[str]:
         """Return the options of a submission that waits for these, and for nothing else."""

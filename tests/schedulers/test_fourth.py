@@ -19,7 +19,7 @@ run: {module: train}
 """
 COMMAND = """#!/bin/bash
 case "$(basename "$0") $*" in
-    "toysub "*) echo 12 ;;
+    "toysub "*) [[ ! -e closed ]] || { echo "toysub: closed today" >&2; exit 1; } && echo 12 ;;
     "toyq --version") echo "toy 1.2" ;;
     "toyq --where") echo nursery ;;
     "toyq --lines") echo "short long" ;;
@@ -89,6 +89,12 @@ def test_a_job_is_submitted_watched_and_diagnosed(toys: Toys) -> None:
     code, out, err = toys.jobgen("diagnose", "12")
     assert code == 0, err
     assert "toysub --without n1`" in out  # in its own words
+
+
+def test_its_refusal_is_one(toys: Toys) -> None:
+    Path("closed").touch()
+    code, _, err = toys.jobgen("submit")
+    assert (code, "toysub: closed today" in err) == (5, True), err
 
 
 def test_the_doctor_and_a_profile_know_its_cluster(toys: Toys) -> None:

@@ -132,6 +132,10 @@ class Slurm(base.Scheduler):
         starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
         return f"expected {starts[-1]}" if starts else words
 
+    def refuses(self, words: str) -> bool:
+        """By sbatch's own marks: `sbatch: ` alone also begins its remarks."""
+        return bool(re.search(r"sbatch: (error|fatal): |usage: ", words))
+
     def after_argv(self, dependencies: str) -> list[str]:
         """A job that waits for what cannot come true any more is cancelled, as on PBS."""
         return [f"--dependency={dependencies}", _NEVER]

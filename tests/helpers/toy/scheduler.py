@@ -26,6 +26,8 @@ class Toy(Scheduler):
         output="--into",
         nodes="--rooms",
     )
+    submit_command = ("toysub",)
+    cancel_command = "toykill"
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """Return its name, nodes and time."""
@@ -39,10 +41,6 @@ class Toy(Scheduler):
     def launch(self, plan: Plan) -> LaunchPieces:
         """Return nothing: one node needs no launcher."""
         return LaunchPieces(watched=False)
-
-    def submit_argv(self, script: str) -> list[str]:
-        """Return the command that submits."""
-        return ["toysub", script]
 
     def parse_job_id(self, output: str) -> str | None:
         """Read `12`."""
