@@ -22,7 +22,7 @@ class Cause(NamedTuple):
     anywhere (`jobgen: ...`); what else the script notes is not evidence. In both, groups whose
     names begin with `node` find the node that it is about, where that may be another than the one
     that says so. In a remedy names in braces stand for words of the job's scheduler
-    (`schedulers/advice.py`).
+    (`Advice` in `schedulers/base.py`).
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
     the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an

@@ -213,10 +213,9 @@ def read_intent(path: Path) -> Intent | None:
         values: Any = json.loads(read_run_file(path))
         job = replace(parse_record(values["job"]), folder=os.getcwd())
         intent = Intent(**{**values, "job": job})
-        if not all(isinstance(value, int) for value in (intent.jobs, intent.pid)):
-            raise ValueError("its values do not fit")
         texts = (intent.boot, intent.source or "", intent.diff)
-        if not all(isinstance(text, str) for text in texts):
+        fit = all(isinstance(text, str) for text in texts)
+        if not fit or not isinstance(intent.jobs, int) or not isinstance(intent.pid, int):
             raise ValueError("its values do not fit")
         if not 0 < intent.jobs <= 10_000 or os.path.abspath(path) != str(intent.path):
             raise ValueError(f"it is of {intent.job.name}/{intent.token}")
@@ -245,7 +244,7 @@ def read_clock(folder: Path) -> float:
 def sweep_litter() -> None:
     """Remove what killed commands have left in folders of submissions, once it is a day old.
 
-    That are temporary files, and the files of a submission whose intent has gone.
+    These are temporary files, and the files of a submission whose intent has gone.
     """
     for folder in Path(RUNS).glob(f"*/{FOLDER}"):
         if folder.is_symlink() or folder.parent.is_symlink():  # it leads to another folder
@@ -359,7 +358,7 @@ def format_clock(seconds: float) -> str:
 
 def _count_earlier(intent: Intent, run_dir: Path) -> int:
     """Count the attempts in a run folder that are not of this submission: ids are used again."""
-    begun = intent.late - LATE
+    begun = intent.written
     for count, attempt in enumerate(attempts := list_attempts(run_dir)):
         try:
             own = intent.token in read_left(attempt / "script")

@@ -44,7 +44,7 @@ class SchedulerAnswer(NamedTuple):
 
     states: dict[str, State]
     silence: str = ""
-    mute: bool = False  # whether it has not said that it does not know a job that it has left out
+    mute: bool = False  # whether a job that it does not list may exist all the same
 
     def list_known(self, left: Traces, *, ended: bool = False) -> list[State]:
         """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""

@@ -78,10 +78,11 @@ class JobRow(NamedTuple):
     changed: int  # files that differed from it
     rerun_of: tuple[str, ...]
     rerun_as: tuple[str, ...]
-    tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs; `list` does not look for them
-    verdicts: tuple[Verdict, ...]  # on its failures, nor for these
+    # Filled for `status` alone; `list` leaves these empty.
+    tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs
+    verdicts: tuple[Verdict, ...]  # on its failures
     bad_nodes: tuple[BadNode, ...]
-    roles: tuple[RoleState, ...]  # of several programs, those that have begun; nor for these
+    roles: tuple[RoleState, ...]  # of several programs, those that have begun
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
@@ -118,7 +119,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     if tracked and begun:
         with contextlib.suppress(OSError):
             left = os.listdir(job.run_folder)
-    attempts = list_attempts(job.run_dir) if "attempts" in left else []
+    attempts = list_attempts(job.run_dir)[job.first_attempt :] if "attempts" in left else []
     roles = job.roles if goes_on or "roles" in left else {}
     return JobRow(
         id=job.id,

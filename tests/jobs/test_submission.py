@@ -638,9 +638,12 @@ class TestAnswers:
         attempt = Path("runs/a/1/attempts/0")
         attempt.mkdir(parents=True)
         (attempt / "script").write_text("# submitted by jobgen as 20200101-000000-0\n")
+        (attempt / "verdict").write_text("stop program 0 n1\nValueError: of another job\n")
         os.utime(attempt, (0, 0))
         assert self.submit(monkeypatch).code == 0
         assert record(Path())["first_attempt"] == 1
+        assert "of another job" not in jobgen("status", "1").err
+        assert "of another job" not in jobgen("diagnose", "1").out
 
     def test_foreign_files_are_named_and_no_traceback(
         self, monkeypatch: pytest.MonkeyPatch
