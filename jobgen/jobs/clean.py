@@ -9,15 +9,15 @@ import shutil
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from jobgen.jobs.code import name_copy
-from jobgen.jobs.record import RUNS, JobRecord, read_run_file
-from jobgen.jobs.run_folder import read_traces
+from jobgen.jobs.code import DIFF, name_copy
+from jobgen.jobs.record import PLAN, RECORD, RUNS, JobRecord, read_run_file
+from jobgen.jobs.run_folder import CANCEL, NOTE, read_traces
 from jobgen.jobs.status import look
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 
 # What `keep` leaves beside that: by it the job is known, and how it has ended.
-_RECORD = {"job.json", "job.yaml", "script", "plan.json", "state.json", "attempts", "code.diff"}
+_KEPT = {RECORD, PLAN, DIFF, NOTE, CANCEL, "job.yaml", "script", "attempts"}
 # Where the calls of a function are, as the script of its job has it (see `function`).
 _CALLS = re.compile(rf"{RUNS}/[A-Za-z0-9._-]+/calls/[0-9]+-[0-9]+-[0-9a-f]+(?=/call\.py)")
 
@@ -34,7 +34,7 @@ class Waste(NamedTuple):
 def find_waste(
     jobs: Sequence[JobRecord], *, before: float, failed: bool, keep: Collection[str]
 ) -> list[Waste]:
-    """Return what the jobs hold that have certainly ended, and did so `before` a time.
+    """Return what can be removed of jobs that ended before the time `before`.
 
     With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
     folder, and the record with it. The calls of a function go with the last job that makes them.
@@ -90,7 +90,7 @@ def _list_removed(
     runs = Path(job.folder, RUNS)
     for folder in (part.run_dir for part in parts):
         if _is_own(folder, runs) and keep:
-            yield from (path for path in folder.iterdir() if path.name not in {*keep, *_RECORD})
+            yield from (path for path in folder.iterdir() if path.name not in {*keep, *_KEPT})
         elif _is_own(folder, runs):
             yield folder
     copy = Path(job.folder, name_copy(job.name, job.token))

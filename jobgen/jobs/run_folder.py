@@ -34,8 +34,8 @@ _ALIVE_SECONDS = 300
 _LOOKS_SECONDS = 60  # how long the script looks for connections each second
 SIGTERM_CODE = 143  # as bash counts it
 _Folder = TypeVar("_Folder", str, Path)
-_NOTE = "state.json"
-_CANCEL = "cancelled"
+NOTE = "state.json"
+CANCEL = "cancelled"
 
 
 class Traces(NamedTuple):
@@ -144,7 +144,7 @@ class Traces(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether jobgen has cancelled the job, or the array that it is a task of."""
-        return (self.job.whole_dir / _CANCEL).exists()
+        return (self.job.whole_dir / CANCEL).exists()
 
     @property
     def open_chain(self) -> list[str]:
@@ -174,7 +174,7 @@ class Traces(NamedTuple):
     def kept_state(self) -> State | None:
         """The state that `keep_state` has kept, unless the job has been started again since."""
         try:
-            kept = json.loads(read_left(f"{self.run_dir}/{_NOTE}"))
+            kept = json.loads(read_left(f"{self.run_dir}/{NOTE}"))
             same = all(kept[key] == value for key, value in self._start_marks.items())
             return State(kept["state"], kept["reason"]) if same else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -184,7 +184,7 @@ class Traces(NamedTuple):
         """Keep what the scheduler says of the job's end, which it may soon forget."""
         kept = {"state": state.name, "reason": state.reason, **self._start_marks}
         with contextlib.suppress(OSError):  # another user's job, or a full disk: asked for again
-            write_run_file(Path(self.run_dir, _NOTE), json.dumps(kept) + "\n", sync=False)
+            write_run_file(Path(self.run_dir, NOTE), json.dumps(kept) + "\n", sync=False)
 
     @property
     def _start_marks(self) -> dict[str, float]:
@@ -295,7 +295,7 @@ def list_chain(job: JobRecord) -> list[str]:
 def note_cancel(job: JobRecord) -> None:
     """Keep that the job was cancelled: one that has not begun may leave no other trace."""
     with contextlib.suppress(OSError):  # another user's job, or a full disk
-        write_run_file(job.run_dir / _CANCEL, "", sync=False)
+        write_run_file(job.run_dir / CANCEL, "", sync=False)
 
 
 # What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,

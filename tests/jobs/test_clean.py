@@ -111,6 +111,13 @@ def test_what_is_kept_stays_with_the_record() -> None:
     assert jobgen("clean", "--yes", "--keep", "checkpoints").out == "removed 0.0 MB of 0 jobs\n"
 
 
+def test_a_cancelled_local_job_stays_cancelled() -> None:
+    job = record("1")
+    (job.run_dir / "cancelled").write_text("")
+    assert jobgen("clean", "--yes", "--keep", "checkpoints").code == 0
+    assert (job.run_dir / "cancelled").exists()
+
+
 def test_no_link_is_followed(here: Path) -> None:
     job = record("1")
     other = here.parent / "precious"
