@@ -342,11 +342,7 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     own = loaded.spec.environment
     if own.container is not None and own.venv and own.venv.startswith("/"):
         seen = [bind.partition(":")[0] for bind in own.container.binds]
-        if not any(
-            os.path.commonpath([own.venv, path]) == path
-            for path in [*seen, *_list_mounted()]
-            if path[:1] == "/"
-        ):
+        if not _is_below(own.venv, [*seen, *_list_mounted()]):
             message = f"{own.venv} is not seen inside the container"
             hint = f"write binds: [{os.path.dirname(own.venv)}], or leave the venv out"
             yield loaded.problem("environment.venv", message, hint)
@@ -359,7 +355,7 @@ def _list_mounted() -> list[str]:
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of some folders, or below one."""
-    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
+    return any(f"{path}/".startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
