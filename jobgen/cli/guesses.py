@@ -28,6 +28,8 @@ from jobgen.spec.yaml_nodes import Scalar, parse
 _JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 _SPEC, _SCRIPT = (".yaml", ".yml"), (".sbatch", ".slurm", ".pbs", ".sh", ".job")
 
+_FOR_PROGRAM = "for an option of the program, type: "
+
 # Options with their values.
 _Options = list[tuple[str, str]]
 
@@ -113,6 +115,10 @@ def _part_words(
     """
     own = {name: param for param in _list_options(command) for name in param.opts}
     elsewhere = load_table()["letters_of"].get(tool, {})
+    # Letters and a number in one word: -fn100 is -f -n 100.
+    joined = [re.fullmatch(r"-([A-Za-z]+)(\d+)", word) for word in words]
+    parts = [[f"-{letter}" for letter in one[1]] + [one[2]] if one else [] for one in joined]
+    words = [one for word, part in zip(words, parts, strict=True) for one in part or [word]]
     others: list[str] = []
     parted: tuple[_Options, _Options] = ([], [])
     left = list(words)
@@ -188,6 +194,10 @@ def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> s
     words = [one for one in words if one != command.name]
     others, _, foreign = _part_words(words, command)
     typed, remarks = _translate(foreign, command, others)
+    programs = [remark for _, remark in remarks if remark.startswith(_FOR_PROGRAM)]
+    if programs[1:]:  # all options of the program are one line
+        line = " ".join([programs[0], *(one.partition(" -- ")[2] for one in programs[1:])])
+        remarks = [one for one in remarks if one[1] not in programs] + [(foreign[0][0], line)]
     reply = f"; type:{typed}" if typed else ""
     for option, remark in remarks:
         reply += f"; {remark}" if option == foreign[0][0] else f"; for {option}: {remark}"
@@ -256,7 +266,7 @@ def _answer_option(
     if start.startswith("jobgen init "):
         line = f"{start}, and then {line}"
     given = shlex.join(filter(None, (option, value)))
-    return f"{meant}for an option of the program, type: {line} -- {given}"
+    return f"{meant}{_FOR_PROGRAM}{line} -- {given}"
 
 
 def _answer_key(word: str, value: str, command: click.Command) -> str:

@@ -42,6 +42,9 @@ def _find_meant(word: str) -> str:
     """Say what names a job where a spec, or an id of another tool's form, was given."""
     if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
         return f"the id alone names it: {match[1]}"
+    output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
+    if match := re.fullmatch(output, word):
+        return f"it may be the output of job {match[1]}, whose id names it"
     if not word.endswith((".yaml", ".yml")) or not os.path.isfile(word):
         return ""
     with open(word, encoding="utf-8", errors="replace") as spec:

@@ -30,7 +30,7 @@ _GIB = 1024**2  # in KiB
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
 # Places that all nodes of a cluster see, and that no image has.
 _SHARED = re.compile(
-    r"/(scratch|g/data|gpfs|lustre|work|project|projects|home|users|u|nfs|p)\w*/\w"
+    r"/(scratch|g/data|gpfs|data|datasets|mnt|lustre|work|project|projects|home|users|u|nfs|p)\w*/\w"
 )
 # Options whose value is a place that the program writes to.
 _OUTPUTS = re.compile(
@@ -177,6 +177,8 @@ def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
     for name, one in node.items.items() if isinstance(node, Mapping) else ():
         if isinstance(one, Scalar):
             yield f"{start}:{name}", one.text
+        elif not isinstance(one, Mapping) or not one.items:
+            yield f"{start}:{name}", ""
         else:
             yield from _flatten(one, f"{start}:{name}")
 
@@ -301,7 +303,9 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
         yield loaded.problem("array", message, "give each value once")
     for option, place in _list_options(plan.program.command):
-        if _OUTPUTS.fullmatch(option) and place and "$" not in place:
+        # Of a Python program the look into it says so, unless the program reads JOBGEN_TASK.
+        is_read = "import" in (_read_programs(plan) or "")
+        if _OUTPUTS.fullmatch(option) and place and "$" not in place and not is_read:
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
@@ -555,6 +559,10 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
+        for port in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
+            if port != member.name.upper() and loaded.spec.resources.nodes != 1:
+                message = f"asks {port.lower()} at its own node, and that role has other nodes"
+                yield loaded.problem(key, message, f"write ${port}_ADDR:${port}_PORT")
         ready, limit = (loaded.spec.roles or {})[member.name].ready, plan.walltime.seconds
         if ready and ready.within and limit and ready.within >= limit:
             message = "may take as long as the whole job to be ready, or longer"

@@ -93,6 +93,7 @@ def _measure(
         [name for name, value in args.items() if value is False] if isinstance(args, dict) else []
     )
     gpu = plan.requests.gpu_type or plan.defaults.gpu_type or plan.defaults.node.gpu or ""
+    settings = [*list_settings(plan.program.command), ("gpu", gpu)]
     varied = [name for name in (tasks[0].variables if tasks else ()) if name not in own]
     return JobSize(
         nodes=len(nodes.processes),
@@ -117,10 +118,9 @@ def _measure(
         setup=set_here,
         varied=tuple(varied),
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
-        old=gpu if re.search("(?i)v100|p100|t4|k80|rtx_?20|titan", gpu) else "",
         metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
         roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
-        settings="\n".join(map(" ".join, list_settings(plan.program.command))),
+        settings="\n".join(map(" ".join, settings)),
     )
 
 

@@ -136,7 +136,7 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
     try:
         for call in added:
             action = parser.add_argument(*map(str, call.words), **_read_argument(call, sure=sure))
-            values[action.dest] = call.given.get("default", ast.Constant(None))
+            values[action.dest] = call.given.get("default", ast.Constant(action.default))
     except (ValueError, TypeError, argparse.ArgumentError):
         return Answer()  # it is none that argparse takes
     known = {str(word) for call in added for word in call.words}

@@ -44,8 +44,14 @@ class Fact(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether no `if` decides about it."""
-        return not self.part.tests
+        """Whether no `if` decides about it, but those that the job's arguments decide."""
+        return all(self.module.decide(test) for test in self.part.tests)
+
+    @property
+    def reached(self) -> bool:
+        """Whether no test around it is false by the job's arguments."""
+        tests = (*self.part.tests, *self.part.past)
+        return not any(self.module.decide(test) is False for test in tests)
 
     @property
     def short(self) -> str:
@@ -67,12 +73,38 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         inner = [*self.node.args, *self.node.keywords]
         text = ", ".join(map(ast.unparse, inner))
-        for name in dict.fromkeys(re.findall(r"(?<![\w.])[A-Za-z_][\w.]*(?![\w=.(\[])", text)):
-            if name in self.module.assigned:
-                values = " or ".join(dict.fromkeys(map(ast.unparse, self.module.assigned[name])))
-                form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
-                text = values.join(re.split(form, text))
-        return f"{self.name}({text})"
+        for _ in range(2):  # what a name stands for may be names, too
+            for name in dict.fromkeys(re.findall(_NAMED, text)):
+                if name in self.module.assigned:
+                    nodes = self.module.assigned[name][-3:]
+                    values = " or ".join(dict.fromkeys(map(ast.unparse, nodes)))
+                    form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
+                    text = values.join(re.split(form, text))[:_MOST_WORDS]
+        return f"{self.name}({_fold_paths(text)})"
+
+
+# A name that stands for something else.
+_NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
+_MOST_WORDS = 2000  # characters of a call
+# Paths that are put together of constants: what stands for each of them.
+_PATHS = (
+    (r"([^\s(=,]+) if True else [^\s),]+", r"\1"),
+    (r"[^\s(=,]+ if (?:False|None) else ([^\s),]+)", r"\1"),
+    (r"\{'([^'{}]*)'\}", r"\1"),
+    (r"\bf('[^'{}]*')", r"\1"),
+    (r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
+    (r"os\.path\.join\(('[^']*')\)", r"\1"),
+    (r"(?:pathlib\.)?Path\(('[^']*')\)", r"\1"),
+    (r"'([^']*)' / '([^']*)'", r"'\1/\2'"),
+)
+
+
+def _fold_paths(text: str) -> str:
+    """Write paths as constants where all their parts are."""
+    for _ in range(2):
+        for form, path in _PATHS:
+            text = re.sub(form, path, text)
+    return text
 
 
 # What holds no call and no import: most nodes.
@@ -83,7 +115,7 @@ _PASSED = frozenset(
 
 _KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom})
 _LOOPS = (ast.For, ast.While, ast.With)
-_BLOCKS = frozenset({ast.If, ast.Try, ast.FunctionDef, ast.ClassDef, *_LOOPS})
+_BLOCKS = frozenset({ast.If, ast.IfExp, ast.Try, ast.FunctionDef, ast.ClassDef, *_LOOPS})
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 
 
@@ -103,6 +135,10 @@ class Module:
         self.imports: list[Fact] = []
         self.assigned: dict[str, list[ast.expr]] = {}
         self._names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
+        for node in self.tree.body:  # what stands below a `try` is read later than the calls
+            for inner in getattr(node, "body", ()) if type(node) in (ast.Try, ast.If) else ():
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    self._name_imports(inner)
         parts = [Part(self.tree.body)]
         for part in parts:  # and those that are found in it
             parts += self._read(part)
@@ -144,6 +180,11 @@ class Module:
                 yield part._replace(body=node.body, tests=tests)
             yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
             yield part._replace(body=[node.test])
+        elif isinstance(node, ast.IfExp):
+            otherwise = ast.UnaryOp(ast.Not(), node.test)
+            yield part._replace(body=[node.body], tests=(*part.tests, node.test))
+            yield part._replace(body=[node.orelse], tests=(*part.tests, otherwise))
+            yield part._replace(body=[node.test])
         elif isinstance(node, _LOOPS):
             heads = [getattr(node, name, None) for name in ("target", "iter", "test")]
             heads += getattr(node, "items", [])
@@ -176,16 +217,49 @@ class Module:
         self._keep_call(f"os.environ.{name}", call, part)
 
     def _keep_import(self, node: ast.Import | ast.ImportFrom, part: Part) -> None:
+        self._name_imports(node)
         if isinstance(node, ast.ImportFrom):
             name = "." * node.level + (node.module or "")
             self.imports.append(Fact(self, node.lineno, name, node, part))
-            for one in node.names:
-                self._names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
             return
         for one in node.names:
             self.imports.append(Fact(self, node.lineno, one.name, node, part))
+
+    def _name_imports(self, node: ast.Import | ast.ImportFrom) -> None:
+        for one in node.names:
             head = one.name.partition(".")[0]
-            self._names[one.asname or head] = one.name if one.asname else head
+            if isinstance(node, ast.ImportFrom):
+                self._names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+            else:
+                self._names[one.asname or head] = one.name if one.asname else head
+
+    def decide(self, node: ast.expr) -> object:
+        """Return what a test comes to where constants decide it, and None where that is open."""
+        node = self.resolve(node)
+        if isinstance(node, ast.Constant):
+            return bool(node.value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self.decide(node.operand)
+            return None if inner is None else not inner
+        if isinstance(node, ast.BoolOp):
+            parts, sought = [self.decide(one) for one in node.values], isinstance(node.op, ast.Or)
+            return sought if sought in parts else None if None in parts else not sought
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            sides = [self.resolve(one) for one in (node.left, node.comparators[0])]
+            if all(isinstance(one, ast.Constant) for one in sides):
+                left, right = (getattr(one, "value", None) for one in sides)
+                same = left is right if left is None or right is None else left == right
+                if isinstance(node.ops[0], ast.Eq | ast.Is):
+                    return same
+                if isinstance(node.ops[0], ast.NotEq | ast.IsNot):
+                    return not same
+        return None
+
+    def resolve(self, node: ast.expr) -> ast.expr:
+        """Return the value of an option of the program, or of a constant; else the node itself."""
+        name = ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        values = self.assigned.get(name, []) if "." in name or name.isupper() else []
+        return values[0] if len(values) == 1 else node
 
     def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
         pairs = [(target, node.value) for target in node.targets]
@@ -246,8 +320,8 @@ class ReadProgram:
                 self._kinds.setdefault(kind, []).append(call)
 
     def find(self, kind: str) -> list[Fact]:
-        """Return the calls of a kind of `calls.txt`."""
-        return self._kinds.get(kind, [])
+        """Return the calls of a kind of `calls.txt` that may be reached."""
+        return [call for call in self._kinds.get(kind, []) if call.reached]
 
     def find_callers(self, call: Fact) -> list[Fact]:
         """Return the program's own calls of the function around a call."""
@@ -323,7 +397,7 @@ class ReadProgram:
         imports = [one for module in self.modules for one in module.imports]
         taken = {name.name for one in imports for name in one.node.names if not name.asname}
         unused = "|".join(once & taken)
-        return re.sub(rf"\b({unused})\b", "", text)
+        return re.sub(rf"\b({unused})\b", "", text) if unused else text
 
     @cached_property
     def uses(self) -> set[str]:

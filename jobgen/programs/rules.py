@@ -15,6 +15,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
+from jobgen.plan.review import list_settings
 from jobgen.programs.reader import Fact, Module, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
@@ -43,7 +44,6 @@ class JobSize(NamedTuple):
     packed: bool = False  # whether several tasks of an array share a job
     plain: bool = False  # whether it starts once on each node, and may start others
     offline: bool = False  # whether the nodes have no internet
-    old: str = ""  # a type of GPU that has no bfloat16
     metrics: str = ""  # the name of the file that the report reads
     roles: str = ""  # the variables with the addresses of the job's roles
     apart: bool = False  # whether they have several nodes
@@ -124,6 +124,8 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     look.find_form()
     look.describe()
     look.find_arguments()
+    look.find_keys()
+    look.describe()  # as the arguments decide
     look.find_variables()
     for name, rule in read_rules().items():
         if "needs" in rule:
@@ -174,20 +176,30 @@ class _Look:
         self.program, self.size = program, size
         self.remarks: dict[str, Remark] = {}  # the first with each message
         self.answers: dict[str, bool] = {}  # by the words of `needs`
+        self._sound: bool | None = None  # whether the program does something when it is started
         given = (*(size.arguments or ()), *size.swept[0])
         words = {"asks": _ASKS, "few": size.processes - 2}
         words["there"] = "|".join(map(str, range(size.gpus)))
         words["fitting"] = "|".join(map(str, range(size.cpus + 1)))
         words["left"] = "|".join(size.unset) or _NEVER
-        options = {word.partition("=")[0] for word in given if word[:2] == "--"}
+        options = {word.partition("=")[0].strip("-") for word in given if word[:2] == "--"}
         words["optioned"] = "|".join(map(re.escape, options)) or _NEVER
         words["argv"] = "|".join(map(str, range(len(given) + 1)))
         words["denied"] = "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER
+        named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
+        self.settings = "\n".join(
+            [size.settings, *map(" ".join, list_settings([f"={name}" for name in named[:9]]))]
+        )
         self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
-        given = self.values | {"certain": at.certain, "call": at.short} | values
+        head = at.name.partition(".")[0]
+        given = (
+            self.values
+            | {"certain": at.certain, "call": at.short, "full": f"{head}.{at.short}".strip(".")}
+            | values
+        )
         remark = make_remark(name, at.module.path, line or at.line, **given)
         (text, *_) = at.module.text.splitlines()[remark.line - 1 : remark.line] or [""]
         match = re.search(_IGNORE, text)
@@ -205,6 +217,8 @@ class _Look:
 
     def describe(self) -> None:
         """Answer what the rules need of the job and the program."""
+        if self._sound is None:
+            self._sound = not self.remarks
         program, size = self.program, self.size
         libraries = program.libraries
         configured = bool(libraries & _CONFIGURED)
@@ -221,7 +235,7 @@ class _Look:
             "nodes": size.nodes > 1,
             "idle": size.processes == 1 < size.gpus,
             "array": size.tasks > 1,
-            "sound": not self.remarks,
+            "sound": self._sound,
             "joined": bool(program.find("joins")),
             "one": not (program.find("spawns") or program.find("rays")),
             "made": made,
@@ -250,13 +264,14 @@ class _Look:
             return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in of_place)
 
         if "job" in rule:
-            if (match := re.search(rule["job"], self.size.settings, re.MULTILINE)) is None:
+            if (match := re.search(rule["job"], self.settings, re.MULTILINE)) is None:
                 return
             self.values |= match.groupdict()
         calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
         if ("calls" in rule and not calls) or not re.search(form, self.program.text):
             return
-        if "without" in rule and re.search(self._fill(rule["without"]), self.program.used):
+        without = re.compile(self._fill(rule.get("without", _NEVER)))
+        if without.search(self.program.text) and without.search(self.program.used):
             return
         if "calls" not in rule:
             self._say_of_text(name, form, [one for one in self.program.modules if fits(one.whole)])
@@ -347,6 +362,40 @@ class _Look:
             for name, value in answer.values.items():
                 module.assigned.setdefault(name, []).append(value)
 
+    def find_keys(self) -> None:
+        """Keys that the program takes from its configuration file, and that the file lacks."""
+        files = {
+            line.partition(":")[0]
+            for line in self.settings.splitlines()
+            if ":" in line.split(" ")[0]
+        }
+        if len(files) != 1:
+            return
+        file = files.pop()
+        lines = re.findall(rf"(?m)^{re.escape(file)}:(\S+)", self.settings)
+        known = {path[: at.start()] for path in lines for at in re.finditer(":|$", path)}
+        for module in self.program.modules:
+            reads = [
+                name
+                for name, nodes in module.assigned.items()
+                if len(nodes) == 1
+                and re.match(r"(yaml|json)\.(\w+_)?load\(", ast.unparse(nodes[0]))
+            ]
+            name = re.escape(reads[0]) if len(reads) == 1 else _NEVER
+            if re.search(
+                rf"\b{name}(\[[^]]*\])*( = (?!(yaml|json))|\.update|\.setdefault)|in {name}\b",
+                module.text,
+            ):
+                continue
+            for match in re.finditer(rf"\b{name}((?:\[[\"'][\w-]+[\"']\])+)", module.text):
+                path = ":".join(re.findall(r"[\w-]+", match[1]))
+                parent = path.rpartition(":")[0]
+                if path not in known and (not parent or parent in known):
+                    line = module.text.count("\n", 0, match.start()) + 1
+                    self.say(
+                        "missing-key", module.whole, line, file=file, key=path.replace(":", ".")
+                    )
+
     def find_variables(self) -> None:
         """Variables that the program reads and nothing sets, or that differ and nothing reads."""
         entry, known = self.program.entry, self.size.variables
@@ -367,7 +416,8 @@ class _Look:
 
 def _is_counted(look: _Look, call: Fact) -> bool:
     """Whether it happens always, or for each of several GPUs or processes."""
-    return all(re.search(_COUNTS, ast.unparse(test)) for test in call.part.tests)
+    tests = [test for test in call.part.tests if not call.module.decide(test)]
+    return all(re.search(_COUNTS, ast.unparse(test)) for test in tests)
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
@@ -385,13 +435,16 @@ def _is_sole(look: _Look, call: Fact) -> bool:
 def _is_other_count(look: _Look, call: Fact) -> bool:
     """Whether Lightning is given a number of devices or nodes that is not the job's."""
     given = call.given
-    devices = _count(given.get("devices", given.get("gpus")), look.size.processes)
-    nodes = _count(given.get("num_nodes"), 1)
+    devices = _count(call.module, given.get("devices", given.get("gpus")), look.size.processes)
+    nodes = _count(call.module, given.get("num_nodes"), 1)
     return bool(devices and nodes) and (devices, nodes) != (look.size.processes, look.size.nodes)
 
 
-def _count(node: ast.expr | None, default: int) -> int:
+def _count(module: Module, node: ast.expr | None, default: int) -> int:
     """Return how many devices or nodes an argument means; 0 if it is computed."""
+    if isinstance(node, ast.IfExp) and "cuda.is_available" in ast.unparse(node.test):
+        node = node.body
+    node = node if node is None else module.resolve(node)
     if isinstance(node, ast.List):
         return len(node.elts)
     text = "auto" if node is None else str(getattr(node, "value", ""))
@@ -418,7 +471,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     if call.part.inside and not look.program.find_callers(call):
         return False
-    texts = [call.text, call.part.inside, *look.program.list_ways(call)]
+    texts = [call.text, call.part.inside.replace("main", ""), *look.program.list_ways(call)]
     return not any(map(_RANKED.search, texts))
 
 
@@ -465,7 +518,10 @@ PLACES = {
     "lonely": _is_lonely,
     "first": _is_first,
     "common": _is_common,
-    "checked": lambda look, call: re.search("exist|is_?dir", str(look.program.list_ways(call))),
+    "checked": lambda look, call: bool(
+        re.search("exist|is_?dir", str(look.program.list_ways(call)))
+    ),
+    "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
     "tried": lambda _, call: call.part.tried,
     "absent": _is_absent,
     "unmade": _is_unmade,

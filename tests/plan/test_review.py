@@ -244,6 +244,15 @@ DOUBTFUL = {
         ),
         "asks $API_ADDR at port 8000, and it listens at $API_PORT; write $API_ADDR:$API_PORT",
     ),
+    "a role that is asked at another's own node": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "walltime: 1h}\nroles:\n"
+            "  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
+            "  train: {nodes: 1, run: {script: t.py, args: ['http://localhost:$API_PORT']}}\n",
+        ),
+        "asks api at its own node, and that role has other nodes; write $API_ADDR:$API_PORT",
+    ),
     "a server that stands last": (
         (
             f"nodes: 2, {BASE[BASE.index('gpus') :]}",
@@ -453,3 +462,23 @@ def test_check_and_submit_say_it_with_its_place(tmp_path: object) -> None:
             code, _, err = jobgen(*command)
             assert code == 0
             assert "warning: job.yaml:3:" in err, err
+
+
+def test_one_process_may_take_several_gpus() -> None:
+    loaded = load(edited(("", "launch: {processes_per_node: 1}\n"), text=BASE))
+    for program, said in (("import jax\n", 0), ("import openai\n", 0), ("import torch\n", 1)):
+        Path("train.py").write_text(program)
+        assert len(review(loaded, resolve(loaded))) == said, program
+
+
+def test_a_path_that_a_server_lacks_is_not_what_it_is_asked_for() -> None:
+    text = BASE.replace("nodes: 2, ", "").replace(
+        SCRIPT,
+        "roles:\n  api: {nodes: 1, run: {command: [python, t.py]}, ready: {http: /healthz}}\n"
+        "  a: {nodes: 1, run: {script: train.py}}\n",
+    )
+    for path, said in (("/health", 1), ("/healthz", 0)):
+        Path("t.py").write_text(f"import os\n@app.get('{path}')\nos.environ['API_PORT']\n")
+        loaded = load(text)
+        found = [one for one in review(loaded, resolve(loaded)) if "answers" in str(one)]
+        assert len(found) == said, path

@@ -90,6 +90,12 @@ def test_gadi_is_told_the_file_systems_that_paths_lie_on(overrides: list[str], l
     assert found == [listed]
 
 
+def test_a_file_system_that_the_spec_leaves_out_is_named() -> None:
+    left = plan_for("nci-gadi", "filesystems=[scratch/ef56]")
+    assert any("leaves out gdata/ab12, scratch/cd34" in note for note in left.notes)
+    assert not any("leaves out" in note for note in plan_for("nci-gadi").notes)
+
+
 def test_variables_of_the_network_are_for_several_nodes_where_the_site_says_so() -> None:
     one = plan_for("olcf-frontier", "resources.nodes=1").environment.variables
     two = plan_for("olcf-frontier").environment.variables

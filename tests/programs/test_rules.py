@@ -112,6 +112,7 @@ def test_nothing_is_said_about_a_program_for_several_processes(
     assert look(tmp_path, program) == []
 
 
+DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT |= {
@@ -122,6 +123,13 @@ RIGHT |= {
     "the others have left": (
         GROUP + OWN_GPU + "def save():\n    if rank != 0:\n        return\n"
         "    torch.save(model, 'm.pt')\nsave()\n"
+    ),
+    "a folder that is looked for": (
+        GROUP + OWN_GPU + "if not os.path.exists('out'):\n    os.makedirs('out')\n"
+    ),
+    "outputs of the wrapper": (
+        GROUP + OWN_GPU + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+        "y = model(batch)\nloss = model.module.loss(y)\nloss.backward()\n"
     ),
     "a folder that may be there": GROUP + OWN_GPU + "os.makedirs('out', exist_ok=True)\n",
     "the first rank of each node": (
@@ -155,6 +163,44 @@ WRONG = {
         GROUP + OWN_GPU + "import shutil\nif rank == 0:\n"
         "    shutil.unpack_archive('d.tar', '/tmp/d')\n",
         ["one-node"],
+    ),
+    "batches from one seed": (
+        GROUP + OWN_GPU + "torch.manual_seed(0)\ni = torch.randint(9, (4,))\n" + DDP,
+        ["same-seed"],
+    ),
+    "a split that differs": (
+        GROUP + OWN_GPU + "from torch.utils.data import random_split\n"
+        "torch.manual_seed(7 + rank)\nrandom_split(data, [9, 1])\n" + DDP,
+        ["other-split"],
+    ),
+    "a loss past the wrapper": (
+        GROUP + OWN_GPU + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+        "loss = model.module.loss_of(batch)\nloss.backward()\n",
+        ["past-wrapper"],
+    ),
+    "data that are not divided": (
+        GROUP + OWN_GPU + "class Shards(torch.utils.data.IterableDataset):\n"
+        "    def __iter__(self):\n        return iter(self.files)\n\n" + DDP,
+        ["not-divided"],
+    ),
+    "accumulation that nothing does": (
+        "import accelerate\na = accelerate.Accelerator(gradient_accumulation_steps=4)\n"
+        "a.backward(loss)\n",
+        ["no-accumulation"],
+    ),
+    "a run of W&B in each process": (
+        GROUP + OWN_GPU + "import wandb\nwandb.init(project='x')\n" + DDP,
+        ["all-report"],
+    ),
+    "a loader that Fabric does not get": (
+        "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
+        "DataLoader(data)\n",
+        ["not-prepared"],
+    ),
+    "a number where there is a GPU, by an import that is tried": (
+        "import torch\ntry:\n    from lightning import Trainer\nexcept ImportError:\n    raise\n"
+        "Trainer(devices=1 if torch.cuda.is_available() else None, num_nodes=2)\n",
+        ["devices"],
     ),
     "a try of Lightning": (
         "import lightning as L\nL.Trainer(devices=4, num_nodes=2, fast_dev_run=True).fit(m)\n",
@@ -383,6 +429,9 @@ def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
     [
         ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
         ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
+        ("import json\nc = json.load(f)\nprint(c['lr'], c['wd'])\n", "a.json:lr 1", "missing-key"),
+        ("import torch\nfp8_autocast()\n", "gpu a100", "no-float8"),
+        ("import torch\nfp8_autocast()\n", "gpu h100", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
         ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
         ("import os\nprint(os.environ.get('S_ADDR', 'localhost'))\n", "", ""),
@@ -401,6 +450,19 @@ def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
     for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
         remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
         assert rules(remarks) == found
+
+
+def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
+    program = (
+        "import argparse, torch\nfrom torch import distributed as dist\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--ddp', action='store_true')\n"
+        "args = p.parse_args()\nif args.ddp:\n    dist.init_process_group('gloo')\n"
+        "    torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
+    )
+    alone = look(tmp_path, program, size=EIGHT._replace(arguments=()))
+    assert rules(alone) == ["no-process-group"]
+    assert look(tmp_path, program, size=EIGHT._replace(arguments=("--ddp",))) == []
+    assert look(tmp_path, program) == []  # nothing is known of its arguments
 
 
 def test_hydra_has_no_such_key(tmp_path: Path) -> None:
