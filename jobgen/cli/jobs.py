@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from jobgen.cli.following import QueueNews, StatusLine, say_they_go_on
 from jobgen.cli.options import (
     STDOUT,
     complete_words,
@@ -24,7 +25,6 @@ from jobgen.cli.remote import RemoteCommand, RemoteReport
 if TYPE_CHECKING:
     from jobgen.api import Job
     from jobgen.jobs.status import JobStatus, StatusReport
-    from jobgen.schedulers.base import State
 
 job_argument = click.argument(
     "job", required=False, shell_complete=complete_words("jobs.find", "list_words")
@@ -78,6 +78,27 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     _raise_problems(problems, seen)
 
 
+def _watch(jobs: list[Job]) -> None:
+    """Redraw the table; without a terminal, print each job whose state has changed."""
+    from jobgen import Watch
+    from jobgen.jobs import table
+
+    before: dict[str, str] = {}
+    for seen in Watch(jobs).until_over():
+        rows = [table.build_row(each) for each in seen.jobs]
+        if sys.stdout.isatty():
+            put_out(
+                "\x1b[H\x1b[J"
+                + table.format_jobs(rows)
+                + "".join(map("{}\n".format, seen.silences))
+            )
+            continue
+        for each in rows:
+            if before.get(each.id) != each.state:
+                before[each.id] = each.state
+                put_out(f"{each.id} {each.state}\n")
+
+
 @click.command("list", cls=RemoteCommand)
 @click.option("--state", metavar="STATE", help="List only jobs in this state, such as running.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the latest N jobs.")
@@ -106,7 +127,7 @@ def list_jobs(
         from jobgen.jobs import verdicts
 
         nodes = verdicts.sum_bad_nodes(known)
-        put_out(format_json({"nodes": nodes}) if as_json else verdicts.format_records(nodes))
+        put_out(format_json({"nodes": nodes}) if as_json else verdicts.format_bad_nodes(nodes))
         _raise_problems(problems)
         return
     seen = get_status(known[:limit] if state is None else known)
@@ -183,7 +204,7 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
                     if then:
                         _run_hook(then, each)
     except KeyboardInterrupt:
-        _say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
+        say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
         raise
     if as_json:
         put_out(format_json({"jobs": [table.build_row(each) for each in seen.jobs]}))
@@ -278,7 +299,7 @@ def logs(
     except KeyboardInterrupt:
         standing.clear()
         if follow:
-            _say_they_go_on([named.id])
+            say_they_go_on([named.id])
         raise
     standing.clear()
     sys.stdout.flush()
@@ -311,7 +332,7 @@ def report(
     from pathlib import Path
 
     from jobgen import find, list_jobs, make_report
-    from jobgen.jobs.record import write_run_file
+    from jobgen.jobs.files import write_run_file
     from jobgen.output import format_json, write_file
 
     refuse_together({"--text": as_text, "--json": as_json})
@@ -342,86 +363,6 @@ def report(
         put_out(f"{os.path.relpath(file)}\n")
 
 
-class QueueNews:
-    """Why jobs wait in the queue, in the scheduler's words: once, and at each change."""
-
-    def __init__(self) -> None:
-        self._reasons: dict[str, str] = {}
-
-    def tell(self, report: StatusReport) -> None:
-        """Print what has changed since the last report."""
-        for each in report.jobs:
-            reason = each.state.reason if each.state.name == "queued" else ""
-            if reason and reason != self._reasons.get(each.job.id):
-                put_err(f"job {each.job.id} is queued: {reason}")
-                self._reasons[each.job.id] = reason
-
-
-class StatusLine:
-    """The state of a job, on one line of the terminal that changes with it."""
-
-    def __init__(self) -> None:
-        self.state: State | None = None  # as it was reported last
-        self._on_terminal = sys.stderr.isatty()
-        self._shown = ""
-        self._news = QueueNews()
-
-    def show(self, report: StatusReport) -> None:
-        """Write the line if it has changed; off a terminal, only say why the job is queued."""
-        self.state = report.jobs[0].state
-        if not self._on_terminal:
-            self._news.tell(report)
-            return
-        from shutil import get_terminal_size
-
-        from jobgen.jobs.table import format_brief
-        from jobgen.output import make_printable
-
-        text = make_printable(format_brief(report.jobs[0]))[: get_terminal_size().columns - 1]
-        if text != self._shown:
-            sys.stdout.flush()
-            self._write(text)
-
-    def clear(self) -> None:
-        """Clear the line before other output."""
-        if self._shown:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-        self._shown = text
-
-
-def follow_job(job: Job) -> State:
-    """Print the lines of the script and of rank 0 until the job ends; return its last state."""
-    standing = StatusLine()
-    lines = job.follow(rank=0, script=True, notice=standing.show)
-    try:
-        while True:
-            line = next(lines)
-            standing.clear()
-            put_err(line.text if line.task is None else str(line))
-    except StopIteration as end:
-        standing.clear()
-        state: State = end.value
-        return state
-    except KeyboardInterrupt:
-        standing.clear()
-        _say_they_go_on([job.id])
-        raise
-
-
-def _say_they_go_on(ids: Sequence[str]) -> None:
-    """Say, after Ctrl-C, that the jobs are still running."""
-    if not ids:
-        return
-    subject, them = ("job", "it") if len(ids) == 1 else ("jobs", "them")
-    verb, listed = "is" if len(ids) == 1 else "are", " ".join(ids)
-    hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
-    put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")
-
-
 @click.command(cls=RemoteCommand)
 @job_argument
 @json_option
@@ -435,15 +376,14 @@ def top(job: str | None, as_json: bool) -> None:
     import time
 
     from jobgen import Watch, find
-    from jobgen.errors import UsageError
     from jobgen.jobs import table
+    from jobgen.jobs.inside import refuse_array
     from jobgen.jobs.top import format_nodes, list_nodes
     from jobgen.output import format_json
 
     report_recoveries()
     one = find(job)
-    if one.tasks:
-        raise UsageError(f"{one.id} is an array; name one of its tasks, such as {one.task(0).id}")
+    refuse_array(one)
     watch = Watch([one])
     live = sys.stdout.isatty() and not as_json
     while True:
@@ -464,27 +404,6 @@ def top(job: str | None, as_json: bool) -> None:
         if not live or watch.over(0):
             return
         time.sleep(10)  # each look is a job step on every node
-
-
-def _watch(jobs: list[Job]) -> None:
-    """Redraw the table; without a terminal, print each job whose state has changed."""
-    from jobgen import Watch
-    from jobgen.jobs import table
-
-    before: dict[str, str] = {}
-    for seen in Watch(jobs).until_over():
-        rows = [table.build_row(each) for each in seen.jobs]
-        if sys.stdout.isatty():
-            put_out(
-                "\x1b[H\x1b[J"
-                + table.format_jobs(rows)
-                + "".join(map("{}\n".format, seen.silences))
-            )
-            continue
-        for each in rows:
-            if before.get(each.id) != each.state:
-                before[each.id] = each.state
-                put_out(f"{each.id} {each.state}\n")
 
 
 def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:

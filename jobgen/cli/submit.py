@@ -99,7 +99,7 @@ def submit(
         word = f"--host {host} {job.id}" if host else job.id
         put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
     else:
-        from jobgen.cli.jobs import follow_job
+        from jobgen.cli.following import follow_job
 
         state = follow_job(job)
         if as_json:

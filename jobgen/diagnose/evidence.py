@@ -19,7 +19,8 @@ from jobgen.diagnose.reading import (
     split_record,
 )
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord, get_mtime, read_left
+from jobgen.jobs.files import get_mtime, read_left
+from jobgen.jobs.record import JobRecord
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 

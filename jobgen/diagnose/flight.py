@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.exceptions import FOREIGN
-from jobgen.jobs.record import open_left
+from jobgen.jobs.files import open_left
 from jobgen.records import NamedTuple
 
 _MOST_BYTES = 64 << 20

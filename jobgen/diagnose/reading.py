@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.record import open_left, read_left
+from jobgen.jobs.files import open_left, read_left
 from jobgen.records import NamedTuple
 
 #: what rank 0 of the bundled trainer prints of a slow one: its rank, its node, how slow

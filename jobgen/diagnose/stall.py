@@ -15,7 +15,7 @@ from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
 from jobgen.jobs import top
-from jobgen.jobs.record import get_mtime
+from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 
 # Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics

@@ -13,16 +13,9 @@ from glob import escape, glob
 from pathlib import Path
 
 from jobgen.capabilities import get_capabilities
+from jobgen.jobs.files import RUNS, read_run_file, write_run_file
 from jobgen.jobs.folders import note_folder
-from jobgen.jobs.record import (
-    PLAN,
-    RECORD,
-    RUNS,
-    JobRecord,
-    folder_name,
-    read_run_file,
-    write_run_file,
-)
+from jobgen.jobs.record import PLAN, RECORD, JobRecord, folder_name
 from jobgen.rendering import header
 
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from jobgen.jobs.code import DIFF, name_copy
-from jobgen.jobs.record import PLAN, RECORD, RUNS, JobRecord, read_run_file
+from jobgen.jobs.files import RUNS, read_run_file
+from jobgen.jobs.record import PLAN, RECORD, JobRecord
 from jobgen.jobs.run_folder import CANCEL, NOTE, read_traces
 from jobgen.jobs.status import look
 from jobgen.records import NamedTuple

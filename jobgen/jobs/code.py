@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError, UsageError
-from jobgen.jobs.record import RUNS
+from jobgen.jobs.files import RUNS
 from jobgen.records import NamedTuple
 
 DIFF = "code.diff"

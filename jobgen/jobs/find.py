@@ -9,7 +9,8 @@ from glob import escape, glob
 
 from jobgen.errors import UsageError
 from jobgen.jobs.by_hand import adopt_jobs
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_record
+from jobgen.jobs.files import RUNS
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 
 
 def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:

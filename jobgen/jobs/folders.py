@@ -9,7 +9,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from jobgen.jobs.record import RUNS
+from jobgen.jobs.files import RUNS
 
 
 def note_folder(folder: str = ".") -> None:

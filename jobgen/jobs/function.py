@@ -13,8 +13,9 @@ from typing import Any
 
 from jobgen.errors import JobFailedError, JobgenError, UsageError
 from jobgen.jobs import call
+from jobgen.jobs.files import RUNS, read_run_file, write_run_file
 from jobgen.jobs.journal import create_token
-from jobgen.jobs.record import RUNS, JobRecord, read_run_file, write_run_file
+from jobgen.jobs.record import JobRecord
 from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.spec.load import Source, load

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import UsageError
-from jobgen.jobs.record import RUNS, JobRecord, write_run_file
+from jobgen.jobs.files import RUNS, write_run_file
+from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import look
 from jobgen.plan.plan import Plan
@@ -46,13 +47,18 @@ def enter_job(
     return access.shell_argv(job.shares or job.id, name, inner, process.run, terminal=terminal)
 
 
+def refuse_array(job: JobRecord) -> None:
+    """Raise UsageError if the job is an array, for what can look at one task alone."""
+    if job.tasks:
+        raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
+
+
 def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
     """Return the name of a node of a running job or of its role: by name or number, or the first.
 
     Raises UsageError if the job is an array, is not running, or has no such node or role.
     """
-    if job.tasks:
-        raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
+    refuse_array(job)
     (one,) = look([job]).jobs
     if one.state.name != "running":
         raise UsageError(f"job {job.id} is {one.state.name}, so it has no node to enter")

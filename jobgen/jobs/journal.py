@@ -23,19 +23,15 @@ from typing import Any, Literal
 from jobgen import process
 from jobgen.errors import JobgenError, RecordError, UnsettledError, UsageError
 from jobgen.jobs.code import DIFF
-from jobgen.jobs.record import (
-    PLAN,
-    RECORD,
+from jobgen.jobs.files import (
     RUNS,
-    JobRecord,
     get_mtime,
-    parse_record,
     read_left,
-    read_record,
     read_run_file,
     sync_folders,
     write_run_file,
 )
+from jobgen.jobs.record import PLAN, RECORD, JobRecord, parse_record, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS

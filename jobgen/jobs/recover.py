@@ -9,8 +9,9 @@ from pathlib import Path
 from jobgen import process
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import journal
+from jobgen.jobs.files import RUNS, read_left
 from jobgen.jobs.journal import Intent, find_submitter, format_clock
-from jobgen.jobs.record import RECORD, RUNS, read_left, read_record
+from jobgen.jobs.record import RECORD, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.submit import count_links, read_ids, search_jobs
 from jobgen.records import NamedTuple

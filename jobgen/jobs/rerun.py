@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from jobgen.errors import UsageError
-from jobgen.jobs.record import RECORD, JobRecord, read_record, read_run_file
+from jobgen.jobs.files import read_run_file
+from jobgen.jobs.record import RECORD, JobRecord, read_record
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
 from jobgen.plan.resolve import resolve

@@ -15,15 +15,8 @@ from glob import glob, iglob
 from pathlib import Path
 from typing import TypeVar
 
-from jobgen.jobs.record import (
-    JobRecord,
-    folder_name,
-    get_mtime,
-    open_left,
-    read_end,
-    read_left,
-    write_run_file,
-)
+from jobgen.jobs.files import get_mtime, open_left, read_end, read_left, write_run_file
+from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS

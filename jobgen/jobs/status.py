@@ -12,7 +12,8 @@ from glob import iglob
 
 from jobgen import process
 from jobgen.errors import RefusedError, SchedulerUnavailableError
-from jobgen.jobs.record import RECORD, RUNS, JobRecord, folder_name, read_left, read_sound
+from jobgen.jobs.files import RUNS, read_left
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS

@@ -14,7 +14,7 @@ from typing import Any
 from jobgen import process
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
 from jobgen.jobs import journal
-from jobgen.jobs.record import RUNS
+from jobgen.jobs.files import RUNS
 from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header

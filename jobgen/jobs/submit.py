@@ -23,15 +23,9 @@ from jobgen.errors import (
 )
 from jobgen.jobs import journal, status
 from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
+from jobgen.jobs.files import RUNS, append_run_file, read_left, write_run_file
 from jobgen.jobs.journal import Intent
-from jobgen.jobs.record import (
-    RUNS,
-    JobRecord,
-    append_run_file,
-    find_same,
-    read_left,
-    write_run_file,
-)
+from jobgen.jobs.record import JobRecord, find_same
 from jobgen.jobs.submission import TOKEN, Submission
 from jobgen.schedulers import SCHEDULERS
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.record import JobRecord, open_left, read_left
+from jobgen.jobs.files import open_left, read_left
+from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from jobgen.jobs.record import open_left
+from jobgen.jobs.files import open_left
 
 # A longer line is passed on in pieces: a program may never end one.
 LONGEST = 64 * 1024

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError
-from jobgen.jobs.record import JobRecord, read_left
+from jobgen.jobs.files import read_left
+from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_traces
 from jobgen.jobs.usage import GpuSample, read_last_gpus
 from jobgen.output import format_table

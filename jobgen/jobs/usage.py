@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobgen.jobs.record import get_mtime, read_end
+from jobgen.jobs.files import get_mtime, read_end
 from jobgen.records import NamedTuple
 from jobgen.spec.units import read_number
 

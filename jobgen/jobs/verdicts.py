@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jobgen.jobs.record import JobRecord, read_left
+from jobgen.jobs.files import read_left
+from jobgen.jobs.record import JobRecord
 from jobgen.output import format_table, make_printable
 from jobgen.records import NamedTuple
 
@@ -67,7 +68,7 @@ def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
             yield BadNode(*parts)
 
 
-class BadRecord(NamedTuple):
+class NodeBlame(NamedTuple):
     """What all jobs of a project say about one node."""
 
     node: str
@@ -78,7 +79,7 @@ class BadRecord(NamedTuple):
     jobs: tuple[str, ...]
 
 
-def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[BadRecord]:
+def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[NodeBlame]:
     """Return the nodes that verdicts have blamed, the worst first."""
     by_node: dict[str, list[tuple[BadNode, str]]] = {}
     for job in jobs:
@@ -89,11 +90,11 @@ def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[BadRecord]:
         last = max((bad for bad, _ in entries), key=lambda bad: bad.time)
         causes = tuple(dict.fromkeys(bad.cause for bad, _ in entries))
         of_jobs = tuple(dict.fromkeys(id for _, id in entries))
-        records.append(BadRecord(node, len(entries), causes, last.time, last.evidence, of_jobs))
+        records.append(NodeBlame(node, len(entries), causes, last.time, last.evidence, of_jobs))
     return sorted(records, key=lambda one: (-one.times, one.node))
 
 
-def format_records(records: Iterable[BadRecord]) -> str:
+def format_bad_nodes(records: Iterable[NodeBlame]) -> str:
     """Return a line for each node, under the names of the columns."""
     lines: list[tuple[str, ...]] = [("NODE", "TIMES", "CAUSES", "LAST", "JOBS", "")]
     for one in records:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from jobgen.jobs.record import open_left
+from jobgen.jobs.files import open_left
 from jobgen.records import NamedTuple
 
 _MOST_BYTES = 256 << 20

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.jobs import run_folder
-from jobgen.jobs.record import JobRecord, get_mtime, read_left
+from jobgen.jobs.files import get_mtime, read_left
+from jobgen.jobs.record import JobRecord
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place

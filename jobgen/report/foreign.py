@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.record import get_mtime
+from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 from jobgen.report.events import read_events
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.reading import SLOW_RANK
-from jobgen.jobs.record import open_left, read_end, read_left
+from jobgen.jobs.files import open_left, read_end, read_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics

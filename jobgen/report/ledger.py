@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.record import get_mtime
+from jobgen.jobs.files import get_mtime
 from jobgen.report.facts import Attempt, Ledger
 from jobgen.report.figures import find_median
 from jobgen.spec.units import read_number

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from jobgen.jobs.record import open_left
+from jobgen.jobs.files import open_left
 from jobgen.jobs.usage import GpuSample, read_gpu_csv
 from jobgen.report.facts import Curve, Usage
 

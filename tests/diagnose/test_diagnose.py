@@ -16,7 +16,7 @@ from support import ROOT, jobgen
 from jobgen import schedulers
 from jobgen.diagnose import CAUSES, matching, missing, reading
 from jobgen.jobs import find
-from jobgen.jobs.record import open_left
+from jobgen.jobs.files import open_left
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))

@@ -100,7 +100,7 @@ def test_all_that_jobgen_writes_into_a_run_folder_goes_through_functions_that_fo
     for path in (*ROOT.glob("jobgen/jobs/*.py"), *ROOT.glob("jobgen/report/*.py")):
         lines = [line for line in path.read_text().splitlines() if writes.search(line)]
         # The functions themselves; the user's own list of folders; what the job's process writes.
-        expected = {"record.py": 2, "folders.py": 1, "call.py": 1}
+        expected = {"files.py": 2, "folders.py": 1, "call.py": 1}
         assert len(lines) == expected.get(path.name, 0), f"{path}: {lines}"
 
 

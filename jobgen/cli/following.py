@@ -1,0 +1,94 @@
+"""What a command prints while it waits for a job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jobgen.cli.options import put_err
+
+if TYPE_CHECKING:
+    from jobgen.api import Job
+    from jobgen.jobs.status import StatusReport
+    from jobgen.schedulers.base import State
+
+
+class QueueNews:
+    """Why jobs wait in the queue, in the scheduler's words: once, and at each change."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def tell(self, report: StatusReport) -> None:
+        """Print what has changed since the last report."""
+        for each in report.jobs:
+            reason = each.state.reason if each.state.name == "queued" else ""
+            if reason and reason != self._reasons.get(each.job.id):
+                put_err(f"job {each.job.id} is queued: {reason}")
+                self._reasons[each.job.id] = reason
+
+
+class StatusLine:
+    """The state of a job, on one line of the terminal that changes with it."""
+
+    def __init__(self) -> None:
+        self.state: State | None = None  # as it was reported last
+        self._on_terminal = sys.stderr.isatty()
+        self._shown = ""
+        self._news = QueueNews()
+
+    def show(self, report: StatusReport) -> None:
+        """Write the line if it has changed; off a terminal, only say why the job is queued."""
+        self.state = report.jobs[0].state
+        if not self._on_terminal:
+            self._news.tell(report)
+            return
+        from shutil import get_terminal_size
+
+        from jobgen.jobs.table import format_brief
+        from jobgen.output import make_printable
+
+        text = make_printable(format_brief(report.jobs[0]))[: get_terminal_size().columns - 1]
+        if text != self._shown:
+            sys.stdout.flush()
+            self._write(text)
+
+    def clear(self) -> None:
+        """Clear the line before other output."""
+        if self._shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+        self._shown = text
+
+
+def follow_job(job: Job) -> State:
+    """Print the lines of the script and of rank 0 until the job ends; return its last state."""
+    standing = StatusLine()
+    lines = job.follow(rank=0, script=True, notice=standing.show)
+    try:
+        while True:
+            line = next(lines)
+            standing.clear()
+            put_err(line.text if line.task is None else str(line))
+    except StopIteration as end:
+        standing.clear()
+        state: State = end.value
+        return state
+    except KeyboardInterrupt:
+        standing.clear()
+        say_they_go_on([job.id])
+        raise
+
+
+def say_they_go_on(ids: Sequence[str]) -> None:
+    """Say, after Ctrl-C, that the jobs are still running."""
+    if not ids:
+        return
+    subject, them = ("job", "it") if len(ids) == 1 else ("jobs", "them")
+    verb, listed = "is" if len(ids) == 1 else "are", " ".join(ids)
+    hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
+    put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")
