@@ -34,8 +34,8 @@ def _reaches_others(script: Script) -> bool:
         names = {name for name, _, raw in command.variables() if re.search(known, raw)}
         names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
         files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-        told = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
-        known = "|".join([known, *told])
+        patterns = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
+        known = "|".join([known, *patterns])
     return False
 
 
