@@ -63,7 +63,7 @@ def find_syntax_fault(script: Script) -> tuple[int, str] | None:
     except SpecError as error:
         match = re.search(r"line (\d+): (.*?)(; bash: |$)", error.problems[0].message)
         line = min(int(match[1]), len(script.lines)) if match else 1
-        reason = match[2] if match else "it is no text of bash"
+        reason = match[2] if match else "it is not bash"
         return max(line, 1), f"bash cannot read the script: {reason}"
     return None
 
