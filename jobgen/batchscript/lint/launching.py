@@ -18,7 +18,7 @@ _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
 
 
 def _reaches_others(script: Script) -> bool:
-    """Whether a command starts something by a launcher, or gets the names of the job's other nodes."""
+    """Whether a command starts something by a launcher, or gets the names of the other nodes."""
     known = "NODEFILE|NODELIST|hostfile"
     for launch in script.launches:
         command = launch.command
