@@ -13,6 +13,8 @@ start_ray() {    # start_ray OPTIONS...: Ray on this node, and beside it what it
     local head short ray child='' code=0 log=$run_dir/logs/$node options=("$@") RANK=$rank
     export -n RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT    # Ray's own do
     export RAY_AUTH_MODE=${RAY_AUTH_MODE-token} RAY_AUTH_TOKEN_PATH=$attempt_dir/ray.token
+    # Else a node that is slow, or reads Ray from a cold file system, has half a minute to start.
+    export RAY_raylet_start_wait_time_s=${RAY_raylet_start_wait_time_s-180}
     trap 'stop=SIGTERM; kill -TERM "$child" || :' TERM
     head=$(getent ahostsv4 "$MASTER_ADDR" | awk '!/^127\./ && !seen++ { print $1 }') || :
     head=${head:-127.0.0.1}
