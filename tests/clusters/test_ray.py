@@ -34,7 +34,7 @@ def cluster(
 def start(cluster: Cluster, folder: Path, *words: str, **changes: Any) -> Job:
     content = {
         "name": "onray",
-        "resources": {"nodes": 3, "cpus_per_node": 2, "walltime": "5m"},
+        "resources": {"nodes": 2, "cpus_per_node": 1, "walltime": "5m"},
         "environment": {"venv": sys.prefix},
         "launch": {"mode": "ray"},
         "run": {"script": str(PROGRAMS / "ray_world.py"), "args": list(words)},
@@ -79,14 +79,16 @@ def find_raylet(cluster: Cluster, node: str) -> int:
     raise AssertionError(f"{node} has no raylet")
 
 
+@pytest.mark.parametrize("cluster", [Slurm], indirect=True)
 def test_two_jobs_at_a_time_on_the_same_nodes(cluster: Cluster, tmp_path: Path) -> None:
     """One does well; the other has the exit code of its program."""
-    well = start(cluster, tmp_path / "well", "12")
-    fails = start(cluster, tmp_path / "fails", "12", "--code", "7")
+    resources = {"nodes": 3, "cpus_per_node": 1, "walltime": "5m"}
+    well = start(cluster, tmp_path / "well", "12", resources=resources)
+    fails = start(cluster, tmp_path / "fails", "12", "--code", "7", resources=resources)
     assert well.wait(150) == "done 0", well.everything()
     ends(cluster, fails, "failed 7")
     for job in (well, fails):
-        assert told(job) == {"seen": ["n1", "n2", "n3"], "cpus": 6.0}
+        assert told(job) == {"seen": ["n1", "n2", "n3"], "cpus": 3.0}
 
 
 def test_a_worker_that_is_killed_ends_the_job_and_is_named(
@@ -94,10 +96,10 @@ def test_a_worker_that_is_killed_ends_the_job_and_is_named(
 ) -> None:
     job = start(cluster, tmp_path, "6", "--stays", "200")
     wait_for_world(job)
-    os.kill(find_raylet(cluster, "n3"), signal.SIGKILL)
+    os.kill(find_raylet(cluster, "n2"), signal.SIGKILL)
     ends(cluster, job, "failed 1", within=40)
     cause = diagnosed(job, cluster, tmp_path)
-    assert (cause["node"], cause["rank"]) == ("n3", 2), cause
+    assert (cause["node"], cause["rank"]) == ("n2", 1), cause
     assert "Some Ray subprocesses exited unexpectedly" in job.everything()
 
 
@@ -116,7 +118,8 @@ def test_a_role_has_a_ray_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
         "server": {"nodes": 1, "run": {"command": server}, "ready": {"http": "/"}},
         "train": {"nodes": 2, "launch": {"mode": "ray"}, "run": run},
     }
-    job = start(cluster, tmp_path, roles=roles, run=None, launch=None)
+    resources = {"nodes": 3, "cpus_per_node": 2, "walltime": "5m"}
+    job = start(cluster, tmp_path, resources=resources, roles=roles, run=None, launch=None)
     ends(cluster, job, "done 0")
     assert told(job, "train") == {"seen": ["n2", "n3"], "cpus": 4.0}
     head = (job.run_dir / "roles/train/logs/n2/ray.log").read_text()
