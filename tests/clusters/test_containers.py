@@ -101,6 +101,7 @@ def test_agents_and_ranks_run_in_the_container(tmp_path: Path, image: Path, runt
 def test_nodes_are_compared_by_what_is_in_the_container(tmp_path: Path, image: Path) -> None:
     env = {**os.environ, "PATH": f"{RUNTIMES}:{os.environ['PATH']}"}
     content = {**job_in(image, "podman-hpc"), "preflight": True}
+    content["launch"] = {"processes_per_node": 1}
     job = submit(content, scheduler="local", cwd=tmp_path / "work", env=env)
     assert job.wait() == "done 0", job.everything()
     assert len(places(job)) == 2  # each node's container is entered once, for it and the agent

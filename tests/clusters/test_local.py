@@ -36,7 +36,7 @@ def alive(job: Job) -> list[int]:
 
 
 def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
-    one = {"run": GLOO, "launch": {}}
+    one = {"run": GLOO, "launch": {"mode": "direct"}}
     jobs = [run(tmp_path, **one), run(tmp_path, "--again", **one)]
     assert state(jobs[0], tmp_path) == "running"
     for job in jobs:
@@ -113,7 +113,6 @@ sys.exit(subprocess.run([sys.executable, *words]).returncode)
     ("options", "worlds"),
     [
         ("", True),
-        ("--standalone", True),
         ("wrapper", True),
         ("wrapper on one node", True),
         (
