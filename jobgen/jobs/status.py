@@ -166,6 +166,9 @@ def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
 
     Its end is kept; of a job that is looked at `alone`, the scheduler is asked more.
     """
+    if not part.own and not answer.list_known(part.left):
+        # It may have ended between the look into its folder and the scheduler's answer.
+        part = _examine(part.left.job)
     if part.own:
         return part.own
     state, certain = _judge(part.left, answer)

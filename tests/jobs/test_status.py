@@ -453,6 +453,20 @@ def test_a_scheduler_that_does_not_answer_ends_with_6(
     assert jobgen("status", "7")[:2] == (6, f"{name}\n")
 
 
+def test_a_job_that_ends_while_the_scheduler_is_asked_is_done(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = job("7")
+    folder = attempt(one)
+
+    def ask(argv: list[str], **_: object) -> CommandResult:
+        (folder / "outcome").write_text("done 0\n")
+        return CommandResult("", 1, "slurm_load_jobs error: Invalid job id specified")
+
+    monkeypatch.setattr(process, "ask", ask)
+    assert jobgen("status", "7")[1] == "done\n"
+
+
 def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     one = job("7")
     attempt(one, "done 0")
