@@ -33,6 +33,9 @@ _WHICH = re.compile(
     r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
     r"(python[\d.]*|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
 )
+# The names of the job's nodes, and how many they are.
+_NODES = re.compile(r"\(\s*\$\(\s*scontrol show hostnames?( [^|()]*)?\)\s*\)")
+_COUNT = re.compile(r"\$\(\s*scontrol show hostnames?( [^|()]*)?\| *wc -l\s*\)")
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS", "LINENO", "IFS"}
@@ -61,6 +64,7 @@ class PlainVariables:
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
         self.mentioned: set[str] = set()  # in values
+        self.node_lists: set[str] = set()  # arrays of the names of all nodes
 
     def forget(self, names: Iterable[str]) -> None:
         """Keep no value of these variables: only the job will tell."""
@@ -81,6 +85,9 @@ class PlainVariables:
             self.arrays.add(name)
             inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
             words = [item for command in inner for item in command.words][1:]
+            self.node_lists -= {name}
+            if _NODES.fullmatch(raw) and name not in self.loose:
+                self.node_lists |= {name}
             added = tuple(field for item in words for field in self.expand(item))
             fields = None if old is None or any(map(is_open, added)) else (*old, *added)
         elif match[2] or (match[3] and name in self.arrays):
@@ -151,6 +158,8 @@ class PlainVariables:
             return fields[:1] or ((),)
         if match := _ELEMENT.fullmatch(text):
             fields = self.values.get(match[2])
+            if match[1] and match[2] in self.node_lists:
+                return self.values.get("SLURM_NNODES")
             if not fields or (match[3] == "*" and segment.quoted):
                 return None
             if match[1]:
@@ -162,6 +171,8 @@ class PlainVariables:
         if match := _ARITHMETIC.fullmatch(text):
             number = self._compute(match[1])
             return _make_field(str(number)) if number is not None else None
+        if _COUNT.fullmatch(text):
+            return self.values.get("SLURM_NNODES")
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
         return None

@@ -232,23 +232,39 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
     return Torchrun(options, module, program[index:], passes)
 
 
-def unwrap_nested(command: Command) -> Iterator[tuple[Started, Command]]:
+class LaunchCommand(NamedTuple):
+    """A command of the body, or one inside its quotes, with what starts it."""
+
+    started: Started
+    command: Command
+
+    @property
+    def torchrun(self) -> Torchrun | None:
+        """The torchrun agent that it starts, if it does."""
+        return read_torchrun(self.started.program)
+
+    @property
+    def place(self) -> Word:
+        """Where to point."""
+        program = self.started.program
+        return program[0] if program else self.command.place
+
+
+def unwrap_nested(command: Command) -> Iterator[LaunchCommand]:
     """A command taken apart, then those inside its `bash -c '...'` or here-document.
 
     Each comes with the command that its words are of; launchers around it are among its own.
     """
     started = unwrap(command.words)
-    yield started, command
+    yield LaunchCommand(started, command)
     for child in list_inner(started, command):
         within = unwrap(child.words)
-        yield (
-            within._replace(
-                launchers=started.launchers + within.launchers,
-                wrapper=started.wrapper + within.wrapper,
-                wrappers=started.wrappers + within.wrappers,
-            ),
-            child,
+        inner = within._replace(
+            launchers=started.launchers + within.launchers,
+            wrapper=started.wrapper + within.wrapper,
+            wrappers=started.wrappers + within.wrappers,
         )
+        yield LaunchCommand(inner, child)
 
 
 def read_string(word: Word) -> str:

@@ -18,11 +18,6 @@ PLACEHOLDER = re.compile(
     r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
     re.IGNORECASE,
 )
-# An option whose value is the name of the option.
-_SELF = re.compile(
-    r"(--account|-A|-P) (account|project)(_?name)?|(--partition|-q) (partition|queue)(_?name)?",
-    re.IGNORECASE,
-)
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(
@@ -76,8 +71,6 @@ def find_template(script: Script) -> int | None:
 def find_place(item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it."""
     own = f"{item.option} {item.value}"
-    if _SELF.fullmatch(own):
-        return item.value
     match = PLACEHOLDER.search(
         own + re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     )

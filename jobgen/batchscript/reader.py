@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.bash import Command, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
-from jobgen.batchscript.launchers import Started, Torchrun, read_torchrun, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -61,24 +61,6 @@ class Request(NamedTuple):
     gpus: int = 0
     cpus: int = 0
     alike: bool = True
-
-
-class LaunchCommand(NamedTuple):
-    """A command of the body, or one inside its quotes, with what starts it."""
-
-    started: Started
-    command: Command
-
-    @property
-    def torchrun(self) -> Torchrun | None:
-        """The torchrun agent that it starts, if it does."""
-        return read_torchrun(self.started.program)
-
-    @property
-    def place(self) -> Word:
-        """Where to point."""
-        program = self.started.program
-        return program[0] if program else self.command.place
 
 
 class Script:
@@ -210,6 +192,8 @@ class Script:
         """The variables of Slurm that follow from the directives."""
         request = self.request
         nodes = request.nodes if request.sure else None
+        if not self.can.chunks and not self.value("--nodes", "--ntasks"):
+            nodes = None  # sbatch's own -N may say it
         if not self.scheduler or self.can.chunks:
             # Only Torque tells these.
             each = request.cpus if nodes and self.resource("nodes") else 0
@@ -279,9 +263,7 @@ class Script:
     @cached_property
     def launches(self) -> list[LaunchCommand]:
         """Every command of the body and, after each, those inside its quotes and documents."""
-        return [
-            LaunchCommand(*pair) for command in self.expanded for pair in unwrap_nested(command)
-        ]
+        return [item for command in self.expanded for item in unwrap_nested(command)]
 
     def value(self, *options: str) -> str | None:
         """The value that one of these options gives to the scheduler; the last one counts."""

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from jobgen.batchscript.launchers import find_agent
+from jobgen.batchscript.launchers import LaunchCommand, find_agent
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
-from jobgen.batchscript.reader import LaunchCommand, Script, read
+from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark

@@ -274,7 +274,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "bash splits $X into words"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' is left to bash"),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "a condition ends the script"),
-        ("f() { python t.py; }\nf", ONE_GPU, "loop, condition or function"),
+        ("f() { python t.py; }\nf", ONE_GPU, "loop, condition, function or group"),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
         ("C='export X=1'\neval $C", ONE_GPU, "'eval' is left to bash"),
@@ -618,3 +618,16 @@ def test_cpus_that_no_directive_names_are_asked_for_only_where_the_tasks_go() ->
     asked = "#SBATCH --nodes=1 --ntasks-per-node=4 --gpus-per-node=4"
     assert spec_of("srun python t.py", asked)["resources"] == {"gpus_per_node": 4}
     assert spec_of("python t.py", asked)["resources"]["cpus_per_node"] == 4
+
+
+def test_nodes_that_sbatch_may_be_given_are_no_constant() -> None:
+    body = "srun --input=none bash run.sh --nnodes $SLURM_NNODES"
+    words = [spec_of(body, f"#SBATCH {asked}")["run"]["command"][-1] for asked in ("-N 2", "-c 8")]
+    assert words == ["2", {"value": "$SLURM_NNODES", "expand": True}]
+
+
+def test_the_nodes_of_a_list_are_as_many_as_the_job_has() -> None:
+    names = "scontrol show hostnames $SLURM_JOB_NODELIST"
+    for line in (f"L=( $({names}) )\nN=${{#L[@]}}", f"N=$({names} | wc -l)"):
+        body = f"{line}\nsrun torchrun --nnodes $N --nproc-per-node 4 t.py"
+        assert spec_of(body, TWO_NODES)["run"] == {"script": "t.py"}

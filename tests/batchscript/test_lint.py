@@ -297,6 +297,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     ("rule", "body", "directive"),
     [
         ("other-nnodes", "srun -K1 torchrun --nnodes=4 t.py", "--nodes=2"),
+        ("first-node-only", "mpirun -np 1 python t.py", "--nodes=4"),
+        ("first-node-only", "srun -K1 -n1 python t.py", "--nodes=4"),
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
         ("first-node-only", "srun -K1 python t.py", "--nodes=4 --ntasks=1"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
@@ -319,6 +321,9 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun -K1 torchrun --nnodes=$SLURM_NNODES t.py", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
         ("srun -K1 ray stop", "--nodes=2 --ntasks-per-node=1"),
+        ("srun -K1 -n1 python prep.py\nsrun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("srun -n1 -w $A serve &\nsrun -n1 -w $B python t.py", "--nodes=2 --ntasks-per-node=1"),
+        ("export MASTER_PORT=29500\nexport MASTER_PORT=$(pick)\nsrun -K1 python t.py", "--nodes=4"),
         ("srun -w $A serve &\nsrun -w $B serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
         (
             "for n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
@@ -416,3 +421,18 @@ def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) 
     text = f"#!/bin/bash\n#PBS -l nodes=4:ppn=4\ncd $PBS_O_WORKDIR\n{body}\n"
     rules = [item.rule.id for item in check(Script("a.pbs", text))]
     assert ("first-node-only" in rules) is found
+
+
+@pytest.mark.parametrize(
+    ("made", "option", "found"),
+    [
+        ("mkdir -p logs", "", []),
+        ("mkdir -p logs", "-k oed", ["output-folder"]),
+        ("true", "", ["output-folder"]),
+    ],
+)
+def test_pbs_brings_the_output_to_a_folder_that_the_job_makes(
+    made: str, option: str, found: list[str]
+) -> None:
+    text = f"#!/bin/bash\n#PBS -l select=1\n#PBS -o logs/ {option}\ncd $PBS_O_WORKDIR\n{made}\n"
+    assert [item.rule.id for item in check(Script("a.pbs", text))] == found

@@ -75,7 +75,7 @@ def import_script(script: Script) -> Imported:
     else:
         body = write_body(script, draft)
         first, last = reasons
-        comments = advise(script, first if isinstance(last, NoLauncherError) else last)
+        comments = advise(script, draft, first if isinstance(last, NoLauncherError) else last)
         try:
             render_directives(draft)
         except SpecError as refused:

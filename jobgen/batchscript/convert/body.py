@@ -97,9 +97,11 @@ def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]
             yield item
 
 
-def advise(script: Script, reason: NotStraightError) -> list[str]:
+def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     """Return why a body is kept, lint's findings in its launch, and how jobgen would launch it."""
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
+    if "directives" in draft.values:
+        lines.append("Where a directive and a key ask for the same, the directive counts.")
     findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH and not item.note]
     lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
     if sum(item.end == "&" and unwrap(item.words).launchers != () for item in script.commands) > 1:
@@ -109,7 +111,10 @@ def advise(script: Script, reason: NotStraightError) -> list[str]:
         ]
     agent = any(item.started.is_agent for item in script.launches)
     programs = []
-    for item in script.launches:
+    launches = sorted(
+        script.launches, key=lambda x: x.started.is_agent or bool(x.started.launchers)
+    )
+    for item in launches:  # what a launcher starts comes last
         words = [word for word in item.started.program if word.text.endswith(".py")]
         if words and not re.search(r"[$`*?{~]", words[0].raw) and _PYTHON.match(item.started.name):
             programs.append(words[0].text)

@@ -207,7 +207,7 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     if "ends" in inner and "launch" not in inner:
         raise NotStraightError(line, "a condition ends the script before its program")
     if set(inner) & {"launch", "ends", "sets"}:
-        raise NotStraightError(line, "a program runs in a loop, condition or function")
+        raise NotStraightError(line, "a program runs in a loop, condition, function or group")
     openers = {block.opener for item in group for block in item.blocks}
     alone = all(item.name in HEADS and not item.redirects for item in ends)
     alone = alone and {item.end for item in ends} <= {";", "\n"}

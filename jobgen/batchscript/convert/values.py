@@ -70,7 +70,7 @@ class Reader:
             text += piece
         if expands and dollar:
             raise NotStraightError(line, "a value holds a dollar sign beside a variable")
-        if "\n" in text or not text.isprintable():
+        if not text.replace("\t", " ").isprintable():
             raise NotStraightError(line, "a value has several lines")
         if len(text) > _LONGEST and " " in text:
             raise NotStraightError(line, "a value is longer than a line")

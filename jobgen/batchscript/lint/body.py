@@ -12,6 +12,7 @@ from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, REPEATABLE
 from jobgen.batchscript.readable import (
+    PLACEHOLDER,
     find_place,
     find_shell,
     find_syntax_fault,
@@ -162,7 +163,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         return
     for command, following in pairwise(script.expanded):
         piped = command.end in ("|", "|&") and following.name == "tee"
-        if piped and any(_matters(started) for started, _ in unwrap_nested(command)):
+        if piped and any(_matters(item.started) for item in unwrap_nested(command)):
             message = f"the exit code of {command.name} is lost: tee's counts"
             yield Fault(command.place.line, command.place.column, message)
 
@@ -198,6 +199,7 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
         return
     for comment in comments:
         fault = comment["level"] == "error" or comment["code"] in _MORE
-        if fault and comment["code"] not in _OTHERS:
+        place = PLACEHOLDER.search(script.lines[comment["line"] - 1])  # of which another rule tells
+        if fault and not place and comment["code"] not in _OTHERS:
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)

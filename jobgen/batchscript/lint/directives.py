@@ -57,19 +57,24 @@ def _find_late(script: Script) -> Iterator[Fault]:
 @rule("output-folder", "Output to a folder that is not there", SBATCH)
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     """Neither scheduler makes the folder. Slurm ends the job before the script begins, with no
-    log; PBS cannot deliver the output. A mkdir in the script is too late.
+    log, so that a mkdir in the script is too late; PBS cannot deliver the output at the end.
 
     Fix: make the folder before you submit, or write to the folder of submission
     """
     if script.scheduler is None:
         return
     scheduler = SCHEDULERS[script.scheduler]
-    folders = set()
+    folders = set[str]()
+    if script.can.chunks and script.value("-k") is None:
+        makes = [item for item in script.expanded if item.name == "mkdir"]
+        folders |= {text.rstrip("/") for item in makes for text in item.texts}
     for item, line in _read_lines(script):
         for folder in scheduler.output_folders(line.strip() + "\n"):
-            if folder in folders or PLACEHOLDER.search(folder):  # of which another rule tells
+            if folder.rstrip("/") in folders or PLACEHOLDER.search(
+                folder
+            ):  # of which another rule tells
                 continue
-            folders.add(folder)
+            folders.add(folder.rstrip("/"))
             if "$" not in folder and not os.path.isdir(folder):
                 # What becomes of the job is measured, for each of the two.
                 column = line.find(folder) + 1

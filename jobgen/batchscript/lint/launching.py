@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import DECLARES
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import Launcher, find_agent, list_inner, unwrap
+from jobgen.batchscript.launchers import LaunchCommand, Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS
-from jobgen.batchscript.reader import LaunchCommand, Script, read_number
+from jobgen.batchscript.reader import Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -25,7 +25,8 @@ def _reaches_others(script: Script) -> bool:
         texts = [word.raw for word in command.all_words]
         text = " ".join(texts + [doc.body for doc in command.heredocs])
         started = _STARTS.search(text) and command.name not in ("echo", "printf")
-        if launch.started.launchers or started:
+        started = started or bool(launch.started.launchers)
+        if started and not _starts_one(script, launch):
             return True
         if not re.search(known, text):
             continue
@@ -37,6 +38,16 @@ def _reaches_others(script: Script) -> bool:
         patterns = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
         known = "|".join([known, *patterns])
     return False
+
+
+def _starts_one(script: Script, launch: LaunchCommand) -> bool:
+    """Whether all that its launchers start is one process, wherever the first node is."""
+    launchers = launch.started.launchers
+    names = {option for item in launchers for option, _ in item.options}
+    placed = names & {"-N", "--nodes", "-w", "--nodelist", "-r", "--relative", "-H", "--host"}
+    if placed or launch.command.inside or launch.command.end == "&":
+        return False
+    return {_count_tasks(script, item)[1] for item in launchers} == {1}
 
 
 def _is_inner(launch: LaunchCommand) -> bool:
@@ -60,7 +71,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     launched = _reaches_others(script)
     for launch in script.launches if script.nodes != 1 or not script.scheduler else ():
         agent, program = launch.torchrun, launch.started.program
-        if launch.started.launchers or _is_inner(launch):
+        if (launch.started.launchers and launched) or _is_inner(launch):
             continue
         count = (agent.value("--nnodes") or "") if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
@@ -127,7 +138,8 @@ def _count_tasks(script: Script, srun: Launcher) -> tuple[int | None, int | None
         return None, None
     asked = srun.value("-N", "--nodes")
     nodes = read_number(asked) or None if asked else script.nodes
-    tasks, each = srun.value("-n", "--ntasks"), srun.value("--ntasks-per-node")
+    tasks = srun.value("-n", "--ntasks", "-np", "--np")
+    each = srun.value("--ntasks-per-node")
     if tasks is None and each is None and script.directives:
         tasks, each = script.value("--ntasks"), script.value("--ntasks-per-node")
     if tasks is None and nodes and (script.directives or each):

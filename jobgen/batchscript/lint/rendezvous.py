@@ -9,13 +9,6 @@ from jobgen.batchscript.bash import Word
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, rule
 from jobgen.batchscript.reader import Script
 
-_RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
-# What others connect to.
-SERVICE = re.compile(
-    r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
-)
-# What asks whether something is there; a script that has it needs no rule on sleeping.
-_ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
@@ -23,26 +16,27 @@ _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
+# What others connect to.
 _PORT_OF = re.compile(
-    rf"(?:{SERVICE.pattern}).*?--port[= ](\d+)\b"
+    r"\b(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
     r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
 
 
-def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> Iterator[Word]:
+def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
     """What is asked by these variables and torchrun options, in the script and inside quotes."""
+    last: dict[str, Word] = {}  # value of each variable
+    asked: list[Word] = []
     for launch in script.launches:
         read = launch.command.name or _READS_PORT.search(script.text)  # or exported
         for name, word, raw in launch.command.variables() if read else ():
             if name in names:
-                yield Word(raw, word.line, word.column)
-        agent = launch.torchrun
-        for option in options if agent else ():
-            value = agent.options.get(option) if agent else None
-            if value is not None:
-                yield value
+                last[name] = Word(raw, word.line, word.column)
+        given = launch.torchrun.options if launch.torchrun else {}
+        asked += filter(None, map(given.get, options))
+    return [*last.values(), *asked]
 
 
 @rule("fixed-port", "A fixed port", TORCHRUN)
@@ -56,11 +50,13 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     # Whoever takes so many GPUs of a node has it for himself.
     request = script.request
     alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
+    # A site where a chunk needs no numbers gives whole nodes.
+    alone = alone or bool(script.resource("select") and not (request.cpus or request.gpus))
     agents = any(launch.torchrun for launch in script.launches)
     # A torchrun on one node has a port of its own.
     unread = script.nodes == 1 and agents and not _READS_PORT.search(script.text)
     names = set() if unread else _PORT_NAMES
-    words = list(_list_values(script, names, ("--master-port", "--rdzv-endpoint")))
+    words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
     for launch in script.launches:
         text = " ".join(word.text for word in launch.started.program)
         inner = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
@@ -92,27 +88,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
-
-
-@rule("sleep-until-ready", "A server that is given some seconds to start", _RAY)
-def _find_sleep(script: Script) -> Iterator[Fault]:
-    """A slow file system or a large model takes longer, and then the client fails; a server that
-    has died is not noticed at all.
-
-    Fix: ask until it answers, with a limit, and look whether it still runs; ready does so in a
-    jobgen spec with roles
-    """
-    if _ASKS.search(script.text):
-        return
-    started = False
-    for command in script.commands:
-        texts = command.texts
-        serves = command.name not in ("echo", "printf") and SERVICE.search(" ".join(texts))
-        started = started or (bool(serves) and command.end == "&")
-        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
-            message = f"whether the server is up after {texts[-1]} s is not known"
-            yield Fault(command.place.line, command.place.column, message)
-            return
 
 
 @rule("step-takes-all", "A step in the background beside others", SRUN)
