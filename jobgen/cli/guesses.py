@@ -66,7 +66,13 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     """Return a line of the table with the words behind another tool's, as its command has them."""
     command = cast(click.Group, context.command).get_command(context, f"{text} - -".split()[1])
     if program := re.fullmatch(r"jobgen init (--script|--module) (\S+)", text):
-        return offer_spec(_fill_line(program[2], word, words), program[1])
+        line, file = offer_spec(_fill_line(program[2], word, words), program[1]), program[2]
+        left = words[words.index(file) + 1 :] if file in words else []
+        if not left:
+            return line
+        if line.startswith("jobgen init "):
+            line = " ".join([f"{line}, and then jobgen submit", *_pick(line.split(), _SPEC)])
+        return f"{line} -- {shlex.join(left)}"
     if command is None:
         return _fill_line(text, word, words)
     others, own, foreign = _part_words(words, command, word)

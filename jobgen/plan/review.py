@@ -78,7 +78,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     parts = list(zip(loaded.programs(), plans, strict=True))
     problems = {problem for rule in rules for part in parts for problem in rule(*part)}
     paths = (_check_paths(*part, copied) for part in parts)
-    return sorted(problems.union(_check_roles(loaded, plan), *paths))
+    return sorted(problems.union(_check_roles(loaded, plan), _check_askers(loaded, plan), *paths))
 
 
 @cache
@@ -546,6 +546,26 @@ def _read_programs(plan: Plan) -> str | None:
     return "\n".join(texts)
 
 
+def _check_askers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Roles that ask another one at their own node, or before it is ready."""
+    members = plan.roles.members if plan.roles else ()
+    for member in members:
+        key, role = f"roles.{member.name}.run", (loaded.spec.roles or {})[member.name]
+        text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
+        for port in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
+            if port != member.name.upper() and loaded.spec.resources.nodes != 1:
+                message = f"asks {port.lower()} at its own node, and that role has other nodes"
+                yield loaded.problem(key, message, f"write ${port}_ADDR:${port}_PORT")
+        needed = [one.name for one in members[: members.index(member)]]
+        for other in members:
+            waits = other.name in (needed if role.after is None else role.after)
+            asks = re.search(rf"\$\{{?{other.name.upper()}_(ADDR|PORT)", text)
+            if asks and other.test and other is not member and not waits:
+                message = f"asks {other.name}, and does not wait until it is ready"
+                hint = f"put {other.name} before it, and leave after out"
+                yield loaded.problem(key, message, hint)
+
+
 def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Addresses of roles that a job does not have, and a server whose end is the job's."""
     members = plan.roles.members if plan.roles else ()
@@ -559,11 +579,8 @@ def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
             message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
             yield loaded.problem(key, message, "write 0.0.0.0")
-        for port in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
-            if port != member.name.upper() and loaded.spec.resources.nodes != 1:
-                message = f"asks {port.lower()} at its own node, and that role has other nodes"
-                yield loaded.problem(key, message, f"write ${port}_ADDR:${port}_PORT")
-        ready, limit = (loaded.spec.roles or {})[member.name].ready, plan.walltime.seconds
+        role = (loaded.spec.roles or {})[member.name]
+        ready, limit = role.ready, plan.walltime.seconds
         if ready and ready.within and limit and ready.within >= limit:
             message = "may take as long as the whole job to be ready, or longer"
             hint = "write a longer resources.walltime, or a shorter within"

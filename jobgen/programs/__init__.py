@@ -94,6 +94,7 @@ def _measure(
     )
     gpu = plan.requests.gpu_type or plan.defaults.gpu_type or plan.defaults.node.gpu or ""
     settings = [*list_settings(plan.program.command), ("gpu", gpu)]
+    settings += [("variable", name) for name in plan.environment.variables]
     varied = [name for name in (tasks[0].variables if tasks else ()) if name not in own]
     return JobSize(
         nodes=len(nodes.processes),
@@ -118,6 +119,7 @@ def _measure(
         setup=set_here,
         varied=tuple(varied),
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
+        seconds=plan.walltime.seconds or 0,
         metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
         roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
         settings="\n".join(map(" ".join, settings)),

@@ -44,6 +44,7 @@ class JobSize(NamedTuple):
     packed: bool = False  # whether several tasks of an array share a job
     plain: bool = False  # whether it starts once on each node, and may start others
     offline: bool = False  # whether the nodes have no internet
+    seconds: int = 0  # of walltime; 0 if unknown
     metrics: str = ""  # the name of the file that the report reads
     roles: str = ""  # the variables with the addresses of the job's roles
     apart: bool = False  # whether they have several nodes
@@ -260,13 +261,14 @@ class _Look:
         if not all(self.answers[need.strip("!")] != need.startswith("!") for need in of_job):
             return
 
+        for match in re.finditer(rule.get("job", r"\A"), self.settings, re.MULTILINE):
+            self.values |= match.groupdict()
+            self._apply_here(name, rule, of_place)
+
+    def _apply_here(self, name: str, rule: dict[str, str], of_place: list[str]) -> None:
         def fits(at: Fact) -> bool:
             return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in of_place)
 
-        if "job" in rule:
-            if (match := re.search(rule["job"], self.settings, re.MULTILINE)) is None:
-                return
-            self.values |= match.groupdict()
         calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
         if ("calls" in rule and not calls) or not re.search(form, self.program.text):
             return
@@ -507,6 +509,16 @@ def _is_other_shape(look: _Look, call: Fact) -> bool:
     return bool(numbers) and math.prod(numbers) != look.size.world_size
 
 
+def _is_overlong(look: _Look, call: Fact) -> bool:
+    """Whether a time that it is given ends after the job."""
+    day = re.search(r"max_time='(\d+):(\d+):(\d+):(\d+)'", call.text)
+    parts = [int(part) for part in day.groups()] if day else [0, 0, 0, 0]
+    for unit, count in re.findall(r"\b(days|hours)\W{1,4}(\d+)", call.text):
+        parts[unit == "hours"] = int(count)
+    seconds = ((parts[0] * 24 + parts[1]) * 60 + parts[2]) * 60 + parts[3]
+    return 0 < look.size.seconds < seconds
+
+
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda _, call: call.certain,
@@ -520,6 +532,10 @@ PLACES = {
     "common": _is_common,
     "checked": lambda look, call: bool(
         re.search("exist|is_?dir", str(look.program.list_ways(call)))
+    ),
+    "overlong": _is_overlong,
+    "numbered": lambda look, call: bool(
+        re.search(r"(==|%|>=?) \d", str(look.program.list_ways(call)))
     ),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
     "tried": lambda _, call: call.part.tried,

@@ -107,10 +107,8 @@ def describe_unexpanded(path: str, text: str) -> Iterator[str]:
     elif re.search(_TEMPLATE, text):
         yield f"{as_it_is}: jobgen fills in no templates; array.values gives each task its value"
     elif re.search(_EXPANDABLE, text):
-        yield (
-            f"{as_it_is}; to expand it, write {{value: {text}, expand: true}}, or export it in"
-            " environment.setup"
-        )
+        also = "" if path.startswith("run.") else ", or export it in environment.setup"
+        yield f"{as_it_is}; to expand it, write {{value: {text}, expand: true}}{also}"
 
 
 def is_shell_command(words: Sequence[str]) -> bool:

@@ -106,7 +106,10 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
     for rule in load_table()["files"]:
         if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
-            return rule["say"], fill(rule["hint"], {"file": path, "line": offer_spec(path)})
+            line = offer_spec(path)
+            known = line.startswith("jobgen submit ")
+            line = "job.yaml starts it: name that" if known else f"its spec starts it; type: {line}"
+            return rule["say"], fill(rule["hint"], {"file": path, "line": line})
     return None
 
 

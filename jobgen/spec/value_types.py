@@ -125,7 +125,8 @@ else:
 # Names of variables that would not arrive: bash or torchrun sets them. Names in lower case are the
 # script's, except those of proxies.
 TAKEN = (
-    "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK|EPOCH.*"
+    "(?!.*_proxy$)[a-z0-9_]+|BASH.*|JOBGEN_.*|TORCHELASTIC_.*|COMP_WORDBREAKS|DIRSTACK"
+    "|EPOCH(SECONDS|REALTIME)"
     "|E?UID|PPID|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|(OLD)?PWD|OPT(ARG|ERR|IND)|PIPESTATUS"
     "|POSIXLY_CORRECT|PS[124]|S?RANDOM|SECONDS|SHELLOPTS|SHLVL|MASTER_(ADDR|PORT)|ROLE_NAME"
     "|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"

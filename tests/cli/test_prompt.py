@@ -31,6 +31,11 @@ def spec(tmp_path, monkeypatch):
         ("squeue", "type: jobgen list"),
         ("kill 12", "type: jobgen cancel 12"),
         ("scancel 12", "type: jobgen cancel 12"),
+        ("sacct -j 12 --format=MaxRSS", "type: jobgen report 12 --text"),
+        (
+            "python new.py --lr 1",
+            "type: jobgen init --script new.py new.yaml, and then jobgen submit",
+        ),
         ("create new.yaml", "type: jobgen init new.yaml"),
         ("queues nci-gadi", "type: jobgen sites show nci-gadi"),
         ("sweep a.yaml --lr 1,2", "type: jobgen submit a.yaml --set 'array.values.lr=[1, 2]'"),
@@ -299,7 +304,7 @@ def test_a_program_is_started_by_its_spec():
     Path("train.py").write_text(PROGRAM)
     ended = jobgen("submit", "train.py")
     assert (ended.code, ended.out) == (3, "")
-    assert "not a job spec; its spec starts it; type: jobgen submit job.yaml\n" in ended.err
+    assert "not a job spec; job.yaml starts it: name that\n" in ended.err
 
 
 def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():

@@ -253,6 +253,15 @@ DOUBTFUL = {
         ),
         "asks api at its own node, and that role has other nodes; write $API_ADDR:$API_PORT",
     ),
+    "a role that does not wait for another": (
+        (
+            f"nodes: 2, {BASE[BASE.index('gpus') :]}",
+            "walltime: 1h}\nroles:\n"
+            "  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
+            "  train: {nodes: 1, after: [], run: {script: t.py, args: [$API_ADDR:$API_PORT]}}\n",
+        ),
+        "asks api, and does not wait until it is ready; put api before it, and leave after out",
+    ),
     "a server that stands last": (
         (
             f"nodes: 2, {BASE[BASE.index('gpus') :]}",

@@ -431,6 +431,9 @@ def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
         ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
         ("import json\nc = json.load(f)\nprint(c['lr'], c['wd'])\n", "a.json:lr 1", "missing-key"),
         ("import torch\nfp8_autocast()\n", "gpu a100", "no-float8"),
+        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "variable BATCH", "unread-variable"),
+        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "variable LR\nvariable BATCH_SIZE", ""),
+        ("for i in range(9):\n    if i == 3:\n        breakpoint()\n", "", "asks"),
         ("import torch\nfp8_autocast()\n", "gpu h100", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
         ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
@@ -450,6 +453,12 @@ def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
     for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
         remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
         assert rules(remarks) == found
+
+
+def test_a_longest_time_ends_before_the_job(tmp_path: Path) -> None:
+    for limit, found in (("00:01:00:00", []), ("01:00:00:00", ["overlong"])):
+        program = f"import lightning as L\nL.Trainer(max_time='{limit}', devices=1).fit(model)\n"
+        assert rules(look(tmp_path, program, size=ONE._replace(seconds=7200))) == found
 
 
 def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
