@@ -334,7 +334,8 @@ class ReadProgram:
     def list_ways(self, call: Fact, depth: int = 3) -> list[str]:
         """Return the tests that hold on each way to a call, through the functions around it."""
         part = call.part
-        tests = "".join(f"; {ast.unparse(test)}" for test in (*part.tests, *part.past))
+        open_tests = [test for test in (*part.tests, *part.past) if not call.module.decide(test)]
+        tests = "".join(f"; {ast.unparse(test)}" for test in open_tests)
         callers = self.find_callers(call) if depth else []
         ways = [way for one in callers for way in self.list_ways(one, depth - 1)]
         return list(dict.fromkeys(f"{tests}{way}" for way in ways)) or [tests]

@@ -163,6 +163,8 @@ _FIRST_RANK = re.compile(
     rf"|; not ({_RANK} (!= 0|> 0)|not {_MAIN})( or |;|$)"
 )
 _OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
+# A switch that is not known: whether it is on.
+_FLAG = re.compile(r"; (not )?[\w.]+(;|$)")
 # What may tell processes apart.
 _RANKED = re.compile(
     r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
@@ -474,7 +476,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
     if call.part.inside and not look.program.find_callers(call):
         return False
     texts = [call.text, call.part.inside.replace("main", ""), *look.program.list_ways(call)]
-    return not any(map(_RANKED.search, texts))
+    return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
 
 
 def _list_files(call: Fact, form: str) -> list[str]:
