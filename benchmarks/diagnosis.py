@@ -22,7 +22,8 @@ from jobgen.diagnose import Diagnosis
 LEAST = 0.95
 # What jobgen prints of a failure; all else that it prints is a note.
 _OF_FAILURES = re.compile(
-    r"jobgen: (error: |FAILED|ENDED|preflight: |the chain ends|.*(killed|could not be submitted))"
+    r"jobgen: (error: |FAILED|ENDED|preflight: |the chain ends|the setup ended"
+    r"|.*(killed|could not be submitted))"
 )
 
 

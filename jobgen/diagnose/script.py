@@ -89,8 +89,8 @@ CAUSES = (
     Cause(
         "setup",
         "a command of environment.setup failed",
-        "the lines before it in agent.log say which",
-        own=r"a command of the spec's setup failed",
+        "look at that command on that node; the lines before it in agent.log say more",
+        own=r"a command of the spec's setup failed|the setup ended at: ",
     ),
     Cause(
         "never-began",
