@@ -13,11 +13,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobgen.diagnose import missing, program, stall
+from jobgen.diagnose import machine, missing, program, stall
 from jobgen.diagnose.cause import Cause
-from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_ranks
+from jobgen.diagnose.diagnosis import (
+    MOST_LINES,
+    Diagnosis,
+    format_line,
+    list_names,
+    list_ranks,
+)
 from jobgen.diagnose.ending import NAMES_ERROR, Innocent, normalize
-from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import TIMED, find_tracebacks, strip_rank
 from jobgen.diagnose.matching import (
     CAUSES,
@@ -43,7 +49,7 @@ __all__ = ["CAUSES", "Diagnosis", "diagnose"]
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
 _RECOVERED = 60.0
-_MOST_BESIDES = 3
+_MOST_BESIDES, _MOST_CALLS = 3, 8
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
 # How one role says that another, its server, has not answered it.
@@ -309,15 +315,38 @@ def _name_first(
         diagnosis = _name_odd(diagnosis, evidence, alike)
     if len(alike) > 1 and first.failure.exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped()
-    ranks = {one.rank for one in ended}
+    ranks = {one.rank for one in ended if one.rank is not None}
     same = {one.node for one in ended}
     others = [one for one in failures if not one.cause.symptom and one.key != first.key]
+    if not ranks:  # a node that was stopped as another failed has not failed
+        others = [one for one in others if one.failure.exit_code != STOPPED_BY_OTHERS]
+    title = diagnosis.title
+    if len(same) > 1 and not evidence.ranks:
+        title = re.sub(rf" on {re.escape(first.failure.node)}\b", "", title)
     return diagnosis._replace(
+        title=f"{title}{_tell_unheard(evidence, ranks, same)}",
         nodes=tuple(node for node in evidence.nodes if node in same),
-        ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+        ranks=tuple(sorted(ranks)),
         world=evidence.world,
+        all_nodes=not evidence.ranks and same == {*evidence.nodes},
         besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
     )
+
+
+def _tell_unheard(evidence: Evidence, ranks: set[int], nodes: set[str]) -> str:
+    """Say who was ended before a word of it, where all others have failed alike; else nothing."""
+    if ranks:
+        logs = {rank: evidence.read_log(node, rank) for rank, node in evidence.ranks.items()}
+        silent = [str(rank) for rank, log in logs.items() if rank not in ranks and not log]
+        if len(silent) >= len(ranks) or len(silent) + len(ranks) < evidence.world:
+            return ""
+    else:
+        silent = [node for node in evidence.nodes if node not in {*nodes, *evidence.ranks.values()}]
+        if len(silent) + len(nodes) < len(evidence.nodes):
+            return ""
+    what = f"rank{'s' * (len(silent) > 1)} " * bool(ranks)
+    were = "was" if len(silent) == 1 else "were"
+    return f"; {what}{list_names(silent)} {were} ended too early to tell" if silent else ""
 
 
 def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> Diagnosis:
@@ -357,7 +386,11 @@ def _judge_consequences(
     if own and not own[0].symptom:
         if own[0].id == "chain-ended":  # the first start of it that says so knows why
             own = find_cause(evidence.all_output(), "script") or own
-        return _name_cause(about, own)
+        about = _name_cause(about, own)
+        several = sum(nodes for nodes, _ in evidence.planned) > 1
+        if several and own[0] in machine.CAUSES and not evidence.nodes:
+            about = about._replace(title=f"{about.title}; it looked first, and no other node has")
+        return about
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}
     if failures and (absent := missing.find_absent(evidence, failures)):
         diagnosis = _name_cause(about, (absent.cause, absent.line))
@@ -430,6 +463,9 @@ def _report_hang(
 def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explained]) -> Diagnosis:
     """The same with the rank that was waited for in the place of one that waited, if known."""
     heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
+    operations = stall.list_operations(waiting)
+    if sum(bool(place) for places in operations.values() for place in places.values()) > 1:
+        return _compare_operations(about, evidence, operations)
     suspects = stall.find_suspects(evidence, waiting)
     lost = [one for one in waiting if one.cause.symptom]
     if suspects is None and not lost and len(heard) == evidence.world:
@@ -465,6 +501,31 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         remedy=about.remedy.replace("--pid", f"--pid {evidence.find_pid(behind)}".rstrip()),
         evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
         followed=tuple(sorted({*heard, *about.followed} - {*suspects.ranks})),
+    )
+
+
+def _compare_operations(
+    about: Diagnosis, evidence: Evidence, operations: dict[str, dict[int, str]]
+) -> Diagnosis:
+    """The same of ranks that torch has compared: all of them, and the one whose call is odd."""
+    ranks = sorted(rank for places in operations.values() for rank in places)
+    nodes = dict.fromkeys(evidence.ranks[rank] for rank in ranks if rank in evidence.ranks)
+    calls = []
+    for call, places in operations.items():
+        at = os.path.basename(max(places.values()).partition(", in ")[0])
+        calls.append(f"{list_ranks(tuple(sorted(places)))} in {call}{at and f' at {at}'}")
+    alone = [places for places in operations.values() if len(places) == 1]
+    odd = next(iter(alone[0])) if len(alone) == 1 and len(calls) == 2 < len(ranks) else None
+    if odd is not None:
+        node, place = evidence.ranks.get(odd), alone[0][odd]
+        about = about._replace(node=node, rank=odd, place=place)
+    return about._replace(
+        ranks=tuple(ranks),
+        nodes=tuple(nodes),
+        world=evidence.world,
+        title=f"their collective operations do not match: {', '.join(calls[:_MOST_CALLS])}",
+        exception="",
+        followed=(),
     )
 
 

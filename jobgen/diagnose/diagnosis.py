@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
@@ -29,6 +30,7 @@ class Diagnosis(NamedTuple):
     place: str = ""  # file:line of the program where it was raised
     evidence: tuple[str, ...] = ()  # file:line: text, or the scheduler's name and word
     nodes: tuple[str, ...] = ()  # all that show this cause
+    all_nodes: bool = False  # they are all there were, and failed before their ranks began
     ranks: tuple[int, ...] = ()  # all that failed of this cause
     world: int = 0  # how many ranks there were
     waited_for: tuple[int, ...] = ()  # ranks
@@ -47,8 +49,12 @@ class Diagnosis(NamedTuple):
             world = f" of {self.world}" if self.world else ""  # unknown where none has begun
             where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else world
             return f"{list_ranks(self.ranks)}{where}"
+        if self.all_nodes and len(self.nodes) > 1:
+            return f"all {len(self.nodes)} nodes"
         if self.node is None:
             return ""
+        if self.rank is None and len(self.nodes) > 1:
+            return list_names(self.nodes)
         return self.node if self.rank is None else f"rank {self.rank} on {self.node}"
 
     @property
@@ -75,8 +81,13 @@ class Diagnosis(NamedTuple):
 
 def list_ranks(ranks: tuple[int, ...]) -> str:
     """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
-    more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:16]))}{more}"
+    return f"rank{'s' * (len(ranks) > 1)} {list_names(tuple(map(str, ranks)))}"
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return `n1, n2`; of many the first."""
+    more = f" and {len(names) - 16} more" if len(names) > 16 else ""
+    return f"{', '.join(names[:16])}{more}"
 
 
 def format_line(line: Line) -> str:

@@ -42,7 +42,7 @@ NAMES_ERROR = re.compile(
 # How they say that another has left with a code; what they print of their stacks.
 _NAMES_CODE = re.compile(
     r"(?i)\b(exit|status|code|error|ended with)\b\W*\d+\W*$|(exit|return)\w*( with)?( code| status)"
-    r"|\babove\b|^make\S*: |terminate called|^==\d+==ABORTING$"
+    r"|\babove\b|previous errors|^make\S*: |terminate called|^==\d+==ABORTING$"
 )
 _OF_STACKS = re.compile(
     r"(\s\s|\t)\s*(?!\s|what\(\): )|\W+$|.*\b([Cc]all ?[Ss]tack|[Ss]tack ?trace|[Bb]acktrace)\b"
@@ -61,6 +61,7 @@ _MOST_LINES = 40
 _LAST_WORDS = 10
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 _SIGABRT, _SIGINT = -6, -2
+_MISSES, _NOT_FOUND = re.compile(r"command not found|: not found$"), 127
 
 
 class Ending(NamedTuple):
@@ -199,6 +200,19 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
         if own:
             return own[-1 if framed else 0]
     return None
+
+
+def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
+    """Return the last error that the commands of a shell have said, and what they said last.
+
+    A command that was not found leaves a code of its own; the shell has gone on after another.
+    """
+    telling = [line for line in select_telling(lines) if not _OF_STACKS.match(line.text)]
+    known = [one for one in telling if bool(_MISSES.search(one.text)) == (code == _NOT_FOUND)]
+    telling = known or telling
+    own = [line for line in telling if not _NAMES_CODE.search(line.text)] or telling
+    errors = [line for line in own if NAMES_ERROR.search(line.text)] or own
+    return list(dict.fromkeys([*errors[:1], *telling[:1]]))
 
 
 def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:

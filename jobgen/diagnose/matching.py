@@ -20,6 +20,7 @@ from jobgen.diagnose.ending import (
     Ending,
     Innocent,
     find_ending,
+    find_last_said,
     find_last_words,
     normalize,
     select_telling,
@@ -119,6 +120,9 @@ class Explained(NamedTuple):
     def key(self) -> str:
         """What those have in common who failed alike: the words of it, if they said any."""
         own = self.line.text if self.words and self.line else self.cause.id
+        if self.failure.where != "rank":  # of a node; its own name is no difference
+            how = "signal" if (self.failure.exit_code or 0) < 0 else ""
+            own = f"{how} {own.replace(self.failure.node, '')}"
         return normalize(self.raised.words if self.raised else own)
 
 
@@ -294,24 +298,56 @@ def name_exit(code: int) -> str:
 
 
 def _explain_node(failure: Failure) -> Explained:
-    match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
     raised = find_tracebacks(failure.lines)
+    ends = [at for at, line in enumerate(failure.lines) if _NEVER_BEGAN.match(line.text)]
+    if ends and not any(_OF_AGENTS.search(line.text) for line in failure.lines):
+        told = [at for at in ends if " never began on " not in failure.lines[at].text]
+        end = (told or ends)[-1]
+        return _explain_setup(failure, failure.lines[:end], failure.lines[end])
+    match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
     if match and not (raised and match[1] in raised[-1].chain[-1].message):
         at = failure.lines.index(match[1])
         before = [line for line in failure.lines[:at] if not is_own(line)]
         tail = (*before[-2:], match[1]) if is_own(match[1]) else (match[1],)
-        words = read_own_words(match[1])
-        last = find_last_words(before) if match[0].id in _OF_SHELLS else None
-        if last:
-            words = f"{words or match[0].title}, and said: {last.text.strip()[:MOST_WORDS]}"
-        return Explained(failure, *match, tail=tail, words=words)
+        return Explained(failure, *match, tail=tail, words=read_own_words(match[1]))
     if raised:
         return _explain_exception(failure, raised[-1].chain)
     return _explain_exit(failure, Ending((), failure.lines))
 
 
-# What follows from what a module or the spec's setup has printed.
-_OF_SHELLS = ("never-began", "setup")
+def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explained:
+    """By what was said last before the program could begin: what failed before that ended nothing.
+
+    `end` is the script's own line of that.
+    """
+    said = [line for line in lines if not is_own(line) or read_own_words(line)]
+    said = [line for line in said if line.text.strip() and not _ENDS_SETUP.match(line.text)]
+    raised = find_tracebacks(said)
+    if raised and raised[-1].end == len(said):
+        return _explain_exception(failure, raised[-1].chain)
+    own = said.pop() if said and is_own(said[-1]) else None  # a step that the script itself takes
+    last = find_last_said(said, failure.exit_code)
+    matches = [find_cause([line], "agent") for line in filter(None, (own, end, *said[-1:], *last))]
+    best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
+    words = [read_own_words(own) if own else end.text.removeprefix(_OWN).partition(" on ")[0]]
+    texts = (_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last)
+    if last:
+        words.append(f"and said: {'; '.join(texts)}")
+    elif own is None:
+        words.append(f"and {name_exit(failure.exit_code or 0)}")
+    cause, line = best or (program.EXCEPTION, end)
+    tail = tuple(dict.fromkeys([*last, *said[-2:], own or end]))
+    return Explained(failure, cause, own or line, None, tail, ", ".join(words))
+
+
+# What the script says where a node's part has ended before the program, and how processes are
+# listed there; what torchrun prints, which is no part of the setup.
+_NEVER_BEGAN = re.compile(
+    r"jobgen: (the program never began on |(error: .* )?(the )?setup (failed|ended))"
+)
+_ENDS_SETUP = re.compile(rf"(rank|exitcode) : |{_NEVER_BEGAN.pattern}")
+_OF_SCRIPTS = re.compile(r"^\S+/attempts/\d+/script: ")
+_OF_AGENTS = re.compile(r"torch/distributed/")
 
 
 def read_node(cause: Cause, line: Line) -> str | None:

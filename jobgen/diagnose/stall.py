@@ -35,6 +35,11 @@ _CAME = re.compile(
     r"(?<![\d.])(\d{1,9}) ?(?:/|(?:out )?of) ?(\d{1,9}) (?:\w+ )?"
     r"(?:client|worker|rank|member|peer|process|replica|participant|part(?:y|ies))"
 )
+# What torch says of each rank where it compares operations.
+_OPERATION = re.compile(
+    r"Rank (\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=\d+, )?"
+    r"OpType=(\w+)(?:, TensorShape=(\[[\d, ]*\]))?"
+)
 # Where one of Python's own threads waits for other processes.
 _WAITS = re.compile(
     r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
@@ -253,7 +258,8 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
         for line in evidence.read_log(node, other)
     }
     own = [line for line in telling if normalize(line.text) not in others]
-    raised = [one.chain[-1].message[0] for one in find_tracebacks(lines)]
+    tracebacks = find_tracebacks(lines)
+    raised = [one.chain[-1].message[0] for one in tracebacks]
     where = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
     called = next((one.raised.source for one in waiting if one.raised and one.raised.source), "")
     where += f" ({called[:MOST_WORDS]})" if called else ""
@@ -261,7 +267,22 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
         "had left with exit code 0" if evidence.exit_codes().get(rank) == 0 else "did not take part"
     )
     title = f"{who} {did}, and the others waited for {who.replace('they', 'them')}{where}"
+    if tracebacks and tracebacks[-1].aside and normalize(tracebacks[-1].words) not in others:
+        title += f"; a thread or task of it had ended by {tracebacks[-1].words[:MOST_WORDS]}"
     return Suspects(silent, tuple([*raised[-1:], *own, *telling][:3]), "", title)
+
+
+def list_operations(waiting: Sequence[Explained]) -> dict[str, dict[int, str]]:
+    """Which ranks were in which collective operation, and where, as torch has compared them."""
+    operations: dict[str, dict[int, str]] = {}
+    for one in waiting:
+        for line in one.raised.message if one.raised else ():
+            for rank, name, shape in _OPERATION.findall(line.text):
+                places = operations.setdefault(f"{name} {shape}".strip(), {})
+                places.setdefault(int(rank), "")
+                if int(rank) == one.failure.rank:
+                    places[int(rank)] = one.place
+    return operations
 
 
 def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
