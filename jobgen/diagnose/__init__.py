@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobgen.diagnose import machine, missing, program, stall
+from jobgen.diagnose import missing, program, stall
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import (
     MOST_LINES,
@@ -387,8 +387,7 @@ def _judge_consequences(
         if own[0].id == "chain-ended":  # the first start of it that says so knows why
             own = find_cause(evidence.all_output(), "script") or own
         about = _name_cause(about, own)
-        several = sum(nodes for nodes, _ in evidence.planned) > 1
-        if several and own[0] in machine.CAUSES and not evidence.nodes:
+        if own[0].id == "interface" and not evidence.nodes:
             about = about._replace(title=f"{about.title}; it looked first, and no other node has")
         return about
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}

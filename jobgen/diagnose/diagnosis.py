@@ -43,14 +43,14 @@ class Diagnosis(NamedTuple):
     @property
     def who(self) -> str:
         """Whose failure it is: `rank 2 on n2`, `all 4 ranks`, `n2`; empty if no process failed."""
+        if self.all_nodes and len(self.nodes) > 1:
+            return f"all {len(self.nodes)} nodes"
         if len(self.ranks) > 1:
             if len(self.ranks) == self.world:
                 return f"all {self.world} ranks"
             world = f" of {self.world}" if self.world else ""  # unknown where none has begun
             where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else world
             return f"{list_ranks(self.ranks)}{where}"
-        if self.all_nodes and len(self.nodes) > 1:
-            return f"all {len(self.nodes)} nodes"
         if self.node is None:
             return ""
         if self.rank is None and len(self.nodes) > 1:

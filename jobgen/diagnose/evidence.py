@@ -175,19 +175,15 @@ class Evidence:
         ]
 
     @cached_property
-    def planned(self) -> list[tuple[int, int]]:
-        """Nodes, and processes on each, by the plan; nothing without one."""
+    def world(self) -> int:
+        """How many processes there should be by the plan; without one, those that began."""
         try:
             plan = header.read_json(read_left(self.run_dir / "plan.json"))
         except OSError:
-            return []
+            plan = None
         groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
-        return [(group.nodes, group.processes) for group in groups]
-
-    @property
-    def world(self) -> int:
-        """How many processes there should be by the plan; without one, those that began."""
-        return max(sum(nodes * each for nodes, each in self.planned), len(self.ranks))
+        planned = sum(group.nodes * group.processes for group in groups)
+        return max(planned, len(self.ranks))
 
     def failures(self) -> list[Failure]:
         """The processes that failed by themselves, then the nodes, each by time."""

@@ -329,7 +329,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     last = find_last_said(said, failure.exit_code)
     matches = [find_cause([line], "agent") for line in filter(None, (own, end, *said[-1:], *last))]
     best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
-    words = [read_own_words(own) if own else end.text.removeprefix(_OWN).partition(" on ")[0]]
+    words = [read_own_words(own) if own else _OF_AGENT.sub("", end.text)]
     texts = (_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last)
     if last:
         words.append(f"and said: {'; '.join(texts)}")
@@ -347,6 +347,7 @@ _NEVER_BEGAN = re.compile(
 )
 _ENDS_SETUP = re.compile(rf"(rank|exitcode) : |{_NEVER_BEGAN.pattern}")
 _OF_SCRIPTS = re.compile(r"^\S+/attempts/\d+/script: ")
+_OF_AGENT = re.compile(r"^jobgen: (error: )?| on \S+; exit code \d+$")
 _OF_AGENTS = re.compile(r"torch/distributed/")
 
 
