@@ -40,7 +40,7 @@ from jobgen.records import NamedTuple
 CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]
 _OWN = "jobgen: "
-_ERROR = re.compile(r"jobgen: (error: |(?=preflight: ))")
+_ERROR = re.compile(r"jobgen: (error: |(?=preflight: |the setup ended at: ))")
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
@@ -167,7 +167,7 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
 
 def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     """Return why a process or node failed."""
-    if failure.where != "rank":
+    if failure.where != "rank" or any(_NEVER_BEGAN.match(line.text) for line in failure.lines):
         return _explain_node(failure)
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:

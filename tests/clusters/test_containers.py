@@ -148,7 +148,10 @@ def test_a_command_of_setup_that_fails_in_the_container_ends_the_job_there(
     job = submit(content, scheduler="local", cwd=tmp_path / "work", env=env)
     assert job.wait(30) == "failed 1", job.everything()
     log = (job.run_dir / "logs/node0/agent.log").read_text()
-    assert log.endswith("\na\njobgen: the program never began on node0; exit code 1\n")
+    ends = (
+        "jobgen: the setup ended at: false\njobgen: the program never began on node0; exit code 1\n"
+    )
+    assert log.endswith(f"\na\n{ends}")
 
 
 @pytest.mark.cluster
