@@ -462,10 +462,17 @@ def _report_hang(
 def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explained]) -> Diagnosis:
     """The same with the rank that was waited for in the place of one that waited, if known."""
     heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
-    operations = stall.list_operations(waiting)
-    if sum(bool(place) for places in operations.values() for place in places.values()) > 1:
-        return _compare_operations(about, evidence, operations)
+    if operations := stall.list_operations(waiting):
+        title = "their collective operations do not match"
+        return _compare_calls(about, evidence, operations, title)
     suspects = stall.find_suspects(evidence, waiting)
+    mismatch = about.cause == "collective-mismatch"
+    if mismatch and suspects and " not yet " in suspects.title:
+        suspects = None  # nobody was late, so who had printed less was only ended before
+    calls = stall.list_calls(waiting)
+    if suspects is None and len(calls) > 1:
+        about = about._replace(node=None, rank=None)
+        return _compare_calls(about, evidence, calls, "they waited in different calls")
     lost = [one for one in waiting if one.cause.symptom]
     if suspects is None and not lost and len(heard) == evidence.world:
         return about._replace(
@@ -478,7 +485,8 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         )
     if suspects is None:
         silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-        title = f"{about.title}, and no file shows which process they waited for"
+        which = "rank was another" if mismatch else "process they waited for"
+        title = f"{about.title}, and no file shows which {which}"
         if heard and 0 < len(silent) * 2 <= len(
             evidence.ranks
         ):  # who was ended too early to say so
@@ -503,26 +511,22 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
     )
 
 
-def _compare_operations(
-    about: Diagnosis, evidence: Evidence, operations: dict[str, dict[int, str]]
+def _compare_calls(
+    about: Diagnosis, evidence: Evidence, calls: dict[str, list[int]], title: str
 ) -> Diagnosis:
-    """The same of ranks that torch has compared: all of them, and the one whose call is odd."""
-    ranks = sorted(rank for places in operations.values() for rank in places)
+    """The same of all ranks of which is known what they were in, and of the one whose is odd."""
+    ranks = sorted(rank for some in calls.values() for rank in some)
+    alone = [some[0] for some in calls.values() if len(some) == 1]
+    if len(alone) == 1 and len(calls) == 2 < len(ranks):
+        about = about._replace(rank=alone[0], node=evidence.ranks.get(alone[0]))
+    told = [f"{list_ranks(tuple(some))} in {call}" for call, some in calls.items()]
     nodes = dict.fromkeys(evidence.ranks[rank] for rank in ranks if rank in evidence.ranks)
-    calls = []
-    for call, places in operations.items():
-        at = os.path.basename(max(places.values()).partition(", in ")[0])
-        calls.append(f"{list_ranks(tuple(sorted(places)))} in {call}{at and f' at {at}'}")
-    alone = [places for places in operations.values() if len(places) == 1]
-    odd = next(iter(alone[0])) if len(alone) == 1 and len(calls) == 2 < len(ranks) else None
-    if odd is not None:
-        node, place = evidence.ranks.get(odd), alone[0][odd]
-        about = about._replace(node=node, rank=odd, place=place)
     return about._replace(
         ranks=tuple(ranks),
         nodes=tuple(nodes),
         world=evidence.world,
-        title=f"their collective operations do not match: {', '.join(calls[:_MOST_CALLS])}",
+        title=f"{title}: {', '.join(told[:_MOST_CALLS])}",
+        place="",
         exception="",
         followed=(),
     )

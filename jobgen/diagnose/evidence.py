@@ -126,9 +126,14 @@ class Evidence:
         return get_mtime(self._file("outcome"))
 
     def unended_nodes(self) -> list[str]:
-        """Nodes whose part has left no outcome, though that of others has."""
+        """Nodes whose part has left no outcome, though that of others has.
+
+        One that has given a sign of life since another failed is not silent.
+        """
         ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
-        return [node for node in self.nodes if node not in ended] if ended else []
+        failed = get_mtime(self._file("failed"))
+        lives = [node for node in self.nodes if get_mtime(self._record(node, "alive")) > failed > 0]
+        return [node for node in self.nodes if node not in ended + lives] if ended else []
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""

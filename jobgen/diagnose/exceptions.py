@@ -30,7 +30,7 @@ _ASIDE_AFTER = "Exception ignored in: '"
 LOGGED = re.compile(
     r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|(?-i:ERROR)|CRITICAL)\b"
     r"|\[?error\W*[:|\]-]|\[[IWEF]\d"
-    r"|[IWEF]\d{4} |wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
+    r"|[IWEF]\d{4} |\{\"|wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
     re.IGNORECASE,
 )
 #: how a process begins its stacks whose own timer of Python is over, and ends it

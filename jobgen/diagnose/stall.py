@@ -30,6 +30,7 @@ _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}\d", re.IGNORECASE)
 _NUMBER = re.compile(r"[^\s=:,(\[]*\d[^\s,;)\]]*")
 _TIMES = re.compile(r"\d+:\d\d\S*|\b[\d.]+ ?(s|ms|sec\w*|[KMG]i?B)\b|\d{4}-\d\d-\d\d\S*")
 _LAST_LINES = 20  # of a log, which may say who was missed
+_RAISED = re.compile(r"[\w.]*(Error|Exception)\b|.*Traceback \(most")  # which tells of no step
 # How many have come, of how many.
 _CAME = re.compile(
     r"(?<![\d.])(\d{1,9}) ?(?:/|(?:out )?of) ?(\d{1,9}) (?:\w+ )?"
@@ -272,17 +273,33 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
     return Suspects(silent, tuple([*raised[-1:], *own, *telling][:3]), "", title)
 
 
-def list_operations(waiting: Sequence[Explained]) -> dict[str, dict[int, str]]:
-    """Which ranks were in which collective operation, and where, as torch has compared them."""
-    operations: dict[str, dict[int, str]] = {}
+def list_operations(waiting: Sequence[Explained]) -> dict[str, list[int]]:
+    """Which ranks were in which collective operation, if torch has compared those of several."""
+    ranks: dict[str, set[int]] = {}
+    places: dict[str, str] = {}
     for one in waiting:
         for line in one.raised.message if one.raised else ():
             for rank, name, shape in _OPERATION.findall(line.text):
-                places = operations.setdefault(f"{name} {shape}".strip(), {})
-                places.setdefault(int(rank), "")
+                call = f"{name} {shape}".strip()
+                ranks.setdefault(call, set()).add(int(rank))
                 if int(rank) == one.failure.rank:
-                    places[int(rank)] = one.place
-    return operations
+                    places[call] = f" at {_shorten(one)}"
+    if len(places) < 2:
+        return {}
+    return {f"{call}{places.get(call, '')}": sorted(some) for call, some in ranks.items()}
+
+
+def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
+    """Which ranks waited, or lost another, in which line of the program."""
+    ranks: dict[str, set[int]] = {}
+    sources: dict[str, str] = {}
+    for one in waiting:
+        source = one.raised.source if one.raised else ""
+        # Where the program raises the error itself, it has not waited.
+        if one.place and one.failure.rank is not None and not source.startswith("raise "):
+            ranks.setdefault(_shorten(one), set()).add(one.failure.rank)
+            sources[_shorten(one)] = f"{source[:MOST_WORDS]} at "
+    return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
 
 def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
@@ -377,7 +394,7 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
         return Suspects((rank,), (line,), "", f'it alone had printed "{line.text.strip()}"')
     for kind, lines in reversed(kinds.items()):
         missing = [rank for rank in evidence.ranks if rank not in lines]
-        if not kind or OF_EXITS.match(kind):
+        if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
             continue
         if not missing and (odd := _compare_numbers(lines, behind=behind)):
             own, usual = lines[odd[0][0]], lines[odd[1][0]]
