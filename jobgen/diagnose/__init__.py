@@ -466,9 +466,10 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         title = "their collective operations do not match"
         return _compare_calls(about, evidence, operations, title)
     suspects = stall.find_suspects(evidence, waiting)
-    mismatch = about.cause == "collective-mismatch"
-    if mismatch and suspects and " not yet " in suspects.title:
-        suspects = None  # nobody was late, so who had printed less was only ended before
+    if about.cause == "collective-mismatch" and (not suspects or " not yet " in suspects.title):
+        if about.exception:
+            return about
+        suspects = None  # nobody was late: who had printed less was only ended before
     calls = stall.list_calls(waiting)
     if suspects is None and len(calls) > 1:
         about = about._replace(node=None, rank=None)
@@ -485,8 +486,7 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         )
     if suspects is None:
         silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-        which = "rank was another" if mismatch else "process they waited for"
-        title = f"{about.title}, and no file shows which {which}"
+        title = f"{about.title}, and no file shows which process they waited for"
         if heard and 0 < len(silent) * 2 <= len(
             evidence.ranks
         ):  # who was ended too early to say so

@@ -9,11 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from jobgen.diagnose.cause import Where
-from jobgen.diagnose.ending import Innocent, select_telling
+from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.reading import (
     Line,
     parse_listing,
-    parse_times,
     read_lines,
     read_words,
     split_record,
@@ -227,8 +226,6 @@ class Evidence:
         """
         lines = tuple(self.read_log(node, rank))
         spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
-        if not select_telling(lines):
-            spoke = dict(parse_times(self.agent(node))).get(rank, spoke)
         if len(first := self._first()) == 3:
             recorded = get_mtime(self._file("failed"))
             spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)

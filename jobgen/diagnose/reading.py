@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -138,18 +137,3 @@ def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
         elif key.strip() == "exitcode" and number and rank is not None:
             yield rank, int(number[1])
             rank = None
-
-
-def parse_times(lines: Iterable[Line]) -> Iterator[tuple[int, float]]:
-    """Rank and end, in seconds since 1970, of the processes that torchrun lists as failed."""
-    ended = 0.0
-    for line in lines:
-        key, _, value = line.text.partition(": ")
-        number = re.match(r"\d+", value)
-        if key.strip() == "time":
-            try:
-                ended = time.mktime(time.strptime(value.strip(), "%Y-%m-%d_%H:%M:%S"))
-            except (ValueError, OverflowError):
-                ended = 0.0
-        elif key.strip() == "rank" and number and ended:
-            yield int(number[0]), ended
