@@ -14,6 +14,7 @@ PIECES = {
     "assigned PATH": ("PATH=$HOME/bin:$PATH\nLD_LIBRARY_PATH=/opt/lib", ""),
     "assigned visible": ("CUDA_VISIBLE_DEVICES=0\nTMPDIR=/tmp", ""),
     "exports": ('export A=1 B="two words"\nexport C=$A/x\nexport D', "--c $C"),
+    "exports twice": ("export P=/a:$P A=1\nexport P=/b:$P\nexport A=$A/2 P=/c:$P", "--p $P"),
     "lower case": ("export data_dir=$HOME/d\nexport Mixed=1", "--data $data_dir"),
     "value of a command": ("export TAG=$(basename /a/b)", "--tag $TAG"),
     "date": ("STAMP=$(date +%Y)", "--stamp $STAMP"),

@@ -231,19 +231,16 @@ class Prelude:
             return
         if len(own) < len(words):
             raise NotStraightError(statement.line, "several values are set in one line")
-        for word in own:
-            self.variables.pop(_name(word), None)
+        for name in {_name(word) for word in own if _name(word) not in list_names(word.raw)}:
+            self.variables.pop(name, None)
         self._keep(statement)
 
     def _hoist(self, word: Word, statement: Statement) -> Any:
         """Return what a key of the spec says for a variable; None where only bash can set it."""
         name, _, raw = word.raw.partition("=")
         loose = name.endswith("+") or name in self.reader.variables.loose
-        if (
-            loose
-            or re.fullmatch(TAKEN, name)
-            or (self.phase > 2 and (self.touched or _PATHS.fullmatch(name)))
-        ):
+        late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
+        if loose or late or re.fullmatch(TAKEN, name):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
@@ -251,8 +248,10 @@ class Prelude:
             text, expands = self.reader.read_field(field, statement.line, assigned=True, free=known)
         except NotStraightError:
             return None
-        lost = expands and self.moved and "PWD" in list_names(text)
-        return None if lost else make_value(text, expands)
+        names = list_names(text) if expands else set()
+        lost = self.moved and "PWD" in names
+        again = name in names and name in self.variables  # it adds to its own value
+        return None if lost or again else make_value(text, expands)
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen, or nothing at all, says this variable."""
