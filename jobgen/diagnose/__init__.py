@@ -519,13 +519,13 @@ def _compare_calls(
     alone = [some[0] for some in calls.values() if len(some) == 1]
     if len(alone) == 1 and len(calls) == 2 < len(ranks):
         about = about._replace(rank=alone[0], node=evidence.ranks.get(alone[0]))
-    told = [f"{list_ranks(tuple(some))} in {call}" for call, some in calls.items()]
+    sentences = [f"{list_ranks(tuple(some))} in {call}" for call, some in calls.items()]
     nodes = dict.fromkeys(evidence.ranks[rank] for rank in ranks if rank in evidence.ranks)
     return about._replace(
         ranks=tuple(ranks),
         nodes=tuple(nodes),
         world=evidence.world,
-        title=f"{title}: {', '.join(told[:_MOST_CALLS])}",
+        title=f"{title}: {', '.join(sentences[:_MOST_CALLS])}",
         place="",
         exception="",
         followed=(),

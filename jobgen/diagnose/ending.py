@@ -205,7 +205,7 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
 def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
     """Return the last error that the commands of a shell have said, and what they said last.
 
-    A command that was not found leaves a code of its own; the shell has gone on after another.
+    A command that was not found leaves its own code; the shell has gone on after another.
     """
     telling = [line for line in select_telling(lines) if not _OF_STACKS.match(line.text)]
     known = [one for one in telling if bool(_MISSES.search(one.text)) == (code == _NOT_FOUND)]

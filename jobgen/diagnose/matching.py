@@ -301,8 +301,8 @@ def _explain_node(failure: Failure) -> Explained:
     raised = find_tracebacks(failure.lines)
     ends = [at for at, line in enumerate(failure.lines) if _NEVER_BEGAN.match(line.text)]
     if ends and not any(_OF_AGENTS.search(line.text) for line in failure.lines):
-        told = [at for at in ends if " never began on " not in failure.lines[at].text]
-        end = (told or ends)[-1]
+        commands = [at for at in ends if " never began on " not in failure.lines[at].text]
+        end = (commands or ends)[-1]
         return _explain_setup(failure, failure.lines[:end], failure.lines[end])
     match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
     if match and not (raised and match[1] in raised[-1].chain[-1].message):
@@ -320,14 +320,16 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
 
     `end` is the script's own line of that.
     """
-    said = [line for line in lines if not is_own(line) or read_own_words(line)]
-    said = [line for line in said if line.text.strip() and not _ENDS_SETUP.match(line.text)]
-    raised = find_tracebacks(said)
-    if raised and raised[-1].end == len(said):
+    printed = [line for line in lines if not is_own(line) or read_own_words(line)]
+    printed = [line for line in printed if line.text.strip() and not _ENDS_SETUP.match(line.text)]
+    raised = find_tracebacks(printed)
+    if raised and raised[-1].end == len(printed):
         return _explain_exception(failure, raised[-1].chain)
-    own = said.pop() if said and is_own(said[-1]) else None  # a step that the script itself takes
-    last = find_last_said(said, failure.exit_code)
-    matches = [find_cause([line], "agent") for line in filter(None, (own, end, *said[-1:], *last))]
+    # A step that the script itself takes, if that failed.
+    own = printed.pop() if printed and is_own(printed[-1]) else None
+    last = find_last_said(printed, failure.exit_code)
+    telling = filter(None, (own, end, *printed[-1:], *last))
+    matches = [find_cause([line], "agent") for line in telling]
     best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
     words = [read_own_words(own) if own else _OF_AGENT.sub("", end.text)]
     texts = (_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last)
@@ -336,7 +338,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     elif own is None:
         words.append(f"and {name_exit(failure.exit_code or 0)}")
     cause, line = best or (program.EXCEPTION, end)
-    tail = tuple(dict.fromkeys([*last, *said[-2:], own or end]))
+    tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, None, tail, ", ".join(words))
 
 
