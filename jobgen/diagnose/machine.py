@@ -42,8 +42,10 @@ CAUSES = (
         "fetch it on a login node first, and set HF_HUB_OFFLINE=1 or the like in "
         "environment.variables; some sites have a proxy",
         ALL,
-        r"couldn't connect to 'https?://|Max retries exceeded with url|LocalEntryNotFoundError"
-        r"|huggingface_hub.*(Connect|Offline)|URLError|ProxyError",
+        # Who is refused has reached a host.
+        r"couldn't connect to 'https?://|Max retries exceeded with url(?!.*refused)"
+        r"|LocalEntryNotFoundError|huggingface_hub.*(Connect|Offline)|URLError(?!.*refused)"
+        r"|ProxyError",
     ),
     Cause(
         "module-missing",

@@ -110,7 +110,8 @@ CAUSES = (
         "import",
         "a Python package or a library is missing, or has another version",
         "install it in the job's environment, in versions that go together; if only some nodes "
-        "lack it, the environment is not on a shared file system",
+        "lack it, the environment is not on a shared file system; put the program's own modules on "
+        "PYTHONPATH of all ranks",
         NODE,
         r"\bImportError\b(?!.*partially initialized module)|No module named"
         r"|cannot open shared object file|operator \S+::\S+ does not exist"
@@ -146,7 +147,7 @@ CAUSES = (
         "file-missing",
         "a file that the program wants does not exist",
         "paths are relative to the folder you submit from; the file must be on a file system that "
-        "all nodes share",
+        "all nodes share; if several ranks write, move or remove it, let one rank do so",
         NODE,
         r"FileNotFoundError|No such file or directory",
         own=r"error: no such file in ",
@@ -226,6 +227,10 @@ EXITS = {
     -4: (
         "it met an instruction that this CPU does not know (SIGILL)",
         "some package was built for another CPU; build it on the kind of node it runs on",
+    ),
+    124: (
+        "it left with exit code 124, as the command `timeout` does when its limit is over",
+        "look for `timeout` in the command and the scripts that it runs, and allow more",
     ),
     126: ("its command may not be run", "make the file executable, and check its first line"),
     127: ("its command does not exist on this node", "check run, PATH and environment.modules"),
