@@ -1,4 +1,4 @@
-"""Rules on how nodes and programs find each other: addresses, ports, servers, a Ray."""
+"""Rules on how nodes and programs find each other: addresses, ports, steps."""
 
 from __future__ import annotations
 
