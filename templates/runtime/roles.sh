@@ -77,9 +77,9 @@ end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and made to 8 s l
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
     [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends a job that has lost a node
     [[ -n $role ]] || exit 0
-    own=$attempt_dir/start-of-$role stop=''
+    own=$attempt_dir/start-of-$role stop='' why=''
     read -r _ status <"$own/outcome" || :
-    why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
+    [[ $role${2-} == "${1-} was"* ]] || why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}: $(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|rank \2 on \1, by &|p')"}
     if cp -p "$own/failed" "$attempt_dir" 2>/dev/null; then
