@@ -49,8 +49,19 @@ _OF_STACKS = re.compile(
     r"|.*\b(traceback|called from)\b|\s*\[\w+\](: in)? |#\d+ +0x|goroutine \d"
     r"|\S+\(\d+\) +\S+$"
     r"|.*(-{12}|\b[0-9A-F]{16}\b)"
-    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |\w+ halted"
+    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |Python runtime state: "
+    r"|\w+ halted"
     r"|Node\.js v|Calls: "
+)
+# What Python itself says of a program that it does not begin, or cannot go on with.
+_OF_PYTHON = re.compile(
+    r"\S*python[\d.]*: (No module named|can't (open|find)|Error while finding)"
+    r"|Fatal Python error: (?!Segmentation|Aborted|Bus|Floating|Illegal)"
+)
+# How a program says that it ends, and why no more: what it raised before is what ended it.
+_SAYS_IT_ENDS = re.compile(
+    r"(?i)\b(shut(ting)?[ -]?down|exiting|aborting|terminating|quitting|giving up)\b"
+    r"|\b(?-i:CRITICAL|FATAL)\b"
 )
 _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
 _STAMPED = re.compile(
@@ -174,7 +185,10 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
     asides = find_tracebacks(after)
     after = after[asides[-1].end if asides else 0 :]
     logged = any(
-        LOGGED.match(line.text) and not (OF_EXITS.match(line.text) or _NAMES_CODE.search(line.text))
+        LOGGED.match(line.text)
+        and not OF_EXITS.match(line.text)
+        and not _NAMES_CODE.search(line.text)
+        and not _SAYS_IT_ENDS.search(line.text)
         for line in after
     )
     return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
@@ -183,11 +197,13 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
 def find_last_words(lines: Sequence[Line]) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
-    That is the first of its last errors that names more than a code; else its last line that is not
-    of a stack, or the first of a framed message. What it wrote to its output counts if it wrote no
-    errors.
+    That is Python's own word if it has one, else the first of its last errors that names more than
+    a code; else its last line that is not of a stack, or the first of a framed message. What it
+    wrote to its output counts if it wrote no errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
+    if own := [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]:
+        return own[-1]
     for printed in (errors, lines):
         frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
         ends_framed = len(frames) > 1 and frames[-1] == len(printed) - 1

@@ -42,10 +42,10 @@ CAUSES = (
         "fetch it on a login node first, and set HF_HUB_OFFLINE=1 or the like in "
         "environment.variables; some sites have a proxy",
         ALL,
-        # Who is refused has reached a host.
-        r"couldn't connect to 'https?://|Max retries exceeded with url(?!.*refused)"
-        r"|LocalEntryNotFoundError|huggingface_hub.*(Connect|Offline)|URLError(?!.*refused)"
-        r"|ProxyError",
+        # Who is refused, or answered without TLS, has reached a host.
+        r"couldn't connect to 'https?://|Max retries exceeded with url(?!.*(refused|WRONG_VERSION))"
+        r"|LocalEntryNotFoundError|huggingface_hub.*(Connect|Offline)"
+        r"|URLError(?!.*(refused|WRONG_VERSION))|ProxyError",
     ),
     Cause(
         "module-missing",
