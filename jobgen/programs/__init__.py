@@ -119,7 +119,6 @@ def _measure(
         setup=set_here,
         varied=tuple(varied),
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
-        seconds=plan.walltime.seconds or 0,
         metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
         roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
         settings="\n".join(map(" ".join, settings)),

@@ -44,7 +44,6 @@ class JobSize(NamedTuple):
     packed: bool = False  # whether several tasks of an array share a job
     plain: bool = False  # whether it starts once on each node, and may start others
     offline: bool = False  # whether the nodes have no internet
-    seconds: int = 0  # of walltime; 0 if unknown
     metrics: str = ""  # the name of the file that the report reads
     roles: str = ""  # the variables with the addresses of the job's roles
     apart: bool = False  # whether they have several nodes
@@ -125,7 +124,6 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     look.find_form()
     look.describe()
     look.find_arguments()
-    look.find_keys()
     look.describe()  # as the arguments decide
     look.find_variables()
     for name, rule in read_rules().items():
@@ -366,40 +364,6 @@ class _Look:
             for name, value in answer.values.items():
                 module.assigned.setdefault(name, []).append(value)
 
-    def find_keys(self) -> None:
-        """Keys that the program takes from its configuration file, and that the file lacks."""
-        files = {
-            line.partition(":")[0]
-            for line in self.settings.splitlines()
-            if ":" in line.split(" ")[0]
-        }
-        if len(files) != 1:
-            return
-        file = files.pop()
-        lines = re.findall(rf"(?m)^{re.escape(file)}:(\S+)", self.settings)
-        known = {path[: at.start()] for path in lines for at in re.finditer(":|$", path)}
-        for module in self.program.modules:
-            reads = [
-                name
-                for name, nodes in module.assigned.items()
-                if len(nodes) == 1
-                and re.match(r"(yaml|json)\.(\w+_)?load\(", ast.unparse(nodes[0]))
-            ]
-            name = re.escape(reads[0]) if len(reads) == 1 else _NEVER
-            if re.search(
-                rf"\b{name}(\[[^]]*\])*( = (?!(yaml|json))|\.update|\.setdefault)|in {name}\b",
-                module.text,
-            ):
-                continue
-            for match in re.finditer(rf"\b{name}((?:\[[\"'][\w-]+[\"']\])+)", module.text):
-                path = ":".join(re.findall(r"[\w-]+", match[1]))
-                parent = path.rpartition(":")[0]
-                if path not in known and (not parent or parent in known):
-                    line = module.text.count("\n", 0, match.start()) + 1
-                    self.say(
-                        "missing-key", module.whole, line, file=file, key=path.replace(":", ".")
-                    )
-
     def find_variables(self) -> None:
         """Variables that the program reads and nothing sets, or that differ and nothing reads."""
         entry, known = self.program.entry, self.size.variables
@@ -511,16 +475,6 @@ def _is_other_shape(look: _Look, call: Fact) -> bool:
     return bool(numbers) and math.prod(numbers) != look.size.world_size
 
 
-def _is_overlong(look: _Look, call: Fact) -> bool:
-    """Whether a time that it is given ends after the job."""
-    day = re.search(r"max_time='(\d+):(\d+):(\d+):(\d+)'", call.text)
-    parts = [int(part) for part in day.groups()] if day else [0, 0, 0, 0]
-    for unit, count in re.findall(r"\b(days|hours)\W{1,4}(\d+)", call.text):
-        parts[unit == "hours"] = int(count)
-    seconds = ((parts[0] * 24 + parts[1]) * 60 + parts[2]) * 60 + parts[3]
-    return 0 < look.size.seconds < seconds
-
-
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda _, call: call.certain,
@@ -532,13 +486,6 @@ PLACES = {
     "lonely": _is_lonely,
     "first": _is_first,
     "common": _is_common,
-    "checked": lambda look, call: bool(
-        re.search("exist|is_?dir", str(look.program.list_ways(call)))
-    ),
-    "overlong": _is_overlong,
-    "numbered": lambda look, call: bool(
-        re.search(r"(==|%|>=?) \d", str(look.program.list_ways(call)))
-    ),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
     "tried": lambda _, call: call.part.tried,
     "absent": _is_absent,

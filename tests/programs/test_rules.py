@@ -158,7 +158,6 @@ WRONG = {
         "    np.save('c.npy', x)\nif rank == 0:\n    print(x)\n",
         ["all-write"],
     ),
-    "a folder that all make": (GROUP + OWN_GPU + "os.makedirs('out')\n", ["all-make"]),
     "a node's own folder that rank 0 fills": (
         GROUP + OWN_GPU + "import shutil\nif rank == 0:\n"
         "    shutil.unpack_archive('d.tar', '/tmp/d')\n",
@@ -424,19 +423,27 @@ def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
     assert not look(tmp_path, text, size=ONE, datasets="from x import *", data="def read(): ...")
 
 
+AUTO_BATCH = "a.json:train_batch_size auto"
+ACCUMULATES = "a.json:gradient_accumulation_steps 2"
+MICRO_BATCH = "a.json:train_micro_batch_size_per_gpu 2"
+TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json', "
+
+
 @pytest.mark.parametrize(
     ("program", "settings", "rule"),
     [
         ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
         ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
-        ("import json\nc = json.load(f)\nprint(c['lr'], c['wd'])\n", "a.json:lr 1", "missing-key"),
         ("import torch\nfp8_autocast()\n", "gpu a100", "no-float8"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "variable BATCH", "unread-variable"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "variable LR\nvariable BATCH_SIZE", ""),
-        ("for i in range(9):\n    if i == 3:\n        breakpoint()\n", "", "asks"),
         ("import torch\nfp8_autocast()\n", "gpu h100", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
         ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
+        ("import deepspeed\ndeepspeed.initialize()\n", AUTO_BATCH, "auto-batch"),
+        (f"{TRAINS}gradient_accumulation_steps=4)\n", ACCUMULATES, "own-accumulation"),
+        (f"{TRAINS}gradient_accumulation_steps=2)\n", ACCUMULATES, ""),
+        (f"{TRAINS}per_device_train_batch_size=4)\n", MICRO_BATCH, "own-batch"),
         ("import os\nprint(os.environ.get('S_ADDR', 'localhost'))\n", "", ""),
     ],
 )
@@ -453,12 +460,6 @@ def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
     for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
         remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
         assert rules(remarks) == found
-
-
-def test_a_longest_time_ends_before_the_job(tmp_path: Path) -> None:
-    for limit, found in (("00:01:00:00", []), ("01:00:00:00", ["overlong"])):
-        program = f"import lightning as L\nL.Trainer(max_time='{limit}', devices=1).fit(model)\n"
-        assert rules(look(tmp_path, program, size=ONE._replace(seconds=7200))) == found
 
 
 def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
