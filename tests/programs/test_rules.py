@@ -440,6 +440,7 @@ TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json'
         ("import torch\nfp8_autocast()\n", "gpu h100", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
         ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
+        ("import torch\nprint('tcp://localhost:80')\n", "", ""),
         ("import deepspeed\ndeepspeed.initialize()\n", AUTO_BATCH, "auto-batch"),
         (f"{TRAINS}gradient_accumulation_steps=4)\n", ACCUMULATES, "own-accumulation"),
         (f"{TRAINS}gradient_accumulation_steps=2)\n", ACCUMULATES, ""),
@@ -460,6 +461,25 @@ def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
     for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
         remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
         assert rules(remarks) == found
+
+
+@pytest.mark.parametrize(
+    ("saved", "found"),
+    [
+        ("net, now + '/m.pt'", ["new-folder"]),
+        ("{'net': net, 'time': datetime.now()}, out + '/m.pt'", []),
+        ("net, now + '/m.pt') or print(os.listdir('runs')", []),
+    ],
+)
+def test_a_chain_saves_into_a_folder_of_the_time(
+    saved: str, found: list[str], tmp_path: Path
+) -> None:
+    program = (
+        "import os, sys, torch\nfrom datetime import datetime\nout = sys.argv[-1]\n"
+        f"now = f'runs/{{datetime.now()}}'\nnet.load_state_dict(torch.load(out))\n"
+        f"torch.save({saved})\n"
+    )
+    assert rules(look(tmp_path, program, size=ONE._replace(chained=True))) == found
 
 
 def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
