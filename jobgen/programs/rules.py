@@ -487,7 +487,6 @@ PLACES = {
     "first": _is_first,
     "common": _is_common,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
-    "tried": lambda _, call: call.part.tried,
     "absent": _is_absent,
     "unmade": _is_unmade,
     "othershape": _is_other_shape,

@@ -482,6 +482,27 @@ def test_a_chain_saves_into_a_folder_of_the_time(
     assert rules(look(tmp_path, program, size=ONE._replace(chained=True))) == found
 
 
+def test_a_float16_without_a_scaler_is_named(tmp_path: Path) -> None:
+    program = (
+        "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
+        "loss.backward()\n"
+    )
+    assert rules(look(tmp_path, program, size=ONE)) == ["no-scaler"]
+    assert look(tmp_path, f"{program}torch.amp.GradScaler()\n", size=ONE) == []
+
+
+def test_a_chain_begins_at_the_epoch_that_is_saved(tmp_path: Path) -> None:
+    again = (
+        "import sys, torch\nstate = torch.load(sys.argv[-1])\n"
+        "optimizer.load_state_dict(state['o'])\nfor epoch in range(epochs):\n"
+        "    loss.backward()\n    torch.save({'o': 1, 'epoch': epoch}, f'{epoch}.pt')\n"
+    )
+    rest = again.replace("range(epochs)", "range(state['epoch'] + 1, epochs)")
+    size = ONE._replace(chained=True)
+    assert rules(look(tmp_path, again, size=size)) == ["from-first-epoch"]
+    assert look(tmp_path, rest, size=size) == []
+
+
 def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
     program = (
         "import argparse, torch\nfrom torch import distributed as dist\n"
