@@ -437,7 +437,9 @@ def _is_first(look: _Look, call: Fact) -> bool:
 
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
-    if call.part.inside and not look.program.find_callers(call):
+    names = [one.part.inside for one in look.program.find_callers(call)]
+    used = [name for name in names if re.search(rf"(?<!def )\b{name}\b", look.program.text)]
+    if call.part.inside and not used:
         return False
     texts = [call.text, call.part.inside.replace("main", ""), *look.program.list_ways(call)]
     return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)

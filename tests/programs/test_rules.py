@@ -153,6 +153,10 @@ WRONG = {
         "model = FSDP(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'm.pt')\n",
         ["some-ranks"],
     ),
+    "a file that a function nobody calls writes": (
+        GROUP + OWN_GPU + "def save(x):\n    torch.save(x, 'x.pt')\ndef end():\n    save(1)\n",
+        [],
+    ),
     "a cache that all write": (
         GROUP + OWN_GPU + "import numpy as np\nif not os.path.exists('c.npy'):\n"
         "    np.save('c.npy', x)\nif rank == 0:\n    print(x)\n",
