@@ -294,7 +294,7 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SitePr
         key, _, text = pair.partition("=")
         if key == "mem":
             draft.put("resources.memory_per_node", read_memory(text))
-        elif key == "gpu_type" and _LABEL.fullmatch(text):
+        elif key == profile.pbs.gpu_type and _LABEL.fullmatch(text):
             draft.put("resources.gpu_type", text)
         elif key == "mpiprocs" and text != "1":
             draft.keep(item.line, pair, "the processes of each node are those of launch")

@@ -353,6 +353,13 @@ def test_a_kept_body_has_the_directives_in_their_own_words() -> None:
     ]
 
 
+def test_a_resource_of_pbs_that_no_profile_names_is_a_constraint() -> None:
+    text = import_pbs("#PBS -l select=1:ngpus=1:gpu_type=RTX6000:mem=8gb\npython a.py").yaml
+    resources = yaml.safe_load(text)["resources"]
+    assert resources["constraint"] == "gpu_type=RTX6000"
+    assert "gpu_type" not in resources
+
+
 def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
     (first, second) = [
         yaml.safe_load(import_pbs(f"#PBS -l select=2{more}\nmpirun a\nmpirun b").yaml)
