@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, rule
+from jobgen.batchscript.lint.services import SERVER
 from jobgen.batchscript.reader import Script
 
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
@@ -16,9 +17,8 @@ _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
-# What others connect to.
 _PORT_OF = re.compile(
-    r"\b(?:ray start|vllm serve|vllm-serve|api_server|sglang\.launch_server)\b.*?--port[= ](\d+)\b"
+    rf"(?:{SERVER.pattern}).*?--port[= ](\d+)\b"
     r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)

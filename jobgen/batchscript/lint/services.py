@@ -9,7 +9,8 @@ from jobgen.batchscript.lint.rule import Fault, rule
 from jobgen.batchscript.reader import Script
 
 _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
-_SERVER = re.compile(
+#: what others connect to
+SERVER = re.compile(
     r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
@@ -29,7 +30,7 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
     started = False
     for command in script.commands:
         texts = command.texts
-        serves = command.name not in ("echo", "printf") and _SERVER.search(" ".join(texts))
+        serves = command.name not in ("echo", "printf") and SERVER.search(" ".join(texts))
         started = started or (bool(serves) and command.end == "&")
         if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
             message = f"whether the server is up after {texts[-1]} s is not known"
