@@ -59,9 +59,9 @@ class Draft:
         if left not in self.left:
             self.left.append(left)
 
-    lose = partialmethod(leave, "lost")
-    check = partialmethod(leave, "check")
-    keep = partialmethod(leave, "kept")
+    lose = partialmethod(leave, "lost")  # the job will differ
+    check = partialmethod(leave, "check")  # it may differ, and its user should look
+    keep = partialmethod(leave, "kept")  # another part of the spec, or jobgen itself, does it
 
     def setup(self, lines: Iterable[str]) -> None:
         """Keep lines of bash as they are."""

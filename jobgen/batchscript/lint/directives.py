@@ -70,15 +70,14 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
         folders |= {text.rstrip("/") for item in makes for text in item.texts}
     for item, line in _read_lines(script):
         for folder in scheduler.output_folders(line.strip() + "\n"):
-            if folder.rstrip("/") in folders or PLACEHOLDER.search(
-                folder
-            ):  # of which another rule tells
+            plain = folder.rstrip("/")
+            if plain in folders or PLACEHOLDER.search(folder):  # of which another rule tells
                 continue
-            folders.add(folder.rstrip("/"))
+            folders.add(plain)
             if "$" not in folder and not os.path.isdir(folder):
                 # What becomes of the job is measured, for each of the two.
                 column = line.find(folder) + 1
-                parts = folder.rstrip("/").split("/")  # /home, and whose folder is there
+                parts = plain.split("/")  # /home, and whose folder is there
                 known = "/".join(parts[: 3 if len(parts) > 3 else 2])
                 elsewhere = folder.startswith("/") and not os.path.isdir(known)
                 elsewhere = elsewhere or script.value("--chdir", "-d") is not None
