@@ -193,10 +193,6 @@ def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
 
 def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes against the GPUs and CPUs of a node, and threads against its CPUs."""
-    source = _read_programs(plan) or ""
-    alone = not re.search(_TAKES_SEVERAL, source) and not (
-        "import" in source and "torch" not in source
-    )
     for group in dict.fromkeys(plan.nodes.own):
         processes, gpus, cpus = group.processes, group.gpus, group.cpus
         if gpus and processes > gpus:
@@ -206,8 +202,8 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
         elif processes < gpus and (
-            (plan.launch.mode == "torchrun" and alone)
-            or (plan.launch.mode in ("torchrun", "direct") and processes > 1)
+            (plan.launch.mode in ("torchrun", "direct") and processes > 1)
+            or (plan.launch.mode == "torchrun" and _takes_one_gpu(plan))
         ):
             leave = "1 process leaves" if processes == 1 else f"{processes} processes leave"
             message = f"{leave} {gpus - processes} of {gpus} GPUs on a node idle"
@@ -303,9 +299,10 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
         yield loaded.problem("array", message, "give each value once")
     for option, place in _list_options(plan.program.command):
+        if not (_OUTPUTS.fullmatch(option) and place and "$" not in place):
+            continue
         # Of a Python program the look into it says so, unless the program reads JOBGEN_TASK.
-        is_read = "import" in (_read_programs(plan) or "")
-        if _OUTPUTS.fullmatch(option) and place and "$" not in place and not is_read:
+        if "import" not in (_read_programs(plan) or ""):
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
@@ -544,6 +541,13 @@ def _read_programs(plan: Plan) -> str | None:
             except OSError:
                 return None
     return "\n".join(texts)
+
+
+def _takes_one_gpu(plan: Plan) -> bool:
+    """Whether nothing in a program that imports torch has one process drive several GPUs."""
+    source = _read_programs(plan) or ""
+    foreign = "import" in source and "torch" not in source
+    return not foreign and not re.search(_TAKES_SEVERAL, source)
 
 
 def _check_askers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
