@@ -41,8 +41,7 @@ def look_at(
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
     `known` are variables that the other roles of the job give it, which are `apart` on several
-    nodes. There is nothing to find in a
-    program that is not here, or not in Python.
+    nodes. There is nothing to find in a program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:

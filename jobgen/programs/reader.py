@@ -314,7 +314,6 @@ class ReadProgram:
         self.partial = bool(waiting)  # whether more is imported than was read
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds: dict[str, list[Fact]] = {}
-        self._callers: dict[str, list[Fact]] = {}  # by the last part of their names
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds.setdefault(kind, []).append(call)
@@ -325,11 +324,16 @@ class ReadProgram:
 
     def find_callers(self, call: Fact) -> list[Fact]:
         """Return the program's own calls of the function around a call."""
-        if not self._callers:
-            for one in self.calls:
-                if one.name.partition(".")[0] not in self.libraries:
-                    self._callers.setdefault(one.short, []).append(one)
         return self._callers.get(call.part.inside, []) if call.part.inside else []
+
+    @cached_property
+    def _callers(self) -> dict[str, list[Fact]]:
+        """The calls of what no library has, by the last part of their names."""
+        callers: dict[str, list[Fact]] = {}
+        for one in self.calls:
+            if one.name.partition(".")[0] not in self.libraries:
+                callers.setdefault(one.short, []).append(one)
+        return callers
 
     def list_ways(self, call: Fact, depth: int = 3) -> list[str]:
         """Return the tests that hold on each way to a call, through the functions around it."""
