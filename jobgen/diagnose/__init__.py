@@ -90,8 +90,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     diagnosis = _judge(job, state, evidence, now=now)._replace(role=role)
     if role and diagnosis.cause == "unknown":
         diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
-    attempts = run_folder.list_attempts(job.run_dir)[job.first_attempt :]
-    judged = [*read_verdicts(attempts), *read_bad_nodes(job.run_dir)]
+    judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_dir)]
     diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)

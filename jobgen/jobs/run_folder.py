@@ -242,6 +242,11 @@ def list_attempts(run_dir: Path) -> list[Path]:
     return [folder / number for number in numbers]
 
 
+def list_own_attempts(job: JobRecord) -> list[Path]:
+    """Return those of the job itself: an earlier one with the same id has left others."""
+    return list_attempts(job.run_dir)[job.first_attempt :]
+
+
 def read_outcome(job: JobRecord) -> tuple[str, int] | None:
     """Return how the last attempt ended by the script's own word, with the exit code.
 

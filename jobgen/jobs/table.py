@@ -12,7 +12,7 @@ from typing import Any
 
 from jobgen.jobs.files import open_left, read_left
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import find_tracked, list_attempts, read_nodes, read_traces
+from jobgen.jobs.run_folder import find_tracked, list_own_attempts, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
@@ -120,7 +120,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     if tracked and begun:
         with contextlib.suppress(OSError):
             left = os.listdir(job.run_folder)
-    attempts = list_attempts(job.run_dir)[job.first_attempt :] if "attempts" in left else []
+    attempts = list_own_attempts(job) if "attempts" in left else []
     roles = job.roles if goes_on or "roles" in left else {}
     return JobRow(
         id=job.id,

@@ -52,7 +52,7 @@ class Folder:
     def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
         """Return the starts of the script."""
         starts = []
-        for folder in run_folder.list_attempts(self.path)[self.job.first_attempt :]:
+        for folder in run_folder.list_own_attempts(self.job):
             ended = get_mtime(folder / "outcome") or None
             word, code = self._outcome(folder / "outcome") if ended else (None, None)
             index = int(folder.name)
