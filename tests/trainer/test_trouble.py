@@ -42,11 +42,33 @@ def load(config):
     return Faulty()
 """
 NAN = "x = x * float('nan')"
+# The first loss takes a thousand seconds, by the clock that durations are measured with.
 SLOW = """
-    def loss(self, model, batch, took=[1.5]):
-        time.sleep(took.pop() if took else 0)
+    def loss(self, model, batch):
+        global passed
+        passed = 1000
         return"""
+SLOW_CLOCK = """
+passed, real = 0, time.perf_counter
+time.perf_counter = lambda: real() + passed
+"""
 HANG = "time.sleep(1000 if os.environ['RANK'] == '1' else 0)"
+# `should_stop` asks it before the first step and after each, as each takes a second.
+CLOCK = """
+from jobgen import loop
+
+class Clock:
+    now = 1000
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
+
+    def time(self):
+        return self.now
+
+loop.time = Clock()
+"""
 FLAGS = ("--steps", 40, "--log-every", 1, "--save-every", 10, "--lr", "0.01")
 
 
@@ -99,14 +121,21 @@ def test_data_may_take_longer_to_make_than_a_step_may_hang(start: Start, tmp_pat
 
 
 def test_the_run_ends_before_the_job_does(start: Start, tmp_path: Path) -> None:
-    flags = (*faulty(tmp_path, "time.sleep(0)"), "--steps", 10**6, "--log-every", 1000)
-    end = int(time.time()) + 30  # importing torch takes long where other tests run beside
-    run = start(tmp_path / "run", *flags, processes=None, JOBGEN_END=str(end))
+    """By a clock that says that each step takes a second: a real one is no measure under load."""
+    flags = (*faulty(tmp_path, "pass"), "--steps", 10**6, "--save-every", 10**6)
+    task = tmp_path / "faulty.py"
+    task.write_text(task.read_text() + CLOCK)
+    run = start(tmp_path / "run", *flags, processes=None, JOBGEN_END="1060")
     assert run.wait() == 0, run.output
-    assert end - 10 < time.time() < end
-    assert run.status()["state"] == "stopped"
-    assert run.status()["reason"] == "time limit"
-    assert run.status()["resumable"] is True
+    # The clock is asked before the first step too. What is left must cover two steps and 5 s.
+    assert run.status() | {"time": 0} == {
+        "state": "stopped",
+        "reason": "time limit",
+        "step": 53,
+        "resumable": True,
+        "time": 0,
+    }
+    flags = faulty(tmp_path, "pass")
     late = start(tmp_path / "late", *flags, processes=None, JOBGEN_END=str(int(time.time())))
     assert late.wait() == 0, late.output
     assert late.status() | {"time": 0} == {
@@ -125,10 +154,10 @@ def test_what_the_beginning_took_is_told(
     """Several processes run forward and backward before the first step; one compiles in it."""
     flags = (*faulty(tmp_path, "pass"), "--log-every", 10)
     task = tmp_path / "faulty.py"
-    task.write_text(re.sub(r"\n    def loss.*\n +return", SLOW, task.read_text()))
+    task.write_text(re.sub(r"\n    def loss.*\n +return", SLOW, task.read_text()) + SLOW_CLOCK)
     run = start(tmp_path / "run", *flags, processes=processes)
     assert run.wait() == 0, run.output
     warm_up, first = run.metrics("start")[0]["warm_up_s"], run.metrics("step")[0]
-    assert (warm_up if processes else first["step_max_s"]) >= 1.5
-    assert (first["step_max_s"] if processes else warm_up) < 1
-    assert run.metrics("step")[1]["step_max_s"] < 1
+    assert (warm_up if processes else first["step_max_s"]) >= 1000
+    assert (first["step_max_s"] if processes else warm_up) < 1000
+    assert run.metrics("step")[1]["step_max_s"] < 1000
