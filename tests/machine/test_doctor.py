@@ -4,18 +4,17 @@ import json
 import os
 import re
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
-from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import jobgen as command
+from cluster_fixtures import PATIENCE, Cluster, Pbs, Slurm
 from saved_clusters import ACCOUNTS, program, replayed, saved
-from support import jobgen
+from support import jobgen, working_in
 
 from jobgen.machine import checks as folder
 from jobgen.machine.checks import (
@@ -489,22 +488,21 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     return found
 
 
-def test_a_live_cluster(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_live_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With time enough: on a busy machine not all answer in four seconds."""
+    monkeypatch.setattr("jobgen.machine.doctor.SECONDS", PATIENCE)
     queue = {"slurm": "debug", "pbs": "workq"}[cluster.kind]
     job = {"name": "a", "scheduler": cluster.kind, "queue": queue, "run": {"module": "m"}}
-    job |= {"resources": {"nodes": 2}, "environment": {"venv": sys.prefix}}
+    job |= {"resources": {"nodes": 2}, "environment": {"venv": "venv"}}
+    program(tmp_path / "venv/bin/activate", "")
+    program(tmp_path / "venv/bin/python3", "echo 2.13.0")
     (tmp_path / "job.yaml").write_text(json.dumps(job))
 
     def ask(*words: str) -> tuple[int, dict[str, dict[str, str]]]:
-        """What is told within ten seconds, by a machine that may be busy with other tests."""
-        for _ in range(10):
-            begin = time.monotonic()
-            done = command("doctor", "job.yaml", "--json", *words, env=cluster.env, cwd=tmp_path)
-            seconds = time.monotonic() - begin
-            checks = {check["what"]: check for check in json.loads(done.stdout)["checks"]}
-            if seconds < 10 and checks["scheduler"]["verdict"] == "ok" and "queue" in checks:
-                return done.returncode, checks
-        raise AssertionError(f"{seconds:.0f} s: {checks}")
+        """What is told of each thing."""
+        with mock.patch.dict(os.environ, cluster.env, clear=True), working_in(tmp_path):
+            ended = jobgen("doctor", "job.yaml", "--json", *words)
+        return ended.code, {each["what"]: each for each in json.loads(ended.out)["checks"]}
 
     _, checks = ask()
     assert checks["queue"]["message"] == f"{queue} exists"
