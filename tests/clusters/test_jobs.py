@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -134,9 +133,7 @@ def test_a_worker_that_raises_on_the_last_node_ends_the_job_with_its_traceback(
     options = ("--set", "run.args.raise-on=2")
     job = run(slurm, tmp_path, *options, run=GLOO, launch={"processes_per_node": [1, 2]}, **TWO)
     job.wait_for(job.errors)
-    planted = time.monotonic()
-    slurm.wait(job.id, timeout=60)
-    assert time.monotonic() - planted < 30
+    assert slurm.wait(job.id)["JobState"] == "FAILED"  # and not by its walltime
     assert job.outcome() == "failed 1", job.everything()
     (name,) = [name for name, text in job.errors().items() if "planted on rank 2" in text]
     assert name == "n2-2.json"
@@ -180,10 +177,8 @@ def test_an_agent_that_is_killed_ends_the_job_and_leaves_no_process(
     job.wait_for(lambda: len(job.ranks()) == 4)
     agents = cluster.on("n2", "pgrep", "-f", "torch.distributed.run .*--master-addr").split()
     cluster.on("n2", "kill", "-KILL", *agents)
-    killed = time.monotonic()
-    assert job.wait(60).startswith("failed"), job.everything()
-    assert time.monotonic() - killed < 45
-    cluster.wait(job.id, timeout=60)
+    assert job.wait().startswith("failed"), job.everything()  # the others would wait for ever
+    cluster.wait(job.id)
     assert not any(cluster.processes(r"allreduce\.py").values())
     found = diagnosed(job, cluster, tmp_path)
     assert (found["cause"], found["rank"], found["node"]) == ("killed", None, "n2"), found
@@ -193,11 +188,13 @@ def test_worlds_that_a_wrapper_starts_on_each_node_are_no_good_end(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """The wrapper tells a process what torchrun would; no name of a launcher is in it."""
+    # It ends once the script, which looks each second, has noted both.
+    seen = "until [ $(cat $JOBGEN_RUN_DIR/attempts/0/worlds-* | grep -c ^T) = 2 ]; do sleep 1; done"
     (tmp_path / "wrapper.py").write_text(
         "import os, subprocess, sys\n"
         "own = f\"/tmp/torchelastic_{os.environ['JOBGEN_NODE']}/error.json\"\n"
         "rank = dict(os.environ, RANK='0', WORLD_SIZE='2', TORCHELASTIC_ERROR_FILE=own)\n"
-        "sys.exit(subprocess.run(['sleep', '5'], env=rank).returncode)\n"
+        f"sys.exit(subprocess.run(['sh', '-c', '{seen}'], env=rank).returncode)\n"
     )
     job = run(cluster, tmp_path, **TWO, run={"script": str(tmp_path / "wrapper.py")})
     assert job.wait() == "failed 1", job.everything()
@@ -218,8 +215,8 @@ def test_a_cancelled_job_leaves_no_process(
     job.wait_for(lambda: len(job.ranks()) == (4 if mode == "torchrun" else 6))
     done = jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    cluster.wait(job.id, timeout=90)
-    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
+    cluster.wait(job.id)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()))
     said = jobgen("status", job.id, env=cluster.env, cwd=tmp_path)
     assert said.stdout == "cancelled\n"
     assert diagnosed(job, cluster, tmp_path)["cause"] == "cancelled"
@@ -246,7 +243,7 @@ def test_direct_names_the_rank_that_failed_first(
 ) -> None:
     job = run(cluster, tmp_path, "--set", f"run.args.{fault}={rank}", **DIRECT)
     code = 1 if shown else 3
-    assert job.wait(90) == f"failed {code}", job.everything()
+    assert job.wait() == f"failed {code}", job.everything()
     output = _output(cluster, tmp_path, job)
     assert f"FAILED with exit code {code}: rank {rank} on n{rank // 2 + 1}, by" in output
     assert shown in output
@@ -263,20 +260,20 @@ def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
     job.wait_for(lambda: len(job.ranks()) == 6)
     pid = cluster.on("n2", "pgrep", "-f", what).split()[0]  # the oldest
     cluster.on("n2", "kill", "-KILL", pid)
-    assert job.wait(60).startswith("failed"), job.everything()
+    assert job.wait().startswith("failed"), job.everything()
     output = _output(cluster, tmp_path, job)
     assert "FAILED with exit code 137: rank " in output
     assert " on n2, by" in output
-    cluster.wait(job.id, timeout=60)
+    cluster.wait(job.id)
     found = diagnosed(job, cluster, tmp_path)
     assert found["cause"] in ("exit -9", "killed"), found
     assert found["node"] == "n2"
-    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=15)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()))
 
 
 def _output(cluster: Cluster, folder: Path, job: Job) -> str:
     """The job's own messages, once it has ended."""
-    cluster.wait(job.id, timeout=90)
+    cluster.wait(job.id)
     (path,) = [*folder.glob("reduce-*.out"), *folder.glob("reduce.o*")]
     return path.read_text()
 
@@ -331,10 +328,10 @@ def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
     assert (hosts if mode == "direct" else sorted(hosts)) == ["n1", "n1", "n2", "n3"][:size]
 
     job = run(cluster, tmp_path / "bad", "--set", f"run.args.raise-on={size - 1}", **changes)
-    assert job.wait(90) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     output = _output(cluster, tmp_path / "bad", job)
     assert f"FAILED with exit code 1: rank {size - 1} on n" in output
-    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()), timeout=30)
+    wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()))
 
 
 @pytest.mark.parametrize(
@@ -368,7 +365,7 @@ def test_slurm_ends_a_job_whose_node_is_lost_and_the_node_is_named(
     job.wait_for(lambda: len(job.ranks()) == 6)
     slurm.fail("n2")
     try:
-        shown = slurm.wait(job.id, timeout=120)
+        shown = slurm.wait(job.id)
         assert shown["JobState"] == "NODE_FAIL"
         found = diagnosed(job, slurm, tmp_path)
         assert (found["cause"], found["node"]) == ("node-lost", "n2"), found
@@ -393,15 +390,13 @@ def test_the_loss_of_another_node_ends_the_job_and_names_it(
     job.wait_for(lambda: len(job.ranks()) == 6)
     cluster.fail("n2", link_only=link_only)
     try:
-        assert job.wait(90) == "failed 1", job.everything()
+        assert job.wait() == "failed 1", job.everything()
         (output,) = [*tmp_path.glob("reduce-*.out"), *tmp_path.glob("reduce.o*")]
         assert re.search("FAILED: n2 is lost: no sign of life for 2[0-9] s", output.read_text())
         found = diagnosed(job, cluster, tmp_path)
         assert (found["cause"], found["node"]) == ("node-lost", "n2"), found
         # Nobody can tell a node that is cut off: it looks for itself.
-        wait_until(
-            lambda: not any(cluster.processes(r"allreduce\.py").values()), timeout=60, every=1
-        )
+        wait_until(lambda: not any(cluster.processes(r"allreduce\.py").values()), every=1)
     finally:
         cluster.heal("n2")
         if not cluster.ended(job.id):
@@ -424,7 +419,7 @@ def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path) -> 
     cluster.on("n1", "sh", "-c", listen)
     held.wait_for((tmp_path / "listening").exists)
     job = run(cluster, tmp_path / "busy", launch={"mode": "direct"})
-    assert job.wait(60) == "failed 1"
+    assert job.wait() == "failed 1"
     (tmp_path / "go").touch()
     log = (job.run_dir / "logs/n1/agent.log").read_text()
     port = 20000 + int(job.id.partition(".")[0]) % 10000
@@ -434,11 +429,9 @@ def test_a_busy_port_is_called_a_busy_port(cluster: Cluster, tmp_path: Path) -> 
     assert held.wait() == "done 0", held.everything()
 
 
-def test_an_environment_that_is_not_there_is_said_within_seconds(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_an_environment_that_is_not_there_is_said(cluster: Cluster, tmp_path: Path) -> None:
     job = run(cluster, tmp_path, environment={"venv": "/no/such/venv"})
-    assert job.wait(30) == "failed 1"
+    assert job.wait() == "failed 1"
     # The first node to notice ends the others, maybe before they have.
     logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
     assert any("no virtual environment on n" in log for log in logs), job.everything()
@@ -469,7 +462,7 @@ def test_modules_are_loaded_on_every_node_and_one_that_is_not_there_is_named(
     assert printed == ["no 1 new\n"] * 6
     changes["environment"]["modules"]["load"] = ["new", "none"]
     job = submit(changes, scheduler=cluster.kind, cwd=tmp_path / "bad", env=env)
-    assert job.wait(60) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     logs = [path.read_text() for path in job.run_dir.glob("logs/*/agent.log")]
     assert any("error: module load failed on n" in log for log in logs), job.everything()
     assert diagnosed(job, cluster, tmp_path / "bad")["cause"] == "module-missing"
@@ -571,7 +564,7 @@ def test_jobs_come_after_others(cluster: Cluster, tmp_path: Path) -> None:
     assert well.wait() == "done 0", well.everything()
     assert first.outcome() == "done 0"
     # What can come true no more does not wait for ever.
-    cluster.wait(never.id, timeout=60)
+    cluster.wait(never.id)
     said = jobgen("status", never.id, env=cluster.env, cwd=tmp_path / "never")
     # PBS without a history of ended jobs says nothing of what it has deleted.
     assert said.stdout == {"slurm": "cancelled\n", "pbs": "unknown\n"}[cluster.kind]
@@ -698,7 +691,7 @@ def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Pbs, tmp_path: Path) -> N
     options = ("--set", f"run.args.sleep-until={tmp_path}/go", "--set", "resources.walltime=25s")
     with pbs.settings(history=True):
         job = run(pbs, tmp_path, *options, **DIRECT)
-        shown = pbs.wait(job.id, timeout=90)
+        shown = pbs.wait(job.id)
         assert shown["Exit_status"] != 0
     assert not any(pbs.processes(r"allreduce\.py").values())
     assert diagnosed(job, pbs, tmp_path)["cause"] == "walltime"

@@ -152,7 +152,9 @@ def work(args: argparse.Namespace) -> None:
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "JOBGEN_NODE", "JOBGEN_JOB_ID")
     words = {name: os.environ[name] for name in names}
     words["JOBGEN_TASK"] = os.environ.get("JOBGEN_TASK", "")
-    print({"host": socket.gethostname(), "sum": total, "pid": os.getpid(), **words})
+    print({"host": socket.gethostname(), "sum": total, "pid": os.getpid(), **words}, flush=True)
+    if {args.raise_on, args.exit_on} != {None}:
+        group.sum(0)  # all have printed by now: who fails ends those that wait
     if rank == args.raise_on:
         raise RuntimeError(f"planted on rank {rank}")
     if rank == args.exit_on:
