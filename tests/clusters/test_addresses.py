@@ -204,7 +204,7 @@ def test_nodes_of_pbs_meet_in_a_domain(pbs: Pbs, tmp_path: Path) -> None:
 def test_a_job_whose_first_node_is_not_called_so_ends_at_once(pbs: Pbs, tmp_path: Path) -> None:
     write(tmp_path / "sites", "pbs", suffix="i")
     job = run(pbs, tmp_path, "suffix")
-    pbs.wait(job.id, timeout=20)
+    pbs.wait(job.id)
     assert job.outcome() == "failed 1"
     (output,) = tmp_path.glob("reduce.o*")
     assert "error: n1 knows no host n1i, as the site's profile calls a node;" in output.read_text()

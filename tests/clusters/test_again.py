@@ -52,7 +52,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     job = submit(content, scheduler=scheduler, cwd=cwd, env=env)
     write("new")
     (cwd / "go").touch()
-    wait_until(lambda: over(job.id), timeout=200, every=1)
+    wait_until(lambda: over(job.id), every=1)
     assert printed(job) == [f"old ['prog.py', '-x', '{x}']" for x in (1, 2, 3)]
     record = json.loads((job.run_dir / "job.json").read_text())
     assert (len(record["commit"]), record["changed"]) == (40, 2)  # job.yaml is new
@@ -67,7 +67,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     (row,) = json.loads(done.stdout)["jobs"]
     again = Job(row["id"], cwd, "a")
     assert row["rerun_of"] == [job.task(1).id, job.task(2).id]
-    wait_until(lambda: over(again.id), timeout=200, every=1)
+    wait_until(lambda: over(again.id), every=1)
     assert printed(again) == [f"new ['prog.py', '-x', '{x}']" for x in (2, 3)]
     told = jobgen("status", job.id, env=env, cwd=cwd)
     assert f"was done again as {again.id}\n" in told.stderr
@@ -79,7 +79,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     done = jobgen(*words, env=env, cwd=cwd)
     assert done.returncode == 0, done.stderr
     alone = Job(done.stdout.strip(), cwd, "a-2")
-    wait_until(lambda: over(alone.id), timeout=200, every=1)
+    wait_until(lambda: over(alone.id), every=1)
     assert printed(alone) == ["new ['prog.py', '-x', '3']"]
     assert '"walltime": 420' in (alone.run_dir / "script").read_text()
     done = jobgen("rerun", alone.id, env=env, cwd=cwd)
@@ -87,7 +87,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     same = Job(done.stdout.strip(), cwd, "a-2")
     texts = [(one.run_dir / "script").read_text().splitlines()[:-1] for one in (alone, same)]
     assert texts[0] == texts[1]
-    wait_until(lambda: over(same.id), timeout=200, every=1)
+    wait_until(lambda: over(same.id), every=1)
 
     done = jobgen("clean", "--older", "1s", "--yes", "--json", again.id, job.id, env=env, cwd=cwd)
     assert {each["id"] for each in json.loads(done.stdout)["removed"]} == {again.id, job.id}
@@ -115,7 +115,7 @@ def share_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
         done = jobgen(*words, env=env, cwd=cwd)
         assert done.returncode == 0, done.stderr
         started = Job(done.stdout.split()[0], cwd, "a")
-        wait_until(lambda: read(started.id)["state"] in ("done", "failed"), timeout=200, every=1)
+        wait_until(lambda: read(started.id)["state"] in ("done", "failed"), every=1)
         return started
 
     cwd.chmod(0o755)

@@ -135,7 +135,7 @@ def test_a_container_that_does_not_open_fails_the_job_at_once(
     content["environment"]["container"].update(changes)
     content["resources"]["nodes"] = 1
     job = submit(content, scheduler="local", cwd=tmp_path / "work", env=env)
-    assert job.wait(30).startswith("failed"), job.everything()
+    assert job.wait().startswith("failed"), job.everything()
     assert said in (job.run_dir / "logs/node0/agent.log").read_text()
 
 
@@ -146,7 +146,7 @@ def test_a_command_of_setup_that_fails_in_the_container_ends_the_job_there(
     content = job_in(image, "apptainer", setup="echo a\nfalse\necho b")
     content["resources"]["nodes"] = 1
     job = submit(content, scheduler="local", cwd=tmp_path / "work", env=env)
-    assert job.wait(30) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     log = (job.run_dir / "logs/node0/agent.log").read_text()
     ends = (
         "jobgen: the setup ended at: false\njobgen: the program never began on node0; exit code 1\n"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster_fixtures import Cluster, Pbs, Slurm, wait_until
+from cluster_fixtures import PATIENCE, Cluster, Pbs, Slurm, wait_until
 from jobs import JOBGEN, jobgen, submit
 
 PORT = 8123
@@ -62,10 +62,10 @@ def add_ssh(cluster: Cluster, folder: Path) -> dict[str, str]:
 
 def get(port: int, forward: subprocess.Popen[str]) -> str:
     """What the page behind a port says, once something listens; nothing if the forward ends."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while forward.poll() is None and time.monotonic() < end:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as page:
                 return str(page.read().decode())
         except OSError:
             time.sleep(0.1)
@@ -84,10 +84,10 @@ def list_forwards(port: int) -> list[str]:
     return lines
 
 
-def forward_ten_times(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
+def forward_four_times(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     job = submit(CONTENT, scheduler=scheduler, cwd=cwd, env=env)
-    wait_until(lambda: len(list(cwd.glob("*/index.html"))) == 2, timeout=100)
-    for number in range(10):
+    wait_until(lambda: len(list(cwd.glob("*/index.html"))) == 2)
+    for number in range(4):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             local = free.getsockname()[1]
@@ -100,23 +100,21 @@ def forward_ten_times(scheduler: str, env: Mapping[str, str], cwd: Path) -> None
             page = get(local, forward)
         finally:
             forward.terminate()
-            _, err = forward.communicate(timeout=30)
+            _, err = forward.communicate(timeout=PATIENCE)
         assert page == f"n{int(node) + 1}\n", err
         assert f"http://127.0.0.1:{local}/ is port {PORT} of n{int(node) + 1}" in err
-        wait_until(lambda local=local: not list_forwards(local), timeout=10)
+        wait_until(lambda local=local: not list_forwards(local))
     printed = jobgen("forward", job.id, str(PORT), "--print", env=env, cwd=cwd).stdout
     assert printed.endswith(f":localhost:{PORT} n1\n")
     jobgen("cancel", job.id, env=env, cwd=cwd)
-    wait_until(
-        lambda: jobgen("forward", job.id, "80", env=env, cwd=cwd).returncode == 2, timeout=100
-    )
+    wait_until(lambda: jobgen("forward", job.id, "80", env=env, cwd=cwd).returncode == 2)
 
 
 def test_a_port_of_a_job_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    forward_ten_times("slurm", add_ssh(slurm, tmp_path), tmp_path / "work")
+    forward_four_times("slurm", add_ssh(slurm, tmp_path), tmp_path / "work")
 
 
 def test_a_port_of_a_job_on_pbs(pbs: Pbs, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    forward_ten_times("pbs", add_ssh(pbs, tmp_path), tmp_path / "work")
+    forward_four_times("pbs", add_ssh(pbs, tmp_path), tmp_path / "work")

@@ -95,7 +95,7 @@ def call(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=600,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert len(list(cwd.glob("runs/*/calls/*"))) == 3

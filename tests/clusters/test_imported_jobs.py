@@ -97,7 +97,7 @@ def test_the_imported_job_does_what_the_script_does(
     env = slurm.env | {"PATH": f"{slurm.run_folder}/bin:{tmp_path}/bin:{slurm.env['PATH']}"}
 
     job_id = slurm.run("sbatch", "--parsable", str(script), cwd=tmp_path, env=env).stdout.strip()
-    state = slurm.wait(job_id, timeout=120)["JobState"]
+    state = slurm.wait(job_id)["JobState"]
     output = tmp_path / f"out-{job_id}.txt"
     assert state == "COMPLETED", output.read_text()
     theirs = lines_of(output)

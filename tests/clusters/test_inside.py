@@ -31,7 +31,7 @@ CONTENT: dict[str, Any] = {
 def visit(scheduler: str, env: Mapping[str, str], cwd: Path, names: list[str]) -> None:
     """A command runs on the node that was asked for, in the job's folder; its code is passed on."""
     job = submit(CONTENT, scheduler=scheduler, cwd=cwd, env=env)
-    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 2, timeout=100)
+    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 2)
 
     def enter(*words: str) -> tuple[int, str, str]:
         done = jobgen("shell", job.id, *words, env=env, cwd=cwd)
@@ -47,7 +47,7 @@ def visit(scheduler: str, env: Mapping[str, str], cwd: Path, names: list[str]) -
     assert f"job {job.id} has no node 'n9': it runs on " in err
     (cwd / "go").touch()
     assert job.wait() == "done 0"
-    wait_until(lambda: enter("--", "true")[0] == 2, timeout=100)
+    wait_until(lambda: enter("--", "true")[0] == 2)
     assert f"job {job.id} is done, so it has no node to enter" in enter("--", "true")[2]
 
 
@@ -77,7 +77,7 @@ def visit_tasks(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     job = submit(content, scheduler=scheduler, cwd=cwd, env=env)
     for index in (0,) if scheduler == "local" else (0, 1):
         task = job.task(index)
-        wait_until(lambda task=task: any(task.run_dir.glob("logs/*/rank-0.out")), timeout=100)
+        wait_until(lambda task=task: any(task.run_dir.glob("logs/*/rank-0.out")))
         nodes = (task.run_dir / "attempts" / "0" / "nodes").read_text().split()
         words = ("bash", "-c", "hostname; echo $JOBGEN_RUN_DIR; exit 4")
         done = jobgen("shell", task.id, "--", *words, env=env, cwd=cwd)
@@ -108,7 +108,7 @@ def visit_unequal_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> No
     """Every node is reached, whichever part of the job it belongs to."""
     resources = {"gpus_per_node": [4, 2], "cpus_per_gpu": 1, "walltime": "5m"}
     job = submit(CONTENT | {"resources": resources}, scheduler=scheduler, cwd=cwd, env=env)
-    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 6, timeout=200)
+    wait_until(lambda: len(list(job.run_dir.glob("logs/*/rank-*.out"))) == 6)
     nodes = (job.run_dir / "attempts" / "0" / "nodes").read_text().split()
     assert len(set(nodes)) == 2
     for number, node in enumerate(nodes):

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from cluster_fixtures import Pbs, wait_until
+from cluster_fixtures import PATIENCE, Pbs, wait_until
 from standing import RESOURCES, WAITS, Expected, Standing
 
 ENDED = {
@@ -69,11 +69,11 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         try:
             loses = standing.start_waiting("lost")
             pbs.fail("n1")
-            standing.expect(ENDED | table | KEPT, seconds=120)
+            standing.expect(ENDED | table | KEPT)
             assert (jobs["again"].run_dir / "attempts" / "1").is_dir()
             waiting = standing.start_waiting(*names)
             # Nothing waits for a job that will never start.
-            assert [each.wait(60) for each in standing.start_waiting(hopeless)] == [7, 7]
+            assert [each.wait(PATIENCE) for each in standing.start_waiting(hopeless)] == [7, 7]
             standing.ends(ENDED | KEPT)
             standing.refuses_another(*OPEN)
 
@@ -94,10 +94,11 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         pbs.run("qsig", "-s", "resume", jobs["suspended"].id)
         (tmp_path / "go").touch()
         jobs["running"].wait()
-        waiting[1 + names.index("running")].wait(10)  # at once, though PBS is asked each minute
+        # Though PBS is asked each minute.
+        waiting[1 + names.index("running")].wait(50)
         assert standing.run("cancel", jobs[hopeless].id).code == 0
         pbs.run("qrls", jobs["held"].id)
-        assert [each.wait(100) for each in waiting] == [0] * len(waiting)
+        assert [each.wait(PATIENCE) for each in waiting] == [0] * len(waiting)
         for some in (vanishes, loses):
-            assert [each.wait(100) for each in some] == [7, 0]
+            assert [each.wait(PATIENCE) for each in some] == [7, 0]
         wait_until(lambda: "down" not in pbs.run("pbsnodes", "n1").stdout)

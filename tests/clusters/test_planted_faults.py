@@ -36,7 +36,7 @@ def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[J
     folder = tmp_path_factory.mktemp("hanging")
     job = train(slurm, folder, "hang")
     # A step's line is written while the next one computes; the third hangs.
-    job.wait_for(lambda: '"step": 1' in _metrics(job), 240)
+    job.wait_for(lambda: '"step": 1' in _metrics(job))
     assert diagnosed(job, slurm, folder)["cause"] == "healthy"
     return job, folder
 
@@ -81,7 +81,7 @@ def test_a_fault_of_one_rank(
     launch = DIRECT if fault in ("memory", "disk") else {}
     content = spec(launch=launch, run={"script": str(FAULTS), "args": args})
     job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
-    assert job.wait(240) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert (found["cause"], found["rank"], found["node"]) == (cause, rank, f"n{rank + 1}"), found
     assert place in found["place"]
@@ -91,7 +91,7 @@ def test_a_fault_of_one_rank(
 def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Path) -> None:
     content = spec(launch=DIRECT, run={"script": str(FAULTS), "args": {"fautl": "disk"}})
     job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
-    assert job.wait(240).startswith("failed"), job.everything()
+    assert job.wait().startswith("failed"), job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert found["cause"] == "bad-argument", found
     assert "unrecognized arguments: --fautl" in found["evidence"][0]
@@ -99,7 +99,7 @@ def test_an_argument_that_the_program_does_not_know(slurm: Cluster, tmp_path: Pa
 
 def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
     job = train(slurm, tmp_path, "nan")
-    assert job.wait(240) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)
     assert found["cause"] == "not-a-number", found
     assert "at step 3 the loss is nan" in found["title"]
@@ -107,7 +107,7 @@ def test_a_loss_that_is_no_number(slurm: Cluster, tmp_path: Path) -> None:
 
 def test_a_rank_that_hangs(slurm: Cluster, hanging: tuple[Job, Path]) -> None:
     job, folder = hanging
-    assert job.wait(240) == "failed 1", job.everything()
+    assert job.wait() == "failed 1", job.everything()
     found = diagnosed(job, slurm, folder)
     assert (found["cause"], found["rank"], found["node"]) == ("hang", 1, "n2"), found
     assert found["waited_for"] == [1]

@@ -49,10 +49,10 @@ def told(job: Job, role: str = "") -> dict[str, Any]:
     return dict(ast.literal_eval(path.read_text().splitlines()[0]))
 
 
-def ends(cluster: Cluster, job: Job, outcome: str, within: float = 150) -> None:
+def ends(cluster: Cluster, job: Job, outcome: str) -> None:
     """Wait for the job's end, after which no node has anything of it."""
-    assert job.wait(within) == outcome, job.everything()
-    wait_until(lambda: cluster.ended(job.id), timeout=20)
+    assert job.wait() == outcome, job.everything()
+    wait_until(lambda: cluster.ended(job.id))
     left = {name: lines for name, lines in cluster.processes(DAEMONS).items() if lines}
     assert left == {}
     names = {name: cluster.on(name, "sh", "-c", "ls -d /tmp/ray* || :") for name in cluster.nodes}
@@ -61,7 +61,7 @@ def ends(cluster: Cluster, job: Job, outcome: str, within: float = 150) -> None:
 
 def wait_for_world(job: Job, role: str = "") -> None:
     logs = f"{role and f'roles/{role}/'}logs/*/rank-0.out"
-    job.wait_for(lambda: any(path.stat().st_size for path in job.run_dir.glob(logs)), 150)
+    job.wait_for(lambda: any(path.stat().st_size for path in job.run_dir.glob(logs)))
 
 
 def find_raylet(cluster: Cluster, node: str) -> int:
@@ -85,7 +85,7 @@ def test_two_jobs_at_a_time_on_the_same_nodes(cluster: Cluster, tmp_path: Path) 
     resources = {"nodes": 3, "cpus_per_node": 1, "walltime": "5m"}
     well = start(cluster, tmp_path / "well", "12", resources=resources)
     fails = start(cluster, tmp_path / "fails", "12", "--code", "7", resources=resources)
-    assert well.wait(150) == "done 0", well.everything()
+    assert well.wait() == "done 0", well.everything()
     ends(cluster, fails, "failed 7")
     for job in (well, fails):
         assert told(job) == {"seen": ["n1", "n2", "n3"], "cpus": 3.0}
@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_ends_the_job_and_is_named(
     job = start(cluster, tmp_path, "6", "--stays", "200")
     wait_for_world(job)
     os.kill(find_raylet(cluster, "n2"), signal.SIGKILL)
-    ends(cluster, job, "failed 1", within=40)
+    ends(cluster, job, "failed 1")
     cause = diagnosed(job, cluster, tmp_path)
     assert (cause["node"], cause["rank"]) == ("n2", 1), cause
     assert "Some Ray subprocesses exited unexpectedly" in job.everything()

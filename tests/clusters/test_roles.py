@@ -45,7 +45,7 @@ class Started:
         self.env = self.cluster.env if self.cluster else os.environ
 
     def run(self, server: dict[str, Any], train: dict[str, Any], **changes: Any) -> Job:
-        ready = {"http": "/", "within": "30s"}
+        ready = {"http": "/", "within": "3m"}
         roles = {
             "server": {"nodes": 1, "run": serve(), "ready": ready, **server},
             "train": {"nodes": 2, "run": ask(), **train},
@@ -86,11 +86,11 @@ class Started:
                     found.append(words)
         return found
 
-    def ends(self, outcome: str, within: float = 60) -> str:
+    def ends(self, outcome: str) -> str:
         """The text that the job has printed when it has ended so, with nothing left running."""
-        assert self.job.wait(within) == outcome, self.job.everything()
-        wait_until(lambda: not self.left(), timeout=15, what=lambda: str(self.left()))
-        wait_until(lambda: "jobgen: " in self.said(), timeout=15)
+        assert self.job.wait() == outcome, self.job.everything()
+        wait_until(lambda: not self.left(), what=lambda: str(self.left()))
+        wait_until(lambda: "jobgen: " in self.said())
         return self.said()
 
 
@@ -268,7 +268,7 @@ def test_a_chain_goes_on_with_all_its_roles(start: Started) -> None:
     job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
     assert start.cluster
     start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
-    job.wait_for(lambda: (job.run_dir / "attempts/1/outcome").exists(), 90)
+    job.wait_for(lambda: (job.run_dir / "attempts/1/outcome").exists())
     outcomes = [job.run_dir / f"attempts/{number}/outcome" for number in (0, 1)]
     assert [path.read_text().split() for path in outcomes] == [["continued", "0"], ["done", "0"]]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_fixtures import Slurm, running, wait_until
+from cluster_fixtures import PATIENCE, Slurm, running, wait_until
 from standing import RESOURCES, WAITS, Expected, Standing
 
 pytestmark = pytest.mark.cluster
@@ -146,7 +146,7 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
             slurm.run("scontrol", change, jobs[name].id)
         output = tmp_path / f"stubborn-{jobs['stubborn'].id}.out"
         wait_until(lambda: "CANCELLED AT" in output.read_text())
-        standing.expect({"stubborn": Expected("stopping", "", "cancelled")}, seconds=30)
+        standing.expect({"stubborn": Expected("stopping", "", "cancelled")})
         dependent = OPEN["dependent"]
         reason = dependent.reason.format(strong=strong.id)
         return OPEN | {"dependent": dependent._replace(reason=reason)}
@@ -155,8 +155,8 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         start, jobs = standing.start, standing.jobs
         table = begin()
         try:
-            standing.expect(table, seconds=120)
-            wait_until(lambda: standing.status("waits")["start"] is not None, timeout=60)
+            standing.expect(table)
+            wait_until(lambda: standing.status("waits")["start"] is not None)
         finally:
             slurm.heal("n2")
         found = standing.status("strong")
@@ -166,7 +166,7 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         *names, stuck = OPEN
         waiting = standing.start_waiting(*names)
         # Nothing waits for a job that will never start.
-        assert [each.wait(60) for each in standing.start_waiting(stuck)] == [7, 7]
+        assert [each.wait(PATIENCE) for each in standing.start_waiting(stuck)] == [7, 7]
         standing.refuses_another(*OPEN)
         with slurm.without_accounting():
             standing.forget()
@@ -177,25 +177,26 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         slurm.run("scontrol", "resume", jobs["suspended"].id)
         (tmp_path / "go").touch()
         jobs["suspended"].wait()
-        waiting[1 + names.index("suspended")].wait(10)  # at once, though Slurm is asked each minute
+        # Though Slurm is asked each minute.
+        waiting[1 + names.index("suspended")].wait(50)
         for name in ("held", "put-back"):
             slurm.run("scontrol", "release", jobs[name].id)
         for name in GONE:
             slurm.cancel(jobs[name].id)
-        standing.expect(ENDED | GONE, seconds=200)
+        standing.expect(ENDED | GONE)
         standing.ends(ENDED | GONE)
         standing.forget()
         with slurm.without_accounting():
             standing.expect(ENDED | GONE, seconds=0)
             standing.ends(ENDED | GONE)
-        assert [each.wait(60) for each in waiting] == [0] * len(waiting)
+        assert [each.wait(PATIENCE) for each in waiting] == [0] * len(waiting)
 
         # What was told is kept; of what was not accounting knows, and else the folder alone.
         before = standing.read_states()
         slurm.forget()
         ids = ",".join(job.id for job in jobs.values())
         asked = ("squeue", "--noheader", "--states=all", f"--jobs={ids}")
-        wait_until(lambda: not slurm.run(*asked).stdout, timeout=200, every=1)
+        wait_until(lambda: not slurm.run(*asked).stdout, every=1)
         with slurm.without_accounting():
             assert standing.read_states() == before
             standing.forget()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Cluster, Pbs, wait_until
+from cluster_fixtures import PATIENCE, Cluster, Pbs, wait_until
 from jobs import JOBGEN, PROGRAMS, jobgen, submit
 
 GIB = 2**30
@@ -57,7 +57,7 @@ class Watched:
         os.close(terminal)
 
     def wait(self) -> int:
-        code = self.process.wait(60)
+        code = self.process.wait(PATIENCE)
         self._reader.join()
         return code
 
@@ -106,7 +106,7 @@ def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Pat
         busy = len(nodes) == 2 and held[0] > 3 * GIB and held[1] > 128 << 20
         return bool(busy and progress and progress["step"] and (nodes[0]["cpus"] or 0) > 0.1)
 
-    wait_until(is_busy, timeout=120, every=1, what=lambda: f"{told[-1]}\n{job.everything()}")
+    wait_until(is_busy, every=1, what=lambda: f"{told[-1]}\n{job.everything()}")
     assert told[-1]["job"]["state"] == "running"
     first, second = told[-1]["nodes"]
     assert (first["node"].partition(".")[0], second["node"].partition(".")[0]) == ("n1", "n2")
@@ -137,9 +137,7 @@ def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Pat
         line = re.search(rb"\r\x1b\[Krunning on n1-n2, step \d+", logs_show.shown)
         return bool(line and again and noted == gpus)
 
-    wait_until(
-        has_seen_enough, timeout=90, what=lambda: f"{top_shows.shown!r}\n{logs_show.shown!r}"
-    )
+    wait_until(has_seen_enough, what=lambda: f"{top_shows.shown!r}\n{logs_show.shown!r}")
     (tmp_path / "go").touch()
     assert job.wait() == "done 0"
     assert (top_shows.wait(), logs_show.wait()) == (0, 0)
@@ -174,7 +172,7 @@ def test_a_job_with_3_gb_of_logs_on_pbs_takes_little_memory_and_time(
     }
     job = submit(content, scheduler="pbs", cwd=tmp_path, env=pbs.env)
     try:
-        assert job.wait(200) == "failed 3"
+        assert job.wait() == "failed 3"
         assert sum(path.stat().st_size for path in job.run_dir.glob("logs/*/*")) > 3.1e9
         limited = ["prlimit", "--as=700000000", "--cpu=15", *JOBGEN]
         for words in (("report", job.id), ("diagnose", job.id), ("status", job.id)):

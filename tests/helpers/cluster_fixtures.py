@@ -27,6 +27,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTERS = ROOT / "tests" / "clusters"
 Result = subprocess.CompletedProcess[str]
+#: seconds; a wait returns when the event comes, which takes minutes on a machine of load 40
+PATIENCE = 240.0
 
 
 _NUMBERS = itertools.count()
@@ -147,7 +149,7 @@ class Cluster:
     def cancel(self, job_id: str) -> None:
         raise NotImplementedError
 
-    def wait(self, job_id: str, *states: str, timeout: float = 60.0) -> dict[str, str]:
+    def wait(self, job_id: str, *states: str, timeout: float = PATIENCE) -> dict[str, str]:
         """Ask until the job is in one of the states, or has ended; what is said of it then."""
         wait_until(
             lambda: (self.state(job_id) in states) if states else self.ended(job_id),
@@ -177,7 +179,10 @@ class Slurm(Cluster):
         return self.job(job_id)["JobState"]
 
     def ended(self, job_id: str) -> bool:
-        return self.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
+        """Whether it has ended, and each task of an array too."""
+        shown = self.run("scontrol", "--oneliner", "show", "job", job_id).stdout
+        going = {"PENDING", "RUNNING", "COMPLETING", "SUSPENDED"}
+        return going.isdisjoint(re.findall(r" JobState=(\S+)", shown))
 
     def cancel(self, job_id: str) -> None:
         self.run("scancel", job_id)
@@ -271,7 +276,7 @@ def run(
     *,
     env: Mapping[str, str],
     check: bool = True,
-    timeout: float = 60.0,
+    timeout: float = PATIENCE,
     **options: Any,
 ) -> Result:
     """Run a command with no standard input; its failure shows what it printed."""
@@ -288,7 +293,7 @@ def run(
 def wait_until(
     condition: Callable[[], bool],
     *,
-    timeout: float = 30.0,
+    timeout: float = PATIENCE,
     every: float = 0.1,
     what: Callable[[], str] = lambda: "it did not come true",
 ) -> None:

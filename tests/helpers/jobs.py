@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cluster_fixtures import PATIENCE
 from forked import start_python
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -65,12 +66,12 @@ class Job:
         paths = sorted(self.run_dir.glob("attempts/*/outcome"), key=lambda path: path.parent.name)
         return paths[-1].read_text().strip() if paths else None
 
-    def wait(self, seconds: float = 120) -> str:
+    def wait(self, seconds: float = PATIENCE) -> str:
         """The outcome, once there is one."""
         self.wait_for(self.outcome, seconds)
         return str(self.outcome())
 
-    def wait_for(self, seen: Any, seconds: float = 90) -> None:
+    def wait_for(self, seen: Any, seconds: float = PATIENCE) -> None:
         """Return when `seen` says so."""
         end = time.monotonic() + seconds
         while not seen():

@@ -68,7 +68,7 @@ def losses(
         "run": program,
     }
     job = submit(content, scheduler=scheduler, cwd=folder, env=env)
-    assert job.wait(300) == "done 0", job.everything()
+    assert job.wait() == "done 0", job.everything()
     found = {}
     for task in TASKS:
         lines = [json.loads(x) for x in (folder / task / "metrics.jsonl").read_text().splitlines()]

@@ -26,7 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "queues": ["workq"],  # the first is the default
     # by queue: what qmgr has set beside queue_type, enabled and started; shown, not enforced
     "queue_attributes": {},
-    "kill_delay": 10.0,  # seconds between SIGTERM and SIGKILL; as the real default
+    "kill_delay": 120.0,  # seconds between SIGTERM and SIGKILL; really 10: too few under load
     "poll": 1.0,  # of the mom's checks; really 10, growing to 120
     "down_delay": 2.0,  # until a silent node counts as down; really 60 to 70
     "node_fail_requeue": 3.0,  # then until the job of a lost primary host is requeued; really 310

@@ -24,7 +24,7 @@ SUBNET=${JOBGEN_PBS_SUBNET:-10.78.0}
 # shellcheck source=../slurm/hosts.bash
 . "$HERE/../slurm/hosts.bash"
 
-# start_pbs HOST: its server or mom; 15 s at most.
+# start_pbs HOST: its server or mom.
 start_pbs() {
-    start_host 15 "$1" bash "$HERE/pbs-node-init" "$1" "$RUN" "$HERE" "$PYTHON"
+    start_host "$1" bash "$HERE/pbs-node-init" "$1" "$RUN" "$HERE" "$PYTHON"
 }

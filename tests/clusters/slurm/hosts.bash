@@ -20,6 +20,7 @@ SWITCH=$PREFIX-switch            # network namespace that holds the bridge
 BRIDGE=br0                       # the bridge, inside the switch namespace
 # shellcheck disable=SC2034      # used by the scripts that source this
 SETTINGS=$RUN/settings           # how the running cluster was asked for
+PATIENCE=180                     # seconds: what takes two may take a minute on a busy machine
 
 # --- messages ----------------------------------------------------------------
 
@@ -51,7 +52,7 @@ claim_run() {
 # everything that outlives the script (see start_host).
 take_lock() {
     exec 9>"$RUN/lock"
-    flock -w 120 9 || die "another $KIND-* script has held $RUN/lock for 120 s"
+    flock -w "$PATIENCE" 9 || die "another $KIND-* script has held $RUN/lock for $PATIENCE s"
 }
 
 # load_settings: NODES and the rest, as the cluster was brought up.
@@ -150,7 +151,7 @@ kill_host() {
     if pid=$(host_pid "$1"); then
         thaw_host "$pid"
         kill -9 "$pid" 2>/dev/null || true
-        for ((i = 0; i < 100; i++)); do
+        for ((i = 0; i < PATIENCE * 20; i++)); do
             host_pid "$1" >/dev/null || break
             sleep 0.05
         done
@@ -181,18 +182,18 @@ make_link() {
 # reaches FROM TO: whether packets arrive; a port that nobody listens at says so as well as another.
 reaches() {
     local said
-    said=$(LC_ALL=C ip netns exec "$PREFIX-$1" timeout 2 \
+    said=$(LC_ALL=C ip netns exec "$PREFIX-$1" timeout 5 \
         bash -c ": <>/dev/tcp/$(address "$2")/9" 2>&1) || [[ $said == *'Connection refused'* ]]
 }
 
-# wait_for_link HOST: until it and all that are not cut off reach each other, 20 s each at most. A
+# wait_for_link HOST: until it and all that are not cut off reach each other. A
 # link that has come up can take seconds, and who has asked in vain for an address asks again later.
 wait_for_link() {
     local other i
     for other in login $(seq -f 'n%g' "$NODES"); do
         if [[ $other == "$1" ]] || ! host_pid "$other" >/dev/null ||
             ! ip -n "$SWITCH" link show "to-$other" up | grep -q .; then continue; fi
-        for ((i = 0; i < 10; i++)); do
+        for ((i = 0; i < PATIENCE; i++)); do
             if reaches "$1" "$other" && reaches "$other" "$1"; then continue 2; fi
             sleep 0.1
         done
@@ -210,13 +211,13 @@ remove_hosts() {
     ip netns del "$SWITCH" 2>/dev/null || true
 }
 
-# start_host SECONDS HOST COMMAND...: run COMMAND as PID 1 of a new host and
-# wait, no longer than SECONDS, until it has made hosts/HOST/ready. It must
+# start_host HOST COMMAND...: run COMMAND as PID 1 of a new host and
+# wait until it has made hosts/HOST/ready. It must
 # begin with begin_host. Its output goes to log/HOST.init.log. Nothing is
 # inherited: not the lock (descriptor 9), not the terminal.
 start_host() {
-    local limit=$(($1 * 20)) host=$2 dir=$RUN/hosts/$2 i
-    shift 2
+    local host=$1 dir=$RUN/hosts/$1 i
+    shift
     host_pid "$host" >/dev/null && return
     rm -f "$dir/ready"
     mkdir -p "$dir/spool"
@@ -225,7 +226,7 @@ start_host() {
             --kill-child \
         env -i PATH="$PATH" LANG="${LANG:-C.UTF-8}" "$@" \
         </dev/null >>"$RUN/log/$host.init.log" 2>&1 9>&- &
-    for ((i = 0; i < limit; i++)); do
+    for ((i = 0; i < PATIENCE * 20; i++)); do
         [[ -e $dir/ready ]] && host_pid "$host" >/dev/null && return
         sleep 0.05
     done

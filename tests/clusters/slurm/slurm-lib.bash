@@ -39,12 +39,9 @@ host_names() {
     for ((i = 1; i <= NODES; i++)); do echo "n$i"; done
 }
 
-# start_role HOST ROLE: 10 s at most; ctl, which may have a database to set up,
-# 60 s.
+# start_role HOST ROLE
 start_role() {
-    local limit=10
-    [[ $2 == ctl ]] && limit=60
-    start_host "$limit" "$1" bash "$HERE/slurm-node-init" "$1" "$2" "$RUN" "$HERE"
+    start_host "$1" bash "$HERE/slurm-node-init" "$1" "$2" "$RUN" "$HERE"
 }
 
 # node_state NAME: as slurmctld has it, such as IDLE, DOWN+NOT_RESPONDING.
@@ -53,11 +50,9 @@ node_state() {
         sed -n 's/.* State=\([^ ]*\).*/\1/p'
 }
 
-# wait_ready SECONDS NODE...: until each node is idle or busy and responds.
+# wait_ready NODE...: until each node is idle or busy and responds.
 wait_ready() {
-    local limit=$1 end node state waiting
-    shift
-    end=$((SECONDS + limit))
+    local end=$((SECONDS + PATIENCE)) node state waiting
     while :; do
         waiting=
         for node in "$@"; do
@@ -71,6 +66,6 @@ wait_ready() {
         ((SECONDS < end)) || break
         sleep 0.2
     done
-    warn "not ready after $limit s:$waiting (logs: $RUN/log)"
+    warn "not ready after $PATIENCE s:$waiting (logs: $RUN/log)"
     return 1
 }
