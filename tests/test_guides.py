@@ -212,7 +212,7 @@ def go_on_and_stop(name: str, run: Path, server: Server) -> None:
     (run / "STOP").touch()
     argv = ask_by(server, "train.py", "--steps", "300")
     folder = run.parents[2]
-    subprocess.run(argv, cwd=folder, env={**os.environ, **where}, check=True, timeout=120)
+    subprocess.run(argv, cwd=folder, env={**os.environ, **where}, check=True, timeout=600)
     assert (run / "STOPPED").exists()
     pattern, words = SAVED[name]
     (file,) = run.glob(pattern)

@@ -34,7 +34,7 @@ def run_ranks(folder: Path, *flags: str, ranks: int = 2) -> str:
         with (folder / "log").open("a") as log:
             process = start_python(argv, cwd=folder, env=env, stdout=log, modules=MODULES)
             processes.append(process)
-    codes = [process.wait(240) for process in processes]
+    codes = [process.wait(900) for process in processes]
     text = (folder / "log").read_text()
     assert codes == [0] * ranks, text
     return text

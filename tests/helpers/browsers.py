@@ -9,6 +9,8 @@ import pytest
 
 # Of Debian's chromium or chromium-headless-shell. As root it needs --no-sandbox.
 BROWSERS = ("chromium-headless-shell", "chromium")
+# Milliseconds for what comes by itself: a machine that does much else is no fault of the page.
+PATIENCE = 600_000
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def run_command(command: Command, folder: Path, *, first: Sequence[Path] = ()) -
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
         check=False,
     )
     expected = {0, *map(int, re.findall(r"\bexits? (?:with )?(\d+)", command.line))}

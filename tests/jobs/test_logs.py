@@ -264,7 +264,7 @@ def run_on_terminal(*words: str) -> str:
         while piece := os.read(ours, 4096):
             pieces.append(piece)
     os.close(ours)
-    command.wait(20)
+    command.wait(120)
     return b"".join(pieces).decode()
 
 
@@ -308,7 +308,7 @@ class TestFollow:
         assert process.stdout.readline() == "n1 rank 1 | second\n"
         said(job, {"logs/n2/rank-2.out": "no end"})
         ends(job, "failed 1")
-        assert process.communicate(timeout=60) == ("n2 rank 2 | no end\n", "")
+        assert process.communicate(timeout=300) == ("n2 rank 2 | no end\n", "")
         assert process.returncode == 0
 
     def test_control_c(self, job: JobRecord) -> None:
@@ -320,7 +320,7 @@ class TestFollow:
         goes_on = (
             "job 7 is not cancelled; wait for it with jobgen wait 7, or end it with jobgen cancel 7"
         )
-        assert process.communicate(timeout=60)[1] == f"{goes_on}\n\ninterrupted\n"
+        assert process.communicate(timeout=300)[1] == f"{goes_on}\n\ninterrupted\n"
         assert process.returncode == 130
 
     @pytest.mark.parametrize("silent", [9, 10])

@@ -9,11 +9,12 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import jobgen
@@ -22,9 +23,12 @@ from jobgen import process
 from jobgen.jobs.record import JobRecord
 from jobgen.process import CommandResult
 
+RUN = subprocess.run
+
 # --- at submission --------------------------------------------------------------------------------
 
-# What the command that submits does: `accept` counts the job as $N, `later` in a moment.
+# What the command that submits does: `accept` counts the job as $N, `later` when the
+# test says so, and `silent` is a command that does not come back in time.
 SBATCH = {
     "id, then a wrapper's refusal": 'accept; echo $N; echo "curl: (7) Connection refused" >&2; '
     "exit 1",
@@ -65,8 +69,8 @@ SBATCH = {
     "with its cluster": 'accept; sleep 0.2; echo "$N;c1"',
     "with its cluster, apart": 'accept; echo "$N ;c1"',
     "the long form, alone": 'accept; echo "Submitted batch job $N"',
-    "no answer in time": "accept; sleep 5",
-    "the id, and no end in time": "accept; echo $N; sleep 5",
+    "no answer in time": "accept; silent",
+    "the id, and no end in time": "accept; echo $N; silent",
     "a time-out, then accepted": "later; echo 'sbatch: error: Socket timed out' >&2; exit 1",
     "no words, then accepted": "later; exit 1",
     "id on stderr": "accept; echo $N >&2",
@@ -108,7 +112,7 @@ QSUB = {
     "brackets": "accept; echo $N[].pbs",
     "id on stderr": "accept; echo $N.pbs >&2",
     "a broken pipe": "accept; kill -PIPE $$",
-    "no answer in time": "accept; sleep 5",
+    "no answer in time": "accept; silent",
     "no words, then accepted": "later; exit 1",
     "premature end": "accept; echo 'qsub: Premature end of message' >&2; exit 15",
     "all destinations": "echo 'qsub: Job rejected by all possible destinations' >&2; exit 1",
@@ -126,7 +130,7 @@ LISTS = {
     "below a banner": "echo '** login4 will be rebooted **'",
     "with returns": "list $'\\r'; exit",
     "an error and 0": "echo 'slurm_load_jobs error: Socket timed out' >&2; exit 0",
-    "late": "sleep 5",
+    "late": "silent",
     "cut in a path": "list | head -c 20; exit",
     "refused": "echo 'squeue: error: Invalid user' >&2; exit 1",
 }
@@ -143,7 +147,8 @@ FAKE = r"""#!/bin/bash
 # A scheduler's command: a file of the answer to a submission, to a list or to a question, if any.
 words="$*" name=${0##*/}
 accept() { N=$((101 + $(wc -l <"$FAKE/accepted"))); echo "$N $words" >>"$FAKE/accepted"; }
-later() { (sleep 0.4; accept) </dev/null &>/dev/null & }
+later() { echo "$words" >"$FAKE/later"; }
+silent() { : >"$FAKE/silent"; exit; }
 ignores-test() { :; }
 list() {
     local more=("${@:-}") id rest end
@@ -195,6 +200,18 @@ def list_submissions() -> Iterator[tuple[str, str, str, str]]:
         yield f"pbs: list {name}", "pbs", QSUB["end of file"], listing
 
 
+def run_unless_silent(
+    argv: list[str], *, timeout: float | None = None, **settings: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; one that is silent has taken too long, without a clock."""
+    done = RUN(argv, **settings)
+    silent = Path(os.environ["FAKE"], "silent")
+    if silent.exists():
+        silent.unlink()
+        raise subprocess.TimeoutExpired(argv, timeout or 0)
+    return done
+
+
 @pytest.fixture
 def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What begins a row: a folder with a spec, and a scheduler that answers so."""
@@ -204,9 +221,7 @@ def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         (fakes / command).write_text(FAKE)
         (fakes / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{fakes}:{os.environ['PATH']}")
-    monkeypatch.setattr(process, "TIMEOUT_SECONDS", 0.5)
-    for ask in (process.ask, process.run):
-        monkeypatch.setitem(ask.__kwdefaults__, "timeout", 0.5)
+    monkeypatch.setattr(process.subprocess, "run", run_unless_silent)
 
     def begin(name: str, **answers: str) -> None:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
@@ -252,8 +267,10 @@ def check_submission(answered: str) -> None:
     ended = [jobgen("submit")]
     answer()
     ended.append(jobgen("submit"))
-    if "later" in answered:
-        time.sleep(0.6)
+    if Path("later").exists():
+        number = 101 + len(list_accepted())
+        with Path("accepted").open("a") as file:
+            file.write(f"{number} {Path('later').read_text()}")
     for _ in range(3):
         ended.append(jobgen("submit"))
         intents = list(Path().glob("runs/a/submissions/*.json"))
@@ -427,7 +444,7 @@ WHILE_IT_RUNS = {
         "a new word": "echo '101|EXPEDITING|None|N/A|N/A'; exit 0",
         "another job's line": "echo '1011|FAILED|None|N/A|N/A'; exit 0",
         "a page": "echo '<html>503</html>'; exit 0",
-        "no answer in time": "sleep 5",
+        "no answer in time": "silent",
     },
     "pbs": {
         "an empty list": "exit 0",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import keep_picture
+from browsers import PATIENCE, keep_picture
 from npm import fetch_package
 from spec_corpus import corpus
 from support import EXAMPLES, jobgen, working_in
@@ -74,6 +74,7 @@ class Opened:
     def __init__(self, browser: Any, address: str) -> None:
         self.context = browser.new_context(viewport=VIEWPORT)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.asked: list[str] = []
         self.complaints: list[str] = []
@@ -84,7 +85,7 @@ class Opened:
 
     def wait(self) -> None:
         """Wait until jobgen has answered."""
-        self.page.wait_for_selector('body[data-state][data-busy="no"]', timeout=180_000)
+        self.page.wait_for_selector('body[data-state][data-busy="no"]')
 
     def write(self, text: str) -> None:
         """Put a spec into the editor, and wait for the answer."""
@@ -232,6 +233,7 @@ def test_on_a_telephone_the_script_is_one_tap_away(opened: Opened) -> None:
 
 def test_opened_as_a_file_the_page_says_how_to_serve_it(browser: Any, built: Path) -> None:
     tab = browser.new_page()
+    tab.set_default_timeout(PATIENCE)
     tab.goto((built / "index.html").as_uri())
     assert "python3 -m http.server" in tab.inner_text("#unserved")
     assert not tab.is_visible("#loading")
@@ -254,7 +256,7 @@ def test_other_bytes_than_those_of_the_build_do_not_run(browser: Any, built: Pat
         file.write("\n")
     with serve(other) as address:
         tab = Opened(browser, address)
-        tab.page.wait_for_selector("text=Python did not start", timeout=60_000)
+        tab.page.wait_for_selector("text=Python did not start")
         tab.context.close()
 
 

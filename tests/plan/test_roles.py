@@ -192,7 +192,13 @@ def test_a_server_and_a_client_run_on_a_laptop(tmp_path: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("JOBGEN_")}
     with (folder / "out").open("w") as out:
         done = subprocess.run(
-            ["bash", "job.sh"], cwd=folder, env=own, stdout=out, stderr=out, timeout=60, check=False
+            ["bash", "job.sh"],
+            cwd=folder,
+            env=own,
+            stdout=out,
+            stderr=out,
+            timeout=300,
+            check=False,
         )
     printed = (folder / "out").read_text()
     assert (done.returncode, "DONE" in printed) == (0, True), printed

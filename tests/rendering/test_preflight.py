@@ -84,7 +84,7 @@ def preflight(
         words = ["bash", "-euc", script]
         pipe = subprocess.PIPE
         processes.append(subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=own))
-    told = [process.communicate(timeout=240) for process in processes]
+    told = [process.communicate(timeout=900) for process in processes]
     codes = [process.returncode for process in processes]
     assert [out for out, _ in told] == ["" if code else "began\n" for code in codes], told
     reports = {path.stem: json.loads(path.read_text()) for path in folder.glob("preflight/*.json")}
@@ -103,7 +103,7 @@ def test_nodes_that_are_alike_and_reach_each_other_start(tmp_path: Path, server:
         assert report["node"] == node
         assert report["python"] == sys.version.split()[0]
         assert str(report["torch"]).startswith("2.")
-        assert abs(float(str(report["clock_s"]))) < 1
+        assert report["clock_s"] == 0  # the processes have one clock, however they wait
         sizes = [float(str(report[f"allreduce_{size}"])) for size in (2**16, 2**19, 2**22)]
         assert report["allreduce_gb_s"] == sizes[-1]
         assert min(sizes) > 0
@@ -115,14 +115,18 @@ def test_every_difference_is_said_by_every_process_at_once(tmp_path: Path, serve
 import time, torch
 if node == "n2":
     true_time = time.time
-    time.time = lambda: true_time() + 41.3
+    time.time = lambda: true_time() + 90_000
 if node == "n3":
     torch.__version__ = "2.9.1"
 """
     said = preflight(tmp_path, "n1", "n2", "n2", "n3", python=ask_by(server), planted=planted)
     assert said.codes == [1, 1, 1, 1]
     torch = said.reports["n1"]["torch"]
-    assert said.faults == ["n2: clock 41 s ahead", f"n3: torch 2.9.1, others {torch}"]
+    clock, other = said.faults
+    assert other == f"n3: torch 2.9.1, others {torch}"
+    ahead = re.fullmatch(r"n2: clock (\d+) s ahead", clock)
+    assert ahead, clock
+    assert 80_000 < int(ahead[1]) <= 90_000  # less what this machine had the process wait
     for text, node in zip(said.texts, ("n1", "n2", "n2", "n3"), strict=True):
         assert f"jobgen: error: preflight failed on {node}; what each node has is in" in text
     assert said.reports["n3"]["torch"] == "2.9.1"

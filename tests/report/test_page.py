@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import keep_picture
+from browsers import PATIENCE, keep_picture
 from jobs import spec as job_spec
 from jobs import submit
 from report_runs import make, metrics
@@ -73,6 +73,7 @@ class Seen:
 
     def __init__(self, browser: Any, file: Path) -> None:
         self.context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900})
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -199,12 +200,12 @@ def test_a_real_run_is_told_and_drawn(browser: Any, tmp_path: Path) -> None:
     content = job_spec(
         name="toy",
         preflight=True,
-        resources={"nodes": 2, "walltime": "5m"},
+        resources={"nodes": 2, "walltime": "20m"},
         launch={"processes_per_node": [2, 1]},
         run={"module": "jobgen.trainer", "args": {"task": TOY, "steps": 60, "log-every": 1}},
     )
     job = submit(content, scheduler="local", cwd=tmp_path)
-    assert job.wait(300) == "done 0", job.everything()
+    assert job.wait(900) == "done 0", job.everything()
     file = made(tmp_path, job.id)
     check(browser, file, charts=TRAINED | {"rank-speed"})
     seen = Seen(browser, file)

@@ -25,6 +25,6 @@ for rank in 0 1; do
 done
 for process in "${{started[@]}}"; do wait "$process"; done
 """
-    subprocess.run(["bash", "-c", program], check=True, timeout=20)
+    subprocess.run(["bash", "-c", program], check=True, timeout=120)
     assert sorted((tmp_path / "node-0.ended").read_text().splitlines()) == ["0 0 n1", "1 0 n1"]
     assert not (tmp_path / "node-0.ranks").exists()

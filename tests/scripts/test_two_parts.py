@@ -273,8 +273,8 @@ def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
     program = """
         tell() { kill -TERM "$child"; }
         trap tell TERM
-        work() { trap 'exit 7' TERM; while :; do sleep 0.1; done; }
-        (sleep 0.5; kill -TERM $$) &
+        work() { trap 'exit 7' TERM; : >ready; while :; do sleep 0.1; done; }
+        (until [[ -e ready ]]; do sleep 0.1; done; sleep 0.5; kill -TERM $$) &
         run_child work
         echo "$status"
     """

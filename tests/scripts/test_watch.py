@@ -16,7 +16,7 @@ def looks(folder: Path, *rounds: str) -> list[str]:
         f"cd {folder}; attempt_dir=$PWD",
         "NODES=(n1 n2.x n3) reason=''",
         f". {RUNTIME}/watch.sh; . {RUNTIME}/lost.sh; lost=''",
-        "sleep 60 & launchers=($!); trap 'kill $!' EXIT",
+        "sleep 600 & launchers=($!); trap 'kill $!' EXIT",
     ]
     for number, commands in enumerate(rounds):
         program += [f"round={number}", commands, 'turn=0; find_lost; echo "$reason"']
